@@ -147,7 +147,8 @@ class PredictResult:
         for placement in self.applied.placed:
             for prediction in filter(self.is_alone, placement.predictions):
                 yield self._pod(placement, prediction, is_last=bool(pending) and prediction is pending[-1])
-            notes = list(rollout_notes(placement.rollout)) if placement.rollout else [placement.rejection]
+            rejection = [placement.rejection] if placement.rejection else []
+            notes = list(rollout_notes(placement.rollout)) if placement.rollout else rejection
             for outcome, count in placement.without_prediction.items():
                 basis = placement.basis
                 yield OtherPods(

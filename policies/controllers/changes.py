@@ -195,7 +195,7 @@ def not_yet_scheduled(
         return () if _has_a_place(pod) or pod.terminal or pod.terminating else (pod,)
     placed = [pod for pod in pods_of(cluster, obj) if _has_a_place(pod)]
     pods = new_pods(cluster, obj, template.object, wanted, placed).pods
-    return pods[:1] if _is_ordered(obj) else pods
+    return pods[:1] if is_ordered(obj) else pods
 
 
 def not_yet_created(
@@ -211,7 +211,7 @@ def not_yet_created(
     if template is None or not template.is_template:
         return obj, int(template is not None and (ref.namespace, ref.name) not in cluster.pods)
     missing = max(wanted - len(pods_of(cluster, obj)), 0)
-    return made_of(ref.namespace, obj, template.object), min(missing, 1) if _is_ordered(obj) else missing
+    return made_of(ref.namespace, obj, template.object), min(missing, 1) if is_ordered(obj) else missing
 
 
 def _has_a_place(pod: Pod) -> bool:
@@ -221,11 +221,21 @@ def _has_a_place(pod: Pod) -> bool:
 def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
     """Return the missing Pods of a workload whose template does not change. `own`: its running Pods."""
     pods, bare = (new := new_pods(cluster, obj, template, own=own)).pods, new.without_claims
-    if not _is_ordered(obj):
-        return PodChange(pods, own, without_claims=bare)
+    return PodChange(arriving(cluster, obj, pods, own), own, one_by_one=is_ordered(obj), without_claims=bare)
+
+
+def arriving(
+    cluster: ClusterSnapshot, obj: ApiObject, missing: Sequence[Pod], own: Sequence[Pod] | None = None
+) -> Sequence[Pod]:
+    """Return the missing Pods without those that an ordered StatefulSet creates after its Pending Pod runs.
+
+    `own`: the existing Pods; None: found by `pods_of`.
+    """
+    if not is_ordered(obj):
+        return missing
+    own = pods_of(cluster, obj) if own is None else own
     waits = _first_pending(obj, own)
-    arriving = pods if waits is None else _before(obj, own, pods, waits)
-    return PodChange(arriving, own, one_by_one=True, without_claims=bare)
+    return missing if waits is None else _before(obj, own, missing, waits)
 
 
 def creates_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
@@ -253,7 +263,7 @@ def _is_over(old: ApiObject) -> bool:
     return group_kind(old) == "batch/Job" and is_finished(old)
 
 
-def _is_ordered(obj: ApiObject) -> bool:
+def is_ordered(obj: ApiObject) -> bool:
     """Report whether each Pod is created after the Pod before it runs."""
     return group_kind(obj) == "apps/StatefulSet" and not allows_burst(obj)
 
@@ -371,7 +381,7 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
     if (waits := _first_pending(obj, own)) is not None:
         return PodChange(_before(obj, own, missing, waits), own, one_by_one=True)
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete":
-        return PodChange(missing, own, one_by_one=_is_ordered(obj), replaces_none=True)
+        return PodChange(missing, own, one_by_one=is_ordered(obj), replaces_none=True)
     name, requested = ref_of(obj).name, requested_ordinals(obj)
     least = requested.start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
     ordinals = {ordinal_of(pod.name, name): pod for pod in own}

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.controllers.changes import arriving, is_ordered
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, creates_pods_later
-from forewarn.policies.forecast.placement import ChargedQuotas, Placement, new_pods_of, place_pods
+from forewarn.policies.forecast.placement import ChargedQuotas, Placement, new_pods_of, place_pods, placement_of
 from forewarn.policies.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue, le_priority_pre_check
 from forewarn.policies.scheduling.queue.registrations import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, QueueingHints
@@ -112,17 +113,20 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
         is_later = creates_pods_later(obj)
         try:
             new, name = new_pods_of(cluster, obj, replicas)
-            count, rejection = quotas.admit(obj, new.pods, charge=not is_later)
+            pods = arriving(cluster, obj, new.pods)
+            arrive, (count, rejection) = len(pods), quotas.admit(obj, pods, charge=False)
         except InvalidObject as fault:
             placed.append(fault)
             continue
-        pods: Sequence[Pod] = new.pods[: min(left, count)]
+        pods = pods[: min(left, count)]
         if not is_later:
-            pods = [named for pod in pods if (named := scheduler.arrive(pod)) is not None]
+            pods = scheduler.arrive_in_turn(pods, one_by_one=is_ordered(obj))
+            if is_ordered(obj) and pods and scheduler.is_pending(pods[-1]):
+                arrive, count, rejection = len(pods), len(pods), ""
+            quotas.admit(obj, new.pods[:count])
         left -= len(pods)
-        existing, rejected = max(new.wanted - len(new.pods), 0), len(new.pods) - count
-        placement = Placement(name, (), new.wanted, existing, new.without_claims, count - len(pods))
-        placed.append(_New(replace(placement, rejected=rejected, rejection=rejection), pods, is_later))
+        placement = placement_of(name, new, arrive, count, len(pods))
+        placed.append(_New(replace(placement, rejection=rejection), pods, is_later))
     scheduler.mark_overtaken()
     in_the_end = cluster.scheduled_as(scheduler.snapshot)
     placements = list(_with_predictions(placed, scheduler.arrivals, in_the_end))
@@ -162,6 +166,20 @@ class _Scheduler:
     def _lookup(self, namespace: str, name: str) -> Pod | None:
         arrival = self.arrivals.get((namespace, name))
         return arrival.pod if arrival else None
+
+    def is_pending(self, pod: Pod) -> bool:
+        arrival = self.arrivals[pod.namespace, pod.name]
+        return bool(arrival.predictions) and arrival.prediction.outcome == "pending"
+
+    def arrive_in_turn(self, pods: Sequence[Pod], *, one_by_one: bool) -> Sequence[Pod]:
+        """Let new Pods `arrive`; return those that do. `one_by_one`: no Pod follows one that stays Pending."""
+        arrived: list[Pod] = []
+        for pod in pods:
+            if (named := self.arrive(pod)) is not None:
+                arrived.append(named)
+                if one_by_one and self.is_pending(named):
+                    break
+        return arrived
 
     def arrive(self, pod: Pod) -> Pod | None:
         """Add a new Pod to the queue and try all active Pods. Return the Pod with a unique name; None if the Pod exists

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from forewarn.policies.cluster.admission import admitted, counted_by_quotas
-from forewarn.policies.controllers.changes import template_while_paused
+from forewarn.policies.controllers.changes import arriving, is_ordered, template_while_paused
 from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, NewPods, Same, new_pods, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
@@ -96,6 +96,8 @@ class Placement:
     """New Pods that ResourceQuotas reject, besides those of `rollout`."""
     rejection: str = ""
     """The message with which a ResourceQuota rejects the first of them."""
+    later: int = 0
+    """New Pods that an ordered StatefulSet creates after its Pending Pods run, besides those of `rollout`."""
     ahead: int | None = 0
     """Number of Pending Pods before this Pending Pod in the queue, which the prediction ignores; None for more than
     MAX_PENDING.
@@ -107,11 +109,11 @@ class Placement:
 
     @property
     def without_prediction(self) -> dict[str, int]:
-        """The number of new Pods that `predictions` omits, by outcome: "refused" by a quota; of a rollout also "fits",
-        or `Impact.rest`.
+        """The number of new Pods that `predictions` omits, by outcome: "refused" by a quota, "later"; of a rollout also
+        "fits", or `Impact.rest`.
         """
         if self.rollout is None:
-            return {"refused": self.rejected} if self.rejected else {}
+            return dict(Counter(refused=self.rejected, later=self.later) + Counter())
         rest = self.rollout.new - self.rollout.predicted - self.rollout.rejected
         counts = (("fits", self.rollout.fitting), ("refused", self.rollout.rejected), (self.rollout.rest, rest))
         return {outcome: count for outcome, count in counts if outcome and count > 0}
@@ -129,9 +131,9 @@ class Placement:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether new Pods that stay Pending, or that a quota rejects, block a rollout."""
+        """Whether Pods that stay Pending, or that a quota rejects, block a rollout or the Pods `later`."""
         impact = self.rollout
-        return impact is not None and bool(impact.own and (impact.pending or impact.rejected))
+        return bool(self.later if impact is None else impact.own and (impact.pending or impact.rejected))
 
     @property
     def basis(self) -> str:
@@ -145,20 +147,20 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
     Raises InvalidObject for an unreadable template or an unknown PriorityClass.
     """
     new, name = new_pods_of(cluster, obj, replicas)
-    admitted_pods, rejection = ChargedQuotas(cluster).admit(obj, new.pods)
-    existing, evaluated = max(new.wanted - len(new.pods), 0), min(admitted_pods, MAX_SEQUENTIAL)
-    predictions = place_pods(cluster, new.pods[:evaluated])
-    rejected = len(new.pods) - admitted_pods
-    return Placement(
-        name,
-        predictions,
-        new.wanted,
-        existing,
-        new.without_claims,
-        omitted=admitted_pods - evaluated,
-        rejected=rejected,
-        rejection=rejection,
-    )
+    pods = arriving(cluster, obj, new.pods)
+    admitted_pods, rejection = ChargedQuotas(cluster).admit(obj, pods)
+    predictions = place_pods(cluster, pods[: min(admitted_pods, MAX_SEQUENTIAL)], one_by_one=is_ordered(obj))
+    if is_ordered(obj) and predictions and predictions[-1].outcome == "pending":
+        pods, admitted_pods, rejection = pods[: len(predictions)], len(predictions), ""
+    placement = placement_of(name, new, len(pods), admitted_pods, len(predictions))
+    return replace(placement, predictions=predictions, rejection=rejection)
+
+
+def placement_of(name: str, new: NewPods, arrive: int, admitted_pods: int, evaluated: int) -> Placement:
+    """Return a Placement without predictions. `arrive`: how many of the new Pods the controller creates."""
+    existing, later = max(new.wanted - len(new.pods), 0), len(new.pods) - arrive
+    omitted, rejected = admitted_pods - evaluated, arrive - admitted_pods
+    return Placement(name, (), new.wanted, existing, new.without_claims, omitted, rejected, later=later)
 
 
 def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
@@ -188,12 +190,17 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
     return NewPods(count, Same(whole, max(count, 0)), whole is not pod)
 
 
-def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:
-    """Predict Pods in turn, each with those before it: bound, or nominated while their victims terminate."""
+def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod], *, one_by_one: bool = False) -> tuple[Prediction, ...]:
+    """Predict Pods in turn, each with those before it: bound, or nominated while their victims terminate.
+
+    `one_by_one`: no Pod follows one that stays Pending.
+    """
     predictions: list[Prediction] = []
     for pod in pods:
         snapshot = predictions[-1].snapshot_after() if predictions else cluster.scheduling
         predictions.append(Prediction(snapshot, pod))
+        if one_by_one and predictions[-1].outcome == "pending":
+            break
     return tuple(predictions)
 
 

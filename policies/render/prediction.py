@@ -81,7 +81,7 @@ def _of_object(
 ) -> Iterator[str]:
     """The predictions for an object's Pods as text lines. `applied`: the objects applied together."""
     predictions, cluster = placement.predictions, result.cluster
-    if not predictions and placement.rollout is None and not placement.rejected:
+    if not predictions and placement.rollout is None and not placement.without_prediction:
         existing = f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
         yield f"{placement.name}: {existing if placement.wanted else NONE_WANTED}"
         return
@@ -106,7 +106,7 @@ def _of_object(
 
 def _heading(placement: Placement, result: PredictResult, applied: Applied | None, paint: Painter) -> Iterator[str]:
     """The counts of the object's new Pods, unless one prediction says it all."""
-    if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.rejected:
+    if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.without_prediction:
         overview, why = _overview(placement, result, applied), _cause(placement)
         yield paint(f"{placement.name}: {overview}{why and f': {why}'}", "bold")
     if placement.rejected:
@@ -147,11 +147,11 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     placements, applied = result.placements, result.applied
     in_turn = [placement for placement in placements if placement.rollout is None]
     predictions = [prediction for placement in in_turn for prediction in placement.predictions]
-    rejected = sum(placement.rejected for placement in in_turn)
-    counts = _counted(predictions, result, applied, rejected)
-    new = f"{plural(len(predictions) + rejected, 'new Pod')}, one after the other: {counts}"
+    rest = sum((Counter(_with_blocked(each.without_prediction, each)) for each in in_turn), Counter[str]())
+    counts = _counted(predictions, result, applied, rest)
+    new = f"{plural(len(predictions) + rest.total(), 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
-    blocked = sum(placement.is_blocked for placement in placements)
+    blocked = sum(placement.is_blocked for placement in placements if placement.rollout)
     stuck = f" ({blocked} blocked)" if blocked else ""
     more = f"; {plural(rollouts, 'rollout')}{stuck}, evaluated without the other objects" if rollouts else ""
     causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement))]
@@ -175,24 +175,32 @@ def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
 
 def _overview(placement: Placement, result: PredictResult, applied: Applied | None) -> str:
     if placement.rollout is not None:
-        later = "blocked" if placement.is_blocked else "later"
-        by_outcome = {later if outcome == "later" else outcome: n for outcome, n in placement.outcomes.items()}
+        by_outcome = _with_blocked(placement.outcomes, placement)
         none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
         counts = _counts_text(by_outcome, placement.predictions, result) or none
         rollout = "rollout blocked, " if placement.is_blocked else "rollout, " if placement.rollout.own else ""
         return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
-    new = plural(len(placement.predictions) + placement.rejected, "new Pod")
-    return f"{there}{new}: {_counted(placement.predictions, result, applied, placement.rejected)}"
+    rest = _with_blocked(placement.without_prediction, placement)
+    new = plural(len(placement.predictions) + sum(rest.values()), "new Pod")
+    return f"{there}{new}: {_counted(placement.predictions, result, applied, rest)}"
 
 
-def _counted(predictions: Sequence[Prediction], result: PredictResult, applied: Applied | None, rejected: int) -> str:
+def _with_blocked(counts: Mapping[str, int], placement: Placement) -> dict[str, int]:
+    """These counts by outcome, with "blocked" instead of "later" if other Pods block those."""
+    later = "blocked" if placement.is_blocked else "later"
+    return {later if outcome == "later" else outcome: count for outcome, count in counts.items()}
+
+
+def _counted(
+    predictions: Sequence[Prediction], result: PredictResult, applied: Applied | None, rest: Mapping[str, int]
+) -> str:
     """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
-    separately. `rejected`: number of Pods that quotas reject.
+    separately. `rest`: the number of further Pods by outcome.
     """
     lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
     kept = [p for p in predictions if id(p) not in lost]
-    text = _counts_text({**outcomes(kept), **({"refused": rejected} if rejected else {})}, kept, result)
+    text = _counts_text({**outcomes(kept), **rest}, kept, result)
     again = f"{len(lost)} would be preempted again" if lost else ""
     return ", ".join(filter(None, (text, again))) or "none"
 

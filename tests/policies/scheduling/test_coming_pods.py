@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -205,6 +206,31 @@ def test_predict_reports_no_pods_of_a_new_paused_deployment() -> None:
     result = predict(cluster(make_node("n1")), PAUSED)
     assert not result.outcomes
     assert [*lines(result)] == [f"Deployment default/w: {NONE_WANTED}"]
+
+
+NO_ROOM: Obj = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "pods", "says"),
+    [
+        ("OrderedReady", [], "3 new Pods: 1 would stay Pending, 2 not created before those run"),
+        ("OrderedReady", [numbered(0, "n1")], "2 new Pods: 1 would stay Pending, 1 not created before those run"),
+        ("OrderedReady", [numbered(0)], "2 new Pods: 2 not created before those run"),
+        ("Parallel", [], "3 new Pods: 3 would stay Pending"),
+    ],
+)
+def test_predict_counts_pods_that_an_ordered_stateful_set_does_not_create(
+    policy: str, pods: list[Made], says: str
+) -> None:
+    state = cluster(make_node("n1"), *pods)
+    created = workload("StatefulSet", pod=NO_ROOM, replicas=3, podManagementPolicy=policy)
+    result = predict(state, created)
+    assert says in next(lines(result))
+    other = make_pod("other").obj
+    together = [*lines(predict(state, [created, other]))]
+    assert any(line.startswith("StatefulSet ") and says in line for line in together)
+    assert result.outcomes == predict(state, [created, other]).outcomes - Counter(fits=1)
 
 
 KEEPS_OLD = "0 new Pods: the updateStrategy replaces no existing Pod"
