@@ -45,12 +45,14 @@ class Origin:
     """The source of a cluster state.
 
     `cluster`: kubeconfig context or files of the cluster; empty without a cluster. `time`: time of the cluster state;
-    empty if unknown. `is_read`: whether the state was read at `time`.
+    empty if unknown. `is_read`: whether the state was read at `time`. `replaced`: a clause about objects that several
+    sources define differently; or "".
     """
 
     cluster: Always[str] = ""
     time: Always[str] = ""
     is_read: Hidden[bool] = False
+    replaced: Hidden[str] = ""
 
     @in_json
     def time_of(self) -> Literal["read", "newest object", ""]:
@@ -536,8 +538,9 @@ def head_of(cluster: ClusterSnapshot, assumes: Iterable[str] = ()) -> AnswerHead
 
     semantics = cluster.semantics
     profile = listed(sorted(semantics.scheduler_names))
-    release = (f"Kubernetes {semantics.release}",) if semantics.assumed else ()
-    assumed = dict.fromkeys((*release, *assumptions(cluster.objects), *assumes))
+    release = f"Kubernetes {semantics.release}" if semantics.assumed else ""
+    given = filter(None, (release, cluster.origin.replaced))
+    assumed = dict.fromkeys((*given, *assumptions(cluster.objects), *assumes))
     return AnswerHead(cluster.origin, semantics.release, profile, tuple(assumed))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import zlib
@@ -16,7 +17,7 @@ from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeGuard, cast
 
 from forewarn.policies.cluster.cache import TIME, Cache, Origin
-from forewarn.policies.findings import Finding, cut, listed, one_line
+from forewarn.policies.findings import Finding, cut, listed, one_line, plural
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import no_collection
 from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
@@ -33,17 +34,20 @@ if TYPE_CHECKING:
 
 _FIX_OF_SOURCE: Final = "Fix: pass the output of `forewarn snapshot`"
 _FIX: Final = "Fix: pass the objects of one cluster at one time"
-_WIDTH: Final = 4
+_WIDTH: Final = 5
 
 
 class Identities:
     """The objects read so far. A later source may replace an object that has no UID, an earlier one may not.
 
-    Keeps four numbers for each object in an array, hashes instead of texts: objects that go after loading would leave
+    Keeps five numbers for each object in an array, hashes instead of texts: objects that go after loading would leave
     holes in the memory of those that stay, which makes everything else slower.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, several: bool) -> None:
+        """Set whether there are `several` sources, whose objects are compared."""
+        self._several = several
+        self._replaced, self._others = "", 0
         self._seen: set[int] = set()
         self._numbers = array("q")
         self._starts: dict[int, int] = {}
@@ -67,14 +71,16 @@ class Identities:
         name = hash(f"{kind}\0{namespace}\0{metadata['name']}")
         if kind == registry.NODE:
             allocatable = hash(frozenset(read_resource_list(obj, ("status", "allocatable"), obj).items()))
+        defined = {**obj, "metadata": metadata.get("labels")} if self._several else None
+        content = hash(json.dumps(defined, sort_keys=True, default=str))
         if name not in self._seen:
             self._seen.add(name)
-            self._numbers.extend((name, uid, allocatable, line))
+            self._numbers.extend((name, uid, allocatable, line, content))
             return
         for start in range(_WIDTH * len(self._starts), len(self._numbers), _WIDTH):
             self._starts[self._numbers[start]] = start
         start = self._starts[name]
-        _, uid_before, allocatable_before, line_before = self._numbers[start : start + _WIDTH]
+        _, uid_before, allocatable_before, line_before, content_before = self._numbers[start : start + _WIDTH]
         _, source_before, file_before = self._files[bisect_right(self._files, start, key=itemgetter(0)) - 1]
         _, source, file = self._files[-1]
         if uid_before and uid and uid_before != uid:  # the hash of an empty text is 0
@@ -82,9 +88,19 @@ class Identities:
         elif allocatable_before != allocatable and source_before == source:
             what = "other allocatable resources"
         else:
+            if source_before != source and content_before != content and not (uid and uid_before):
+                self._others += bool(self._replaced)
+                what, then, first = (cut(one_line(str(x)), _LONGEST) for x in (ref_of(obj), source, source_before))
+                self._replaced = self._replaced or f"{what} as in {then}, which differs from {first}"
             return
         place = f"{file_before}:{line_before}" if line_before else file_before
         raise SourceError(file, f"{ref_of(obj)} has {what} than in {place}: these are two clusters. {_FIX}", line)
+
+    @property
+    def replaced(self) -> str:
+        """A clause about the objects that a later source defines differently; "" without any."""
+        more = f", and {plural(self._others, 'more such object')}" if self._others else ""
+        return f"{self._replaced}{more} (--clusters keeps clusters apart)" if self._replaced else ""
 
 
 _GZIP: Final = b"\x1f\x8b"
@@ -195,7 +211,7 @@ def load_cluster(
     cache = Cache(templates=templates) if into is None else into
     if cache.listed is None:
         cache.listed = set()
-    loading = _Loading(cache, progress)
+    loading = _Loading(cache, progress, several=len(sources) > 1)
     with no_collection():  # loading creates no cycles, and their search is slow
         for source in sources:
             loading.source(source)
@@ -315,9 +331,9 @@ def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str]
 class _Loading:
     """Loads sources into a cache."""
 
-    def __init__(self, cache: Cache, progress: Callable[[int], None] | None) -> None:
+    def __init__(self, cache: Cache, progress: Callable[[int], None] | None, *, several: bool) -> None:
         self.cache, self.count, self._progress = cache, 0, progress
-        self._found, self._identities = False, Identities()
+        self._found, self._identities = False, Identities(several=several)
         self._names: list[str] = []
         self._read: list[str] = []
         self._newest = ""
@@ -344,7 +360,8 @@ class _Loading:
     def origin(self) -> Origin:
         """The origin of the loaded state. The state of several sources is as old as the oldest."""
         names = ", ".join("<stdin>" if name == STDIN else name for name in self._names)
-        return Origin(cut(one_line(names), _LONGEST), min(self._read, default=self._newest), bool(self._read))
+        time, is_read = min(self._read, default=self._newest), bool(self._read)
+        return Origin(cut(one_line(names), _LONGEST), time, is_read, self._identities.replaced)
 
     def _note_time(self, obj: dict[str, Any]) -> None:
         """Note the time of a snapshot, or the newest timestamp of its objects: kubelets report every few minutes."""

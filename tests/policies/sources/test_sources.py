@@ -17,6 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.policies.cluster.cache import head_of
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import SourceError, find_files, read_file
 from forewarn.policies.sources.json_stream import JsonFault, json_objects
@@ -219,6 +220,22 @@ def test_a_later_source_replaces_a_node_but_no_object_of_another_uid(tmp_path: P
     assert stored.allocatable.milli_cpu == 8000
     with pytest.raises(SourceError, match="has another UID"):
         load_cluster(a, b, c)
+
+
+@pytest.mark.parametrize(("second", "third", "more"), [(1, 1, ""), (2, 1, ""), (2, 5, ", and 1 more such object")])
+def test_objects_that_several_sources_define_differently_are_assumed(
+    tmp_path: Path, second: int, third: int, more: str
+) -> None:
+    classes = [_named("PriorityClass", uid, value=value) for uid, value in (("1", 1), ("", second), ("", third))]
+    sources = [tmp_path / f"{number}.json" for number in range(3)]
+    for source, made in zip(sources, classes, strict=True):
+        source.write_text(json.dumps(made))
+    a, b, _ = map(str, sources)
+    assumed = head_of(load_cluster(*map(str, sources)).snapshot()).assumes
+    found = [clause for clause in assumed if "PriorityClass" in clause]
+    differs = f"PriorityClass kube-system as in {b}, which differs from {a}{more} (--clusters keeps clusters apart)"
+    assert found == [differs] * (second != 1)
+    assert not load_cluster(str(tmp_path)).origin.replaced
 
 
 PARTS = [{"continue": "abc"}, {"remainingItemCount": 7}, {"continue": "abc", "remainingItemCount": 7}]
