@@ -21,7 +21,7 @@ from forewarn.policies.findings import Finding, cut, listed, one_line, plural
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import no_collection
 from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, mapping, ref_of
 from forewarn.policies.objects.resources import read_resource_list
 from forewarn.policies.sources.files import MANIFESTS, STDIN, File, SourceError, find_files, open_file, unreadable
 from forewarn.policies.sources.json_stream import JsonFault, flat, json_objects
@@ -71,8 +71,7 @@ class Identities:
         name = hash(f"{kind}\0{namespace}\0{metadata['name']}")
         if kind == registry.NODE:
             allocatable = hash(frozenset(read_resource_list(obj, ("status", "allocatable"), obj).items()))
-        defined = {**obj, "metadata": metadata.get("labels")} if self._several else None
-        content = hash(json.dumps(defined, sort_keys=True, default=str))
+        content = _content(obj) if self._several else 0
         if name not in self._seen:
             self._seen.add(name)
             self._numbers.extend((name, uid, allocatable, line, content))
@@ -89,18 +88,27 @@ class Identities:
             what = "other allocatable resources"
         else:
             if source_before != source and content_before != content and not (uid and uid_before):
-                self._others += bool(self._replaced)
-                what, then, first = (cut(one_line(str(x)), _LONGEST) for x in (ref_of(obj), source, source_before))
-                self._replaced = self._replaced or f"{what} as in {then}, which differs from {first}"
+                self._replace(obj, source, source_before)
             return
         place = f"{file_before}:{line_before}" if line_before else file_before
         raise SourceError(file, f"{ref_of(obj)} has {what} than in {place}: these are two clusters. {_FIX}", line)
+
+    def _replace(self, obj: ApiObject, source: str, before: str) -> None:
+        self._others += bool(self._replaced)
+        what, then, first = (cut(one_line(str(x)), _LONGEST) for x in (ref_of(obj), source, before))
+        self._replaced = self._replaced or f"{what} as in {then}, which differs from {first}"
 
     @property
     def replaced(self) -> str:
         """A clause about the objects that a later source defines differently; "" without any."""
         more = f", and {plural(self._others, 'more such object')}" if self._others else ""
         return f"{self._replaced}{more} (--clusters keeps clusters apart)" if self._replaced else ""
+
+
+def _content(obj: ApiObject) -> int:
+    """Return a hash of what defines an object: not of its metadata, except for labels."""
+    defined = {**obj, "metadata": mapping(obj, "metadata", "labels")}
+    return hash(json.dumps(defined, sort_keys=True, default=str))
 
 
 _GZIP: Final = b"\x1f\x8b"

@@ -214,9 +214,9 @@ NO_ROOM: Obj = {"containers": [{"name": "c", "image": "i", "resources": {"reques
 @pytest.mark.parametrize(
     ("policy", "pods", "says"),
     [
-        ("OrderedReady", [], "3 new Pods: 1 would stay Pending, 2 not created before those run"),
-        ("OrderedReady", [numbered(0, "n1")], "2 new Pods: 1 would stay Pending, 1 not created before those run"),
-        ("OrderedReady", [numbered(0)], "2 new Pods: 2 not created before those run"),
+        ("OrderedReady", [], "3 new Pods: 1 would stay Pending, 2 not created until Pending Pods run"),
+        ("OrderedReady", [numbered(0, "n1")], "2 new Pods: 1 would stay Pending, 1 not created until Pending Pods run"),
+        ("OrderedReady", [numbered(0)], "2 new Pods: 2 not created until Pending Pods run"),
         ("Parallel", [], "3 new Pods: 3 would stay Pending"),
     ],
 )
