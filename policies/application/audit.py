@@ -133,7 +133,15 @@ def _audit(
     max_work: int = MAX_WORK,
 ) -> Audit:
     now, subjects = datetime.now(UTC), tuple(stored_objects(cluster))
-    limits: dict[str, Any] = {"expired": expired, "max_work": max_work}
-    findings = findings_of(cluster, subjects, config, now=now, disclose=disclose, simulations=simulations, **limits)
+    findings = findings_of(
+        cluster,
+        subjects,
+        config,
+        now=now,
+        expired=expired,
+        max_work=max_work,
+        disclose=disclose,
+        simulations=simulations,
+    )
     findings, suppressed = unsuppressed(findings, subjects, config, now)
     return Audit(findings, suppressed, head_of_findings(cluster, findings), len(subjects), cluster)

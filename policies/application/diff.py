@@ -333,11 +333,25 @@ def _on_cluster(
         lasting = [item for item in scaled_down if item.workload not in names]
         affected = _affected(answer, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace))
         rejected, of_pods, unpredicted = _reasons([*answer.faults, *without_class])
-        passed = _passed(answer.answer.new_pods, cluster.snapshot)
-        pdbs = [*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)]
-        admitted = rejected, affected, absent, answer.answer.placeholders, scaled_down, of_pods, unpredicted
-        differences = differing, autoscaled, passed, pruned, pdbs, not_predicted
-        return OnCluster(name, *admitted, *differences, "", answer, applied, omitted)
+        return OnCluster(
+            name,
+            rejected,
+            affected,
+            absent,
+            answer.answer.placeholders,
+            scaled_down,
+            rejected_pods=of_pods,
+            unpredicted=unpredicted,
+            differing=differing,
+            autoscaled=autoscaled,
+            passed=_passed(answer.answer.new_pods, cluster.snapshot),
+            drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
+            pruned=pruned,
+            not_predicted=not_predicted,
+            answer=answer,
+            applied=applied,
+            omitted=omitted,
+        )
     except Rejected as fault:
         rejected, of_pods, unpredicted = _reasons(fault.faults)
         return OnCluster(name, rejected, [], rejected_pods=of_pods, unpredicted=unpredicted)

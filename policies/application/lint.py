@@ -184,9 +184,15 @@ def _unsuppressed(
     from forewarn.policies.evaluation.suppressions import of_configuration, suppress
 
     suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
-    inputs = {"with_cluster": with_cluster, "with_release": config.options.minor is not None}
-    today, severity = datetime.now(UTC).date(), config.linter_severity
-    return suppress(findings, suppressions, severity, today, read=given.reported, **inputs)
+    return suppress(
+        findings,
+        suppressions,
+        config.linter_severity,
+        datetime.now(UTC).date(),
+        read=given.reported,
+        with_cluster=with_cluster,
+        with_release=config.options.minor is not None,
+    )
 
 
 def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> AnswerHead | None:

@@ -56,13 +56,16 @@ def main(arguments: Sequence[str]) -> int:
         cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
         if cluster.semantics.unknown:
             terminal.print_notice(f"forewarn audit: no prediction: {cluster.semantics.unknown}", run.errors)
-        settings: dict[str, Any] = {
-            "autoscaling": autoscaling(cache, run.cluster),
-            "all_restarts": options.all_restarts,
-        }
-        disclose = Disclose.COUNTS if options.apply else Disclose.NAMES
+        settings = autoscaling(cache, run.cluster)
         with terminal.counting("restarts", run.errors) as show:
-            result = audited(cluster, config, disclose=disclose, progress=show, **settings)
+            result = audited(
+                cluster,
+                config,
+                disclose=Disclose.COUNTS if options.apply else Disclose.NAMES,
+                all_restarts=options.all_restarts,
+                autoscaling=settings,
+                progress=show,
+            )
         result, fixed = result._replace(skipped=cache.skipped), 0
         path = options.write_baseline
         if path and not known_findings.write_baseline(path, result.findings, "audit"):

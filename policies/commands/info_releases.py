@@ -34,8 +34,9 @@ def _entry(minor: int) -> info.Release:
         if change.minor == minor
     ]
     patches = [info.PatchChange(_release(change), change.where, change.what) for change in _patches(minor)]
-    unfixed, gates = [info.Unfixed(*unfixed) for unfixed in _unfixed(minor)], (_gates(minor), _not_modelled(minor))
-    return info.Release(f"1.{minor}", CHECKED_WITH.get(minor), changes, patches, unfixed, *gates)
+    unfixed = [info.Unfixed(*unfixed) for unfixed in _unfixed(minor)]
+    checked = CHECKED_WITH.get(minor)
+    return info.Release(f"1.{minor}", checked, changes, patches, unfixed, _gates(minor), _not_modelled(minor))
 
 
 def _unfixed(minor: int) -> Sequence[tuple[str, str, str]]:

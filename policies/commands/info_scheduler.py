@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         return complain("info scheduler", fault, USAGE)
     configuration = semantics.scheduler
     assert configuration is not None
-    given = configuration, semantics.release
-    options.output.print(lambda: to_dict(_entry(*given)), _lines(*given))
+    shown = semantics.release
+    options.output.print(lambda: to_dict(_entry(configuration, shown)), _lines(configuration, shown))
     return OK
 
 
@@ -146,10 +146,16 @@ def _of_extender(extender: Extender) -> Iterator[str]:
 
 
 def _entry(configuration: SchedulerConfiguration, release: str) -> info.Scheduler:
-    backoff = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
     profiles = [_profile_entry(profile, configuration) for profile in configuration.profiles.values()]
     extenders = [_plain(extender) for extender in configuration.extenders]
-    return info.Scheduler(configuration.source, release, *backoff, profiles, extenders)
+    return info.Scheduler(
+        configuration.source,
+        release,
+        configuration.pod_initial_backoff_seconds,
+        configuration.pod_max_backoff_seconds,
+        profiles,
+        extenders,
+    )
 
 
 def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> info.Profile:

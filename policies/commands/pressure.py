@@ -36,9 +36,16 @@ def main(arguments: Sequence[str]) -> int:
 
         pods = NodePods(options.node)
         cache = settle(cluster_command.loaded(run, Cache(collect=pods.collect)), Release())
-        signal, stats, admit = (given or "" for given in (options.signal, options.stats, options.admit))
-        pressure = signal, options.inodes, stats, options.image_fs
-        request = PressureRequest(options.node, *pressure, admit, options.shutdown or (), options.namespace)
+        request = PressureRequest(
+            options.node,
+            options.signal or "",
+            options.inodes,
+            options.stats or "",
+            options.image_fs,
+            options.admit or "",
+            options.shutdown or (),
+            options.namespace,
+        )
         result = node_pressure(cache, pods, request)
         answer_in(run.output, result, text.render, text.markdown, pressure_page).print()
         return OK

@@ -50,8 +50,9 @@ def main(arguments: Sequence[str]) -> int:
         cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
         settings = settings_of(cache, run.cluster)
         with counting("losses", run.errors) as show:
-            limits = {"most": options.most, "until": options.until}
-            risks = risk(cluster, workloads, autoscaling=settings, progress=show, **limits)
+            risks = risk(
+                cluster, workloads, most=options.most, until=options.until, autoscaling=settings, progress=show
+            )
         if not risks.workloads and str(workloads):
             raise InvalidObject(f"no running workload{workloads}")
         risks = risks if earlier is None else _with_changes(since, risks, earlier, workloads)

@@ -40,8 +40,9 @@ def main(arguments: Sequence[str]) -> int:
         given = expectations_in(options.paths)
     except SourceError as fault:
         return complain("test", fault, USAGE)
-    limits = options.until, options.most
-    request = ExpectationsRequest((), options.namespace, *limits, allow_empty=options.allow_empty, given=given)
+    request = ExpectationsRequest(
+        (), options.namespace, options.until, options.most, allow_empty=options.allow_empty, given=given
+    )
 
     def answer() -> int:
         from forewarn.policies.application.cluster import Cluster

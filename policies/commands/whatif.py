@@ -54,9 +54,16 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     settings_of = autoscaling.autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        until, shard = options.until or DEFAULT_UNTIL, shard_given(options.shard, run.output, parser)
-        files = options.node_templates, options.config
-        of_each = SweepRequest(options.each, until, release, shard, settings_of, *files, options.fail_on)
+        of_each = SweepRequest(
+            options.each,
+            options.until or DEFAULT_UNTIL,
+            release,
+            shard_given(options.shard, run.output, parser),
+            settings_of,
+            options.node_templates,
+            options.config,
+            options.fail_on,
+        )
         each, imported = partial(evaluate_sweep, of_each), ("application.whatif", "render.sweep")
         return answered_each(Evaluation("whatif", HEADS_OF_EACH, each, modules=imported), run)
     from forewarn.policies.render.whatif import HEADS, row

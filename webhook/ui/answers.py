@@ -348,8 +348,8 @@ class State(NamedTuple):
             Cluster(self.cache, self.config, self.sources),
             CHANGES[question["change"]](**_with_files(fields)),
         )
-        settings: dict[str, Any] = {"autoscaling": self.autoscaling, "progress": _progress_of(print_notice)}
-        result = whatif(cluster, change, nodes_over_time=True, **settings)
+        progress = _progress_of(print_notice)
+        result = whatif(cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
         page = pages.whatif_page(result.answer, result.class_change, result.notes)
         return _answer(self._on_page(page, result.head), result.to_dict(), command)
 
@@ -374,8 +374,8 @@ class State(NamedTuple):
         """Return the result of `forewarn audit`."""
         progress = _counting("checking the objects", "restarts", print_notice)
         result = audit(Cluster(self.cache, self.config), autoscaling=self.autoscaling, progress=progress)
-        numbers = result.objects, len(result.cluster.pods), result.suppressed
-        page = pages.audit_page(result.findings, *numbers, result.cluster.semantics.unknown)
+        pods, unknown = len(result.cluster.pods), result.cluster.semantics.unknown
+        page = pages.audit_page(result.findings, result.objects, pods, result.suppressed, unknown)
         return _answer(self._on_page(page, result.head), result.to_dict())
 
     def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
