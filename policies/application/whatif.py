@@ -141,13 +141,13 @@ def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
     """Return the conditions of `--fail-on` that an answer meets. `end`: the answer that decides about `fewer` and
     `pending`.
     """
-    forced = answer.upgrade is not None and answer.upgrade.forced
+    forced = answer.upgrade is not None and any(pod.blocked for pod in answer.upgrade.forced)
     met = {
         "fewer": end.fewer,
         "pending": any(each.pending > each.pending_before for each in end.workloads),
         "preemption": answer.preempted,
         "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
-        "quota": answer.over_quota,
+        "quota": answer.over_quota or answer.not_recreated,
         "blocked": answer.blocked,
     }
     return frozenset(name for name, is_met in met.items() if is_met)

@@ -371,6 +371,14 @@ def _scaled_while_rolled_out(
     return PodChange(pods, own, window=max(surge + unavailable, 1), keeps_old=True, rolled_out=True, under_way=True)
 
 
+def replaces_no_pods(obj: ApiObject) -> bool:
+    """Report whether an updateStrategy replaces no existing Pod: OnDelete, or a partition above all ordinals."""
+    strategy = mapping(obj, "spec", "updateStrategy")
+    replicas = int32(obj, "spec", "replicas")
+    partition = int32(strategy, "rollingUpdate", "partition") or 0
+    return text(strategy, "type") == "OnDelete" or partition >= max(1 if replicas is None else replicas, 1)
+
+
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:
     """Return the effects of a changed template of a StatefulSet.
 
@@ -380,7 +388,7 @@ def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObje
     missing = new_pods(cluster, obj, template, own=own).pods
     if (waits := _first_pending(obj, own)) is not None:
         return PodChange(_before(obj, own, missing, waits), own, one_by_one=True)
-    if text(obj, "spec", "updateStrategy", "type") == "OnDelete":
+    if replaces_no_pods(obj):
         return PodChange(missing, own, one_by_one=is_ordered(obj), replaces_none=True)
     name, requested = ref_of(obj).name, requested_ordinals(obj)
     least = requested.start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
@@ -411,7 +419,7 @@ def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject
     Nodes without a Pod get a Pod. On other nodes, the old Pod terminates first, unless the DaemonSet surges.
     """
     everywhere = new_pods(cluster, obj, template, own=()).pods
-    on_delete = text(obj, "spec", "updateStrategy", "type") == "OnDelete"
+    on_delete = replaces_no_pods(obj)
     if on_delete or not isinstance(everywhere, DaemonPods):
         return PodChange(new_pods(cluster, obj, template, own=own).pods, own, replaces_none=on_delete)
     surge, unavailable = surge_and_unavailable(obj, len(everywhere))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import EXACT, OPEN, Audience, Disclose, Shown
 from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
@@ -188,7 +188,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     if subject.is_partial:
         return findings
     if context.phase is Phase.LINT:
-        faults += _rejected(subject)
+        faults += _faults_of_workload(subject)
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
@@ -196,12 +196,15 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     return findings
 
 
-def _rejected(subject: ReviewedObject) -> Iterator[InvalidObject]:
-    """Yield the fault of a workload that kube-apiserver rejects although its fields can be read."""
+def _faults_of_workload(subject: ReviewedObject) -> Iterator[InvalidObject]:
+    """Yield the fault of a workload that kube-apiserver rejects although its fields can be read. A template without
+    labels may be a patch.
+    """
     try:
         check_workload(subject.object)
     except InvalidObject as fault:
-        yield fault.with_traceback(None)
+        if fault.path[-1:] != ("labels",) or at(subject.object, *fault.path):
+            yield fault.with_traceback(None)
 
 
 def _is_template_of_many(subject: ReviewedObject) -> bool:
@@ -345,9 +348,16 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
 
 
 def _has_variable(subject: ReviewedObject, fault: InvalidObject) -> bool:
-    """Report whether a value that rules cannot read is a template variable."""
-    value = at(subject.object, *fault.path)
-    return isinstance(value, str) and is_variable(value)
+    """Report whether a value that rules cannot read has a template variable; of labels, also the selector."""
+    parts: list[Any] = [at(subject.object, *fault.path)]
+    if fault.path[-1:] == ("labels",):
+        parts.append(at(subject.object, "spec", "selector"))
+    for part in parts:
+        if isinstance(part, Mapping):
+            parts += [*part.keys(), *part.values()]
+        elif isinstance(part, list):
+            parts += part
+    return any(isinstance(part, str) and is_variable(part) for part in parts)
 
 
 def _finding(

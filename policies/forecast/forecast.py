@@ -379,7 +379,7 @@ class Forecast:
                 limited = quotas.most is not None or not quotas.beside_old
                 if not (limited or change.under_way or change.without_claims) and self._all_fit(change.pods):
                     emptied = partial(without, self._snapshot(), change.own)
-                    if not any(waiting) or not help_pending(waiting, emptied(), change.own):
+                    if not (waiting.pods or waiting.omitted) or not help_pending(waiting, emptied(), change.own):
                         self._next = lambda: with_all(emptied(), change.pods)
                         return impact._replace(fitting=impact.new)
                 if self._before_simulation is not None:
@@ -651,8 +651,8 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None
         return None
     if impact is None:  # No new Pods yet, or Pods of another scheduler.
         why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
-        rest, replaces_none = "not-predicted" if why else "", change.replaces_none and not change.pods
-        impact = Impact((), len(change.pods), None, rest=rest, why_not=why, replaces_none=replaces_none)
+        impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
+    impact = impact._replace(replaces_none=change.replaces_none)
     return Placement(str(subject.ref), impact.predictions, impact.new, rollout=impact)
 
 

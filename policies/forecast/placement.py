@@ -133,7 +133,9 @@ class Placement:
     def is_blocked(self) -> bool:
         """Whether Pods that stay Pending, or that a quota rejects, block a rollout or the Pods `later`."""
         impact = self.rollout
-        return bool(self.later if impact is None else impact.own and (impact.pending or impact.rejected))
+        if impact is None:
+            return bool(self.later)
+        return bool(impact.own and not impact.replaces_none and (impact.pending or impact.rejected))
 
     @property
     def basis(self) -> str:

@@ -150,35 +150,42 @@ _RETAINS_KEYS: Final = ("strategy", "volumes")
 def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
     """Return a stored workload after `kubectl apply` of a manifest. `before`: the manifest of the previous apply.
 
-    Fields that only `stored` has stay, such as defaults and the replicas that an autoscaler has set; containers only if
-    `before` lacks them. Fields that a snapshot lacks because it is redacted change only if the two manifests differ.
+    Fields that only `stored` has stay, such as defaults and the replicas that an autoscaler has set. Without `before`,
+    containers that only `stored` has are those that the manifest no longer names. Fields that a snapshot lacks because
+    it is redacted change only if the two manifests differ.
     Source: k8s.io/apimachinery/pkg/util/strategicpatch, `CreateThreeWayMergePatch`.
     """
     containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
     is_redacted = bool(containers) and not any("image" in container for container in containers.values())
-    result: ApiObject = _merged(stored, given, before, "", is_redacted=is_redacted)
+    result: ApiObject = _merged(stored, given, before, "", _Apply(is_redacted, not before))
     return result
 
 
-def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: bool) -> Any:
+class _Apply(NamedTuple):
+    is_redacted: bool
+    is_first: bool
+    """Whether the manifest of the previous apply is unknown."""
+
+
+def _merged(stored: Any, given: Any, before: Any, name: str, apply: _Apply) -> Any:
     """Return the value of the field `name` after an apply."""
     if isinstance(stored, Mapping) and isinstance(given, Mapping):
-        return _merged_fields(stored, given, before if isinstance(before, Mapping) else NOTHING, name, is_redacted)
+        return _merged_fields(stored, given, before if isinstance(before, Mapping) else NOTHING, name, apply)
     if name in _MERGED_BY_NAME and (one := _by_name(stored)) is not None and (other := _by_name(given)) is not None:
         old = _by_name(before) or NOTHING
-        removed = one if before is None and name in _CONTAINERS else old
+        removed = one if apply.is_first and name in _CONTAINERS else old
         kept = {key: value for key, value in one.items() if key in other or key not in removed}
         each = name if name in _RETAINS_KEYS else ""
         return [
-            _merged(one.get(key), value, old.get(key), each, is_redacted=is_redacted)
+            _merged(one.get(key), value, old.get(key), each, apply)
             for key, value in {**kept, **other}.items()  # the order of the stored list
         ]
     return stored if stored is not None and contains(stored, given) else given
 
 
-def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, is_redacted: bool) -> ApiObject:
+def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, apply: _Apply) -> ApiObject:
     def is_hidden(key: str) -> bool:
-        return is_redacted and key not in stored and (name == "annotations" or key in REDACTED)
+        return apply.is_redacted and key not in stored and (name == "annotations" or key in REDACTED)
 
     new = {
         key: value
@@ -188,7 +195,7 @@ def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: st
     stays = name not in _RETAINS_KEYS
     kept = {key: value for key, value in stored.items() if key in new or (stays and key not in old)}
     for key, value in new.items():
-        kept[key] = _merged(stored.get(key), value, old.get(key), key, is_redacted=is_redacted)
+        kept[key] = _merged(stored.get(key), value, old.get(key), key, apply)
     return kept
 
 

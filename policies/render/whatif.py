@@ -570,8 +570,8 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     """What becomes of the new Pods; "" without any. Of blocked rollouts, that first. `is_short`: without names."""
     summary, blocked = answer.summary, answer.blocked_rollouts
     names = summary.new_workloads or [row.group for row in summary.missing]
-    if not (_creates(answer) or blocked):
-        return ""
+    if not names or not (_creates(answer) or blocked):
+        return rollouts(answer)
     own = [each for each in answer.workloads if each.workload in {*names}]
     later = sum(not_created(each, answer) for each in own)
     total = summary.new_pods + later + sum(row.pods for row in summary.missing if row.group in names)

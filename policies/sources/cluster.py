@@ -88,15 +88,15 @@ class Identities:
             what = "other allocatable resources"
         else:
             if source_before != source and content_before != content and not (uid and uid_before):
-                self._replace(obj, source, source_before)
+                self._note_replaced(obj, source, source_before)
             return
         place = f"{file_before}:{line_before}" if line_before else file_before
         raise SourceError(file, f"{ref_of(obj)} has {what} than in {place}: these are two clusters. {_FIX}", line)
 
-    def _replace(self, obj: ApiObject, source: str, before: str) -> None:
+    def _note_replaced(self, obj: ApiObject, source: str, before: str) -> None:
         self._others += bool(self._replaced)
         what, then, first = (cut(one_line(str(x)), _LONGEST) for x in (ref_of(obj), source, before))
-        self._replaced = self._replaced or f"{what} as in {then}, which differs from {first}"
+        self._replaced = self._replaced or f"{what} as in {then}, not as in {first}"
 
     @property
     def replaced(self) -> str:
@@ -106,8 +106,8 @@ class Identities:
 
 
 def _content(obj: ApiObject) -> int:
-    """Return a hash of what defines an object: not of its metadata, except for labels."""
-    defined = {**obj, "metadata": mapping(obj, "metadata", "labels")}
+    """Return a hash of what defines an object: not of its status, nor of its metadata except for labels."""
+    defined = {**obj, "metadata": mapping(obj, "metadata", "labels"), "status": None}
     return hash(json.dumps(defined, sort_keys=True, default=str))
 
 

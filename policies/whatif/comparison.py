@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.controllers.changes import replaces_no_pods
 from forewarn.policies.controllers.cron_job import next_start
 from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
@@ -106,6 +107,7 @@ class _Start(NamedTuple):
     failed: Mapping[Key, JobStatus]
     blocking: Sequence[DrainBlocker]
     templates: Mapping[tuple[str, str], ApiObject]
+    over_quota: Mapping[str, str]
 
     @classmethod
     def of(cls, simulation: Simulation, question: Question) -> _Start:
@@ -118,6 +120,7 @@ class _Start(NamedTuple):
             failed_jobs(simulation),
             blockers_of(simulation, _with_evictions(simulation, question)),
             _templates(simulation, question),
+            _over_quota(simulation, question),
         )
 
 
@@ -155,7 +158,7 @@ def _ended(simulation: Simulation, question: Question, start: _Start, autoscalin
         upgrade=question.upgrade,
         drained=[*drains],
         blockers=_blockers(simulation, question, start),
-        not_recreated=_not_recreated(simulation, question, summary.names),
+        not_recreated=_not_recreated(simulation, question, start, summary.names),
         blocked_rollouts=_blocked_rollouts(start, _templates(simulation, question), summary),
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
@@ -363,7 +366,7 @@ def _templates(simulation: Simulation, question: Question) -> dict[tuple[str, st
     return {
         workload: mapping(state.object, "spec", "template")
         for workload, state in states.items()
-        if state is not None and not is_paused(state.object)
+        if state is not None and not is_paused(state.object) and not replaces_no_pods(state.object)
     }
 
 
@@ -534,19 +537,31 @@ def _blockers(simulation: Simulation, question: Question, start: _Start) -> Sequ
     return [each for each in found if each.never and each.budget not in known]
 
 
-def _not_recreated(simulation: Simulation, question: Question, names: Names) -> dict[str, tuple[int, str]]:
-    """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated: by name, the
-    number of running Pods, and upstream's message.
+def _not_recreated(
+    simulation: Simulation, question: Question, start: _Start, names: Names
+) -> dict[str, tuple[int, str]]:
+    """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated, and did not
+    before: by name, the number of running Pods, and upstream's message.
+    """
+    found = dict[str, tuple[int, str]]()
+    for key, message in _over_quota(simulation, question).items():
+        if key not in start.over_quota:
+            name = names.of(simulation.timeline.origins[key].workload)
+            found[name] = found.get(name, (0, ""))[0] + 1, message
+    return found
+
+
+def _over_quota(simulation: Simulation, question: Question) -> dict[str, str]:
+    """Return upstream's message for each running Pod (`namespace/name`) that the ResourceQuotas of a question reject
+    once it is recreated.
     """
     objects = [arrival.object for arrival in question.arrivals if arrival.op != "delete"]
     refs = (ref_of(obj, DEFAULT_NAMESPACE) for obj in objects if group_kind(obj) == RESOURCE_QUOTA)
-    namespaces, found = {ref.namespace for ref in refs}, dict[str, tuple[int, str]]()
+    namespaces, quotas = {ref.namespace for ref in refs}, simulation.api.quotas
     states = [state for state in simulation.api.pods.values() if state.pod.namespace in namespaces]
-    for state in filter(partial(_runs, simulation=simulation), states):
-        if simulation.api.quotas and (message := simulation.api.quotas.rejection_if_recreated(state)):
-            name = names.of(simulation.timeline.origins[state.pod.key].workload)
-            found[name] = found.get(name, (0, ""))[0] + 1, message
-    return found
+    running = [state for state in states if _runs(state, simulation=simulation)] if quotas else ()
+    messages = ((state.pod, quotas.rejection_if_recreated(state)) for state in running) if quotas else ()
+    return {pod.key: message for pod, message in messages if message}
 
 
 def _drains(simulation: Simulation) -> dict[str, float]:

@@ -61,8 +61,7 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     """Return the assumptions of a prediction for several Pods, in addition to the caveats of each Pod's prediction."""
     if impact.replaces_none:
         yield "existing Pods keep the old template until you delete them (OnDelete) or lower the partition"
-        return
-    if impact.new == 0:
+    elif impact.new == 0:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
         yield "the new Pods preempt Pods of the same workload only if they are scheduled before the old Pods terminate"

@@ -88,3 +88,9 @@ def test_what_a_redacted_snapshot_lacks_changes_only_with_the_manifests(
     stored: dict[str, Any], before: dict[str, Any], given: dict[str, Any], result: dict[str, Any]
 ) -> None:
     assert applied_to(workload(stored), workload(given), workload(before)) == workload(result)
+
+
+def test_containers_of_the_cluster_alone_stay_unless_the_previous_manifest_is_unknown() -> None:
+    given, stored = ({"initContainers": named(**dict.fromkeys(names, IMAGE))} for names in (["a"], ["injected", "a"]))
+    for before, pod in ((workload(IMAGE), stored), ({}, given)):
+        assert applied_to(workload(IMAGE, stored), workload(IMAGE, given), before) == workload(IMAGE, pod)

@@ -1,0 +1,81 @@
+"""The first line of `whatif apply` about rollouts and quotas: what the change blocks, not what was so before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from forewarn.policies.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _set(kind: str, image: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": image, "resources": {"requests": {"cpu": "3"}}}
+    template = {"metadata": {"labels": {"app": "set"}}, "spec": {"containers": [container]}}
+    metadata = {"name": "set", "namespace": "x", "uid": "u"}
+    spec = {"selector": {"matchLabels": {"app": "set"}}, "template": template, **spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _pod(name: str, *, owner: str = "", node: str = "") -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "x",
+        "uid": name,
+        "labels": {"app": "set" if owner else name},
+    }
+    if owner:
+        reference = {"apiVersion": "apps/v1", "kind": owner, "name": "set", "uid": "u", "controller": True}
+        metadata["ownerReferences"] = [reference]
+    spec = {"priority": 0, "containers": [{"name": "c", "image": "a", "resources": {"requests": {"cpu": "3"}}}]}
+    if node:
+        spec["nodeName"] = node
+    status = {"phase": "Running" if node else "Pending"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _quota(pods: int, used: int) -> dict[str, Any]:
+    hard = {"pods": str(pods)}
+    metadata = {"name": "q", "namespace": "x"}
+    status = {"hard": hard, "used": {"pods": str(used)}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}, "status": status}
+
+
+def _first_line(
+    cluster: list[dict[str, Any]], change: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> str:
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+        for name in ("n1", "n2")
+    ]
+    (folder / "cluster.yaml").write_text(yaml.safe_dump_all([*nodes, *cluster]))
+    (folder / "change.yaml").write_text(yaml.safe_dump(change))
+    main(["whatif", "apply", "-f", str(folder / "change.yaml"), "--cluster", str(folder / "cluster.yaml")])
+    out, err = capsys.readouterr()
+    assert "internal error" not in err
+    return out.splitlines()[0]
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+@pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete"])
+def test_a_changed_template_without_new_pods_is_answered(
+    kind: str, strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec: dict[str, Any] = {"updateStrategy": {"type": strategy}}
+    if kind == "StatefulSet":
+        spec |= {"replicas": 1, "serviceName": "set"}
+    pods = [_pod("big", node="n1"), _pod("other", node="n2"), _pod("set-0", owner=kind)]
+    line = _first_line([_set(kind, "a", **spec), *pods], _set(kind, "b", **spec), tmp_path, capsys)
+    assert ("rollout of x/set blocked" in line) == (strategy == "RollingUpdate")
+
+
+def test_a_quota_is_not_blamed_for_what_was_so_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = [_pod("a", node="n1"), _pod("b", node="n2")]
+    said = "new Pods of x/a and x/b rejected by ResourceQuotas (2 running Pods cannot be recreated)"
+    assert _first_line([*pods, _quota(5, 2)], _quota(1, 2), tmp_path, capsys).startswith(said)
+    assert "rejected" not in _first_line([*pods, _quota(0, 2)], _quota(1, 2), tmp_path, capsys)
