@@ -6,6 +6,7 @@ opens one more for each further request. At the limit, each new connection repla
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -53,8 +54,8 @@ class Connections:
 
     def __init__(self, most: int = MAX_CONNECTIONS) -> None:
         self._most = most
-        self._ranks: dict[Rank, dict[str, dict[Connection, None]]] = {rank: {} for rank in Rank}
-        """Rank -> network -> connections, the longest idle first."""
+        self._ranks: dict[Rank, dict[Connection, None]] = {rank: {} for rank in Rank}
+        """The connections of each rank, the longest idle first."""
         self._evictions = RareEvents()
         self.count = 0
 
@@ -66,7 +67,8 @@ class Connections:
     def enter(self, address: str) -> Connection | None:
         """Register a connection, if necessary by evicting another one. Returns None if all others are busy."""
         connection = Connection(network_of(address), monotonic())
-        self._add(connection)
+        self._ranks[connection.rank][connection] = None
+        self.count += 1
         if self.count > self._most and not self.evict(connection):
             self.leave(connection)
             return None
@@ -74,21 +76,20 @@ class Connections:
 
     def leave(self, connection: Connection) -> bool:
         """Remove a closed connection. Returns false, and has no effect, if it was removed before."""
-        networks = self._ranks[connection.rank]
-        group = networks.get(connection.network, {})
-        if connection not in group:
+        rank = self._ranks[connection.rank]
+        if connection not in rank:
             return False
-        del group[connection]
+        del rank[connection]
         self.count -= 1
-        if not group:
-            del networks[connection.network]
         return True
 
     def place(self, connection: Connection, rank: Rank) -> None:
         """Change the rank of an open connection, which was in use until now."""
-        if self.leave(connection):
+        before = self._ranks[connection.rank]
+        if connection in before:
+            del before[connection]
             connection.rank = rank
-            self._add(connection)
+            self._ranks[rank][connection] = None
 
     def evict(self, newcomer: Connection | None = None) -> bool:
         """Close the connection with the lowest rank, of the network with the most of this rank, idle for longest.
@@ -104,16 +105,12 @@ class Connections:
         return True
 
     def _victim(self, newcomer: Connection | None) -> Connection | None:
-        for networks in self._ranks.values():
-            for group in sorted(networks.values(), key=len, reverse=True):
-                for connection in group:
-                    if connection is not newcomer and not connection.busy:
-                        return connection
+        for connections in self._ranks.values():
+            evictable = [other for other in connections if other is not newcomer and not other.busy]
+            if evictable:
+                sizes = Counter(other.network for other in connections)
+                return max(evictable, key=lambda other: sizes[other.network])
         return None
-
-    def _add(self, connection: Connection) -> None:
-        self._ranks[connection.rank].setdefault(connection.network, {})[connection] = None
-        self.count += 1
 
 
 def network_of(address: str) -> str:
