@@ -163,7 +163,7 @@ class Config(NamedTuple):
             if exemption.covers(user, namespace):
                 return exemption.reason
         text = _break_glass(namespace)
-        until = moment_of(text)
+        until = moment_of(text) if text else None
         if until is not None and now < until and not self._not_honoured(text, now):
             return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''}: {until.isoformat()}"
         return None

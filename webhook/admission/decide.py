@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -77,7 +77,6 @@ class DirectionRow(NamedTuple):
     """One row of docs/internals/failure-modes.md."""
 
     id: str
-    applies: Callable[[AdmissionRequest, Config], bool]
     direction: Direction
 
 
@@ -115,24 +114,35 @@ def _is_revision(request: AdmissionRequest) -> bool:
     return request.kind.group_kind == CONTROLLER_REVISION
 
 
+_CONNECT: Final = DirectionRow("connect", Direction.PASS)
+_SCALE: Final = DirectionRow("scale", Direction.LOOK_UP)
+_NAMESPACE_SUBRESOURCE: Final = DirectionRow("namespace-subresource", Direction.EVALUATE)
+_OTHER_SUBRESOURCE: Final = DirectionRow("other-subresource", Direction.PASS)
+_UNKNOWN_KIND: Final = DirectionRow("unknown-kind", Direction.PASS)
+_REVISION: Final = DirectionRow("revision", Direction.LOOK_UP)
+_WITHOUT_OBJECT: Final = DirectionRow("delete-without-object", Direction.PASS)
+_OF_OBJECTS: Final = {
+    operation: DirectionRow(operation.value.lower(), Direction.EVALUATE)
+    for operation in (Operation.DELETE, Operation.UPDATE, Operation.CREATE)
+}
 ROWS: Final = (
-    DirectionRow("connect", lambda request, _: request.operation is Operation.CONNECT, Direction.PASS),
-    DirectionRow("scale", lambda request, _: _is_scale(request), Direction.LOOK_UP),
-    DirectionRow("namespace-subresource", lambda request, _: _changes_a_namespace(request), Direction.EVALUATE),
-    DirectionRow("other-subresource", lambda request, _: bool(request.subresource), Direction.PASS),
-    DirectionRow("unknown-kind", lambda request, config: not is_evaluated(request, config), Direction.PASS),
-    DirectionRow("revision", lambda request, _: _is_revision(request), Direction.LOOK_UP),
-    DirectionRow("delete-without-object", lambda request, _: not (request.object or request.old), Direction.PASS),
-    DirectionRow("delete", lambda request, _: request.operation is Operation.DELETE, Direction.EVALUATE),
-    DirectionRow("update", lambda request, _: request.operation is Operation.UPDATE, Direction.EVALUATE),
-    DirectionRow("create", lambda _request, _config: True, Direction.EVALUATE),
+    *(_CONNECT, _SCALE, _NAMESPACE_SUBRESOURCE, _OTHER_SUBRESOURCE, _UNKNOWN_KIND, _REVISION, _WITHOUT_OBJECT),
+    *_OF_OBJECTS.values(),
 )
-"""The rows in order; the first row that applies to a request decides."""
 
 
 def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
-    """Return the first row of the table in docs/internals/failure-modes.md that applies to the request."""
-    return next(row for row in ROWS if row.applies(request, config))
+    """Return the row of the table in docs/internals/failure-modes.md that applies to the request."""
+    if request.operation is Operation.CONNECT:
+        return _CONNECT
+    if request.subresource:
+        other = _NAMESPACE_SUBRESOURCE if _changes_a_namespace(request) else _OTHER_SUBRESOURCE
+        return _SCALE if _is_scale(request) else other
+    if not is_evaluated(request, config):
+        return _UNKNOWN_KIND
+    if _is_revision(request):
+        return _REVISION
+    return _OF_OBJECTS[request.operation] if request.object or request.old else _WITHOUT_OBJECT
 
 
 def exemption_of(
