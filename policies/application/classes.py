@@ -16,6 +16,7 @@ from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.simulation.dump import not_simulated, world_of
 from forewarn.policies.whatif import MAX_UNTIL
 from forewarn.policies.whatif.class_plan import Plan, plan, wanted
+from forewarn.policies.whatif.comparison import placeholders_of
 from forewarn.policies.whatif.priority_levels import Classes, priority_levels
 
 if TYPE_CHECKING:
@@ -58,5 +59,9 @@ def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progr
         others = [obj for obj in objects if group_kind(obj) != PRIORITY_CLASS]
         change = wanted(cluster.snapshot, new, others, request.delete)
         steps = plan(cluster.snapshot, world_of(cache, (), until=MAX_UNTIL), change, progress)
-    steps = steps._replace(not_modelled=[*steps.not_modelled, *not_simulated(cache)])
-    return ClassPlan(head_of(cluster.snapshot, steps.summary.assumes), steps)
+    placeholders = placeholders_of(steps.answer, cluster.snapshot.pods.values(), cluster.config.options)
+    steps = steps._replace(
+        answer=steps.answer._replace(placeholders=placeholders),
+        not_modelled=[*steps.not_modelled, *not_simulated(cache)],
+    )
+    return ClassPlan(head_of(cluster.snapshot, steps.answer.summary.assumes), steps)

@@ -27,12 +27,12 @@ from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.simulation.dump import DumpCache, not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome, Summary, explore, names_in, summarize
+from forewarn.policies.simulation.summary import Outcome, Summary, explore, summarize
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
-from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, typical
+from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, typical
 from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.risk import Risks, Tried, risks
 from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_of, worst_first
@@ -195,7 +195,7 @@ def whatif(
             answer = with_new_nodes(answer, branch)
         answer = answer._replace(
             new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),
-            placeholders=_placeholders(answer, cluster),
+            placeholders=placeholders_of(answer, cluster.snapshot.pods.values(), cluster.config.options),
         )
         outcomes = [Ending(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
         if runs > 1 and isinstance(change, Events):
@@ -215,15 +215,6 @@ def _horizon(question: questions.Question) -> float:
     slow = question.restarts or any(group_kind(arrival.object) == DAEMON_SET for arrival in question.arrivals)
     most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
     return max(simulated.DEFAULT_UNTIL, min(most, MAX_UNTIL))
-
-
-def _placeholders(answer: Answer, cluster: Cluster) -> list[str]:
-    """The workloads of placeholder Pods that lose Pods."""
-    simulation, pods = answer.simulation, cluster.snapshot.pods.values()
-    names, workloads = names_in(simulation), placeholder_workloads(simulation, pods, cluster.config.options)
-    found = {each.workload for one in (answer, answer.end) for each in one.preempted}
-    found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.missed}
-    return sorted({*map(names.of, workloads)} & found)
 
 
 def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question) -> list[Ranked]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.findings import duration, first_line, listed, plural
 from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX, PriorityClass
-from forewarn.policies.render import Painter, plain
+from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.simulation import settled, violated
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
@@ -146,6 +146,8 @@ def _cells(level: PriorityLevel, levels: Classes) -> list[str | int]:
 _STEP_HEADS: Final = ("step", "preempted", "Pending", "new Pods", "takes", "change")
 _STEP_TEXTS: Final = ("change",)
 _NAMED: Final = 3
+_EFFECTS: Final = 4
+"""Maximum number of effects in the first line."""
 _MAX_PAIRS: Final = 10
 _ROLLOUT_FIX: Final = "Fix: add capacity, or allow maxUnavailable in its rollout"
 _MAX_STEPS: Final = 60
@@ -177,12 +179,13 @@ def _plan_title(plan: Plan) -> str:
     absent = f"; {ignored}" if plan.ignored else ""
     if not plan.steps:
         return f"nothing to change{absent}"
-    losers = named(key[2] for step in plan.steps for key, _ in pairs(step.preemptions))
-    preempted = f"preempts {plural(plan.preempted, 'Pod')} of {losers}" if plan.preempted else "preempts no Pods"
-    left = named(workload.workload for workload in plan.rejected)
-    rejected = f", and then new Pods of {left} are rejected" if left else ""
-    lowered = "".join(f"; {phrase}" for phrase in on_new_pods(plan.lowered))
-    return f"{plural(len(plan.steps), 'step')}: this order {preempted}{rejected}{lowered}{absent}"
+    seconds = sum(step.ended_at - step.started_at for step in plan.steps)
+    steps = f"{plural(len(plan.steps), 'step')}{f' in {duration(seconds)}' if seconds else ''}"
+    unfinished = named(name for step in plan.steps for name in step.unfinished)
+    stuck = [f"rollout of {unfinished} not finished"] if unfinished else []
+    effects = whatif.joined([*stuck, *whatif.effects_of(plan.answer)], _EFFECTS) or whatif.NO_EFFECT
+    phrases = [*on_new_pods(plan.lowered), effects, *whatif.unfinished([plan.answer])]
+    return first_line(f"{steps}: {'; '.join(phrases)}{absent}")
 
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:
@@ -231,12 +234,12 @@ def _details(plan: Plan) -> Iterator[str]:
         names = listed([workload.workload for workload in plan.rejected], _MAX_PAIRS)
         yield f"admission rejects new Pods of {count}, because their PriorityClass does not exist then: {names}"
         yield "Fix: also pass these workloads with another priorityClassName (-f)"
-    pdbs = sorted(plan.summary.violated_pdbs.items())
+    pdbs = sorted(plan.answer.summary.violated_pdbs.items())
     yield from (violated(*pdb) for pdb in pdbs[:_MAX_PAIRS])
     if len(pdbs) > _MAX_PAIRS:
         yield f"{plural(len(pdbs) - _MAX_PAIRS, 'more violated PDB')}; use -o json for all"
-    if plan.summary.stopped:
-        yield settled(plan.summary)
+    if plan.answer.summary.stopped:
+        yield settled(plan.answer.summary)
 
 
 def _stuck(other: OtherOrder) -> str:

@@ -25,8 +25,7 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.simulation.scenario import Arrival, World
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Summary, summarize
-from forewarn.policies.whatif.answer import Preemption, PreemptionPod
+from forewarn.policies.whatif.answer import Answer, Preemption, PreemptionPod
 from forewarn.policies.whatif.class_change import (
     Change,
     Ranked,
@@ -36,7 +35,8 @@ from forewarn.policies.whatif.class_change import (
     with_class,
     workload_key,
 )
-from forewarn.policies.whatif.comparison import preemptions_of
+from forewarn.policies.whatif.comparison import Start, answer_after
+from forewarn.policies.whatif.questions import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -302,6 +302,7 @@ def is_replaced_by_restart(ranked: Ranked) -> bool:
     return not (group_kind(ranked.object) == DEPLOYMENT and is_paused(ranked.object))
 
 
+_CHANGE: Final = Question("change of PriorityClasses")
 _POLL_SECONDS: Final = 5.0
 """Seconds between two checks of a rollout."""
 _PAUSE: Final = 30.0
@@ -372,16 +373,19 @@ class Plan(NamedTuple):
     steps: Sequence[SimulatedStep]
     keep_priority: Sequence[RunningByPriority]
     rejected: Sequence[RunningByPriority]
-    summary: Hidden[Summary]
+    answer: Hidden[Answer]
+    """The cluster after the steps, compared with that before the first one."""
     ignored: Sequence[str]
     not_modelled: Sequence[str]
     affected: Hidden[Sequence[Ranked]]
 
     @property
     def lowered(self) -> list[Ranked]:
-        """The workloads whose new Pods get a lower priority."""
+        """The workloads whose new Pods are rejected or get a lower priority."""
         return [
-            each for each in self.affected if each.before and each.after and each.after.priority < each.before.priority
+            each
+            for each in self.affected
+            if not each.after or (each.before and each.after.priority < each.before.priority)
         ]
 
     def __repr__(self) -> str:
@@ -391,27 +395,32 @@ class Plan(NamedTuple):
     @in_json
     def preempted(self) -> int:
         """Number of preempted Pods in all steps."""
-        return sum(len(step.preemptions) for step in self.steps)
+        return len(self.answer.preempted)
+
+    @in_json
+    def lost(self) -> Mapping[str, int]:
+        """By workload, running replicas that no longer run after the steps."""
+        return {each.workload: each.missed for each in self.answer.workloads if each.missed}
 
     @in_json
     def complete(self) -> bool:
         """Whether all rollouts finish, and `rejected` is empty."""
-        return not self.summary.stopped and not self.rejected and not any(step.unfinished for step in self.steps)
+        return not self.answer.summary.stopped and not self.rejected and not any(step.unfinished for step in self.steps)
 
     @in_json
     def settled(self) -> bool:
         """Whether the cluster reached a steady state."""
-        return self.summary.settled
+        return self.answer.summary.settled
 
     @optional_in_json
     def stopped(self) -> str | None:
         """Why the simulation was stopped before its end."""
-        return self.summary.stopped or None
+        return self.answer.summary.stopped or None
 
     @in_json
     def violated_pdbs(self) -> Mapping[str, int]:
         """Number of preemptions beyond the allowed disruptions of each PDB, also before the first step."""
-        return self.summary.violated_pdbs
+        return self.answer.summary.violated_pdbs
 
 
 def plan(
@@ -461,13 +470,13 @@ def _simulated(
     simulation = Simulation(world, progress=progress)
     run = _Run(simulation, cluster, [*steps_of(cluster, change, affected, careful=careful)])
     simulation.run()
-    summary = summarize(simulation)
-    preemptions = preemptions_of(simulation, summary.names)
-    starts = [step.started_at for step in run.results]
+    answer = answer_after(simulation, _CHANGE, run.start)
+    preemptions, starts = answer.preempted, [step.started_at for step in run.results]
     steps = [
         step._replace(preemptions=[preemption for preemption in preemptions if step.started_at <= preemption.t < end])
         for step, end in zip(run.results, [*starts[1:], float("inf")], strict=False)
     ]
+    of_steps = [preemption for step in steps for preemption in step.preemptions]
     jobs = {key for key in change.workloads if key[0] == JOB}
     kept = [
         workload
@@ -476,13 +485,13 @@ def _simulated(
     ]
     return Plan(
         pending_before=run.pending_before,
-        preempted_before=sum(preemption.t < starts[0] for preemption in preemptions) if starts else 0,
+        preempted_before=len(preemptions) - len(of_steps) if starts else 0,
         alternative=None,
         steps=steps,
         keep_priority=[_running(workload) for workload in kept if needs_restart(workload)],
         rejected=[_running(workload) for workload in affected if workload.after is None],
-        summary=summary,
-        not_modelled=[*simulation.storage.not_modelled, *sorted(simulation.controllers.unreadable.values())],
+        answer=answer._replace(preempted=of_steps),
+        not_modelled=[*answer.not_modelled, *sorted(simulation.controllers.unreadable.values())],
         ignored=change.ignored,
         affected=affected,
     )
@@ -499,13 +508,14 @@ class _Run:
         self._simulation, self._cluster, self._steps = simulation, cluster, steps
         self._classes = dict(cluster.priority_classes)
         self.results: list[SimulatedStep] = []
-        self.pending_before = _pending(simulation)
+        self.pending_before, self.start = _pending(simulation), Start.of(simulation, _CHANGE)
         simulation.awaited += 1
         simulation.clock.at(0.0, lambda: void(simulation.clock.spawn(self._run())))
 
     def _run(self) -> Steps:
         simulation = self._simulation
         yield from self._settle()
+        self.start = Start.of(simulation, _CHANGE)
         for step in self._steps:
             started, created = simulation.clock.now, simulation.api.created
             unfinished: list[str] = []

@@ -87,7 +87,7 @@ def ask(
     """
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
-    ended = partial(_ended, start=_Start.of(simulation, question), autoscaling=autoscaling.after(question.lost))
+    ended = partial(answer_after, start=Start.of(simulation, question), autoscaling=autoscaling.after(question.lost))
     prepare(simulation, question)
     run(simulation, ended) if run else simulation.run()
     return ended(simulation, question)._replace(
@@ -95,7 +95,7 @@ def ask(
     )
 
 
-class _Start(NamedTuple):
+class Start(NamedTuple):
     """What an answer compares with the end. `before`, `replicas`, `templates`: by workload. `pdbs`: those with too few
     Pods.
     """
@@ -110,7 +110,7 @@ class _Start(NamedTuple):
     over_quota: Mapping[str, str]
 
     @classmethod
-    def of(cls, simulation: Simulation, question: Question) -> _Start:
+    def of(cls, simulation: Simulation, question: Question) -> Start:
         before = count_by_workload(simulation)
         return cls(
             before,
@@ -124,7 +124,7 @@ class _Start(NamedTuple):
         )
 
 
-def _ended(simulation: Simulation, question: Question, start: _Start, autoscaling: Autoscaling) -> Answer:
+def answer_after(simulation: Simulation, question: Question, start: Start, autoscaling: Autoscaling = _USUAL) -> Answer:
     """Return the answer after the end of a simulation."""
     after, summary = count_by_workload(simulation), summarize(simulation)
     drains = _drains(simulation)
@@ -284,6 +284,14 @@ def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: 
     return {origins[pod.key].workload for pod in pods if is_placeholder(pod, options) and pod.key in origins}
 
 
+def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> list[str]:
+    """The workloads of placeholder Pods among `pods`, those at the start, that lose Pods."""
+    names, workloads = names_in(answer.simulation), placeholder_workloads(answer.simulation, pods, options)
+    found = {each.workload for one in (answer, answer.end) for each in one.preempted}
+    found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.missed}
+    return sorted({*map(names.of, workloads)} & found)
+
+
 def _by_name(workload: tuple[str, str]) -> tuple[str, str]:
     return workload[1], workload[0]
 
@@ -370,7 +378,7 @@ def _templates(simulation: Simulation, question: Question) -> dict[tuple[str, st
     }
 
 
-def _blocked_rollouts(start: _Start, templates: Mapping[tuple[str, str], ApiObject], summary: Summary) -> list[str]:
+def _blocked_rollouts(start: Start, templates: Mapping[tuple[str, str], ApiObject], summary: Summary) -> list[str]:
     """Return the workloads whose changed template is not rolled out, because new Pods are Pending or rejected."""
     stuck = {row.group for rows in (summary.waiting, summary.missing) for row in rows}
     changed = sorted(
@@ -386,7 +394,7 @@ def _wanted(job: WorkloadState) -> int:
 
 
 def _compared(
-    simulation: Simulation, question: Question, start: _Start, after: Mapping[tuple[str, str], Count], summary: Summary
+    simulation: Simulation, question: Question, start: Start, after: Mapping[tuple[str, str], Count], summary: Summary
 ) -> list[WorkloadCount]:
     """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
@@ -528,7 +536,7 @@ def _with_evictions(simulation: Simulation, question: Question) -> Iterable[str]
     return _upgraded(question) if is_of_nodes else simulation.api.nodes
 
 
-def _blockers(simulation: Simulation, question: Question, start: _Start) -> Sequence[DrainBlocker]:
+def _blockers(simulation: Simulation, question: Question, start: Start) -> Sequence[DrainBlocker]:
     """Return the PDBs that block drains at the start of an upgrade, or never allow one only after another change."""
     if question.upgrade is not None:
         return start.blocking
@@ -538,7 +546,7 @@ def _blockers(simulation: Simulation, question: Question, start: _Start) -> Sequ
 
 
 def _not_recreated(
-    simulation: Simulation, question: Question, start: _Start, names: Names
+    simulation: Simulation, question: Question, start: Start, names: Names
 ) -> dict[str, tuple[int, str]]:
     """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated, and did not
     before: by name, the number of running Pods, and upstream's message.

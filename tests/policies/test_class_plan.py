@@ -207,6 +207,17 @@ def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart(
     assert (found.pending_before, found.preempted_before, found.preempted) == (1, 1, 0)
     assert found.steps[0].new_pods == 0  # the replacement of the victim
     assert any("before step 1, Pending Pods preempt 1 Pod:" in line for line in render_plan(found))
+    assert next(render_plan(found)) == "1 step: no replica lost, no Pod preempted or newly Pending"
+
+
+def test_the_first_line_has_the_time_and_all_effects_of_the_steps() -> None:
+    node, low = make_node("n1").has(cpu="4", memory="8Gi", pods="10"), running("low", ["n1"], "2", 0)
+    web = [*running("web", ["n1"], "2", 0), make_pod("web-2").labels(app="web").request(cpu="2")]
+    made = [node, deployment("low", 1, "2"), *low, deployment("web", 2, "2"), *web]
+    found = planned(cache_of([PriorityClass("gold", 1000)], made), [], [deployment("web", 2, "2", "gold")])
+    effects = "1 replica of default/low lost (Pending), 2 Pods of default/low and default/web preempted"
+    first = f"1 step in 1 min 5 s: {effects}"
+    assert (next(render_plan(found)), found.lost) == (first, {"default/low": 1})
 
 
 def test_pending_pods_of_another_scheduler_are_not_counted() -> None:
