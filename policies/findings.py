@@ -247,12 +247,14 @@ LONGEST_LINE: Final = 256
 """Maximum characters of the first line of an answer."""
 
 
-def first_line(text: str) -> str:
-    """The text in at most LONGEST_LINE characters, cut between words, because half a number is another number."""
-    if len(text) <= LONGEST_LINE:
-        return text
-    start = text[: LONGEST_LINE - 1]
-    return f"{(start.rpartition(' ')[0] or start).rstrip(' :;,(→')}…"
+def first_line(text: str, end: str = "") -> str:
+    """The text and its end in at most LONGEST_LINE characters; the text is cut between words, because half a number is
+    another number.
+    """
+    if len(text) + len(end) <= LONGEST_LINE:
+        return text + end
+    start = text[: LONGEST_LINE - 1 - len(end)]
+    return f"{(start.rpartition(' ')[0] or start).rstrip(' :;,(→')}…{end}"
 
 
 def cut(text: str, limit: int) -> str:

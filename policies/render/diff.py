@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace, Diff, OnCluster
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import NAMED, capital, cut, first_of, listed, one_line, plural
+from forewarn.policies.findings import NAMED, capital, cut, first_line, first_of, listed, one_line, plural
 from forewarn.policies.lint.versions import ALSO, CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, autoscalers, plain, whatif
@@ -154,7 +154,8 @@ def verdict(diff: Diff) -> str:
     nothing = unchanged if not is_simulated else whatif.NO_EFFECT if is_whole else _no_effect(diff.clusters)
     where = f"{_title(diff.clusters[0])}: " if is_simulated and not diff.clusters[1:] else ""
     effect = _effects(diff) if diff.clusters else _changes(diff) if diff.objects else ""
-    return f"{'; '.join(filter(None, (effect or f'{where}{nothing}', blocking)))}{'' if is_whole else _INCOMPLETE}"
+    text = "; ".join(filter(None, (effect or f"{where}{nothing}", blocking)))
+    return first_line(text, "" if is_whole else _INCOMPLETE)
 
 
 class _Told(NamedTuple):
@@ -337,16 +338,17 @@ def _phrases(cluster: OnCluster) -> list[str]:
     answers = [cluster.answer.answer] if cluster.answer else []
     is_drift = all(item.base != item.before for item in cluster.lasting)
     count, rescaled = _numbers_of(cluster), len(cluster.autoscaled)
+    losing, of_placeholders = _losing(cluster), _preemptions(cluster, placeholders=True)
     phrases = [
         _some(len(cluster.rejected), "changed object", "rejected"),
         f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" if cluster.rejected_pods else "",
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
-        _losing(cluster),
+        losing,
         *map(whatif.rollouts, answers),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
         _some(count["pending"], "new Pod", "Pending"),
-        _some(count["replaced"], "more Pod" if count["lost"] else "Pod", "preempted and replaced"),
+        _replaced(cluster, losing),
         _some(count["reduced"], "replica", "scaled down until HorizontalPodAutoscalers act"),
         _some(count["scaled_down"], "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
         _some(count["violated"], "PDB", "violated"),
@@ -360,7 +362,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
         ),
     ]
     effects = [phrase for phrase in phrases if phrase]
-    return effects or (["only placeholder Pods preempted"] if count["placeholders"] else [])
+    return effects or [f"only placeholder Pods {_preempted_by(cluster, of_placeholders)}"] * bool(of_placeholders)
 
 
 def _some(count: int, noun: str, what: str) -> str:
@@ -369,16 +371,51 @@ def _some(count: int, noun: str, what: str) -> str:
 
 
 def _losing(cluster: OnCluster) -> str:
-    """A phrase about the workloads that lose Pods; with the name of the only one, if readers may see it."""
+    """A phrase about the workloads that lose Pods, and their preemptors; "" for none."""
     losing = [workload for workload in _workloads(cluster) if workload.missed]
     if not losing:
         return ""
-    known = {namespace.namespace for namespace in cluster.namespaces}
-    is_named = len(losing) == 1 and losing[0].namespace in known
-    who = cut(one_line(losing[0].workload), _LONGEST_REASON) if is_named else plural(len(losing), "workload")
+    names = {workload.workload for workload in losing}
+    of_losing = [each for each in _preemptions(cluster) if each.workload in names]
+    by = Counter(each.workload for each in of_losing)
+    count = sum(min(workload.missed, by[workload.workload]) for workload in losing)
+    some = "" if count == sum(workload.missed for workload in losing) else f"{count} "
     failed = sum(bool(workload.failure) for workload in losing)
-    jobs = f" ({plural(failed, 'Job fails', 'Jobs fail')})" if failed else ""
-    return f"{who} {_loss(losing)}{jobs}"
+    causes = [plural(failed, "Job fails", "Jobs fail")] if failed else []
+    causes += [f"{some}{_preempted_by(cluster, of_losing)}"] if count else []
+    who = _visible(cluster, [(workload.workload, workload.namespace) for workload in losing])
+    why = "; ".join(causes)
+    return f"{who} {_loss(losing)}{why and f' ({why})'}"
+
+
+def _replaced(cluster: OnCluster, losing: str) -> str:
+    """A phrase about the preempted Pods that run again, and what `losing` does not say of these; "" for none."""
+    count, names = _numbers_of(cluster)["replaced"], {each.workload for each in _workloads(cluster) if each.missed}
+    replaced = cluster.answer.answer.replaced if cluster.answer else Counter[str]()
+    of = [each for each in _preemptions(cluster) if replaced[each.workload]]
+    whose = f" of {_visible(cluster, [(each.workload, each.namespace) for each in of])}"
+    whose, by = "" if all(each.workload in names for each in of) else whose, _preempted_by(cluster, of)
+    by = "preempted" if f"{by})" in losing else by
+    return f"{plural(count, 'more Pod' if losing else 'Pod')}{whose} {by} and replaced" if count else ""
+
+
+def _preemptions(cluster: OnCluster, *, placeholders: bool = False) -> list[Preemption]:
+    """The preemptions of placeholder Pods, or of others."""
+    preempted = cluster.answer.answer.preempted if cluster.answer else ()
+    return [each for each in preempted if (each.workload in cluster.placeholders) is placeholders]
+
+
+def _preempted_by(cluster: OnCluster, preemptions: Iterable[Preemption]) -> str:
+    return f"preempted by {_visible(cluster, [(each.by_workload, each.by_namespace) for each in preemptions])}"
+
+
+def _visible(cluster: OnCluster, workloads: Collection[tuple[str, str]]) -> str:
+    """The names of workloads with their namespaces, or the number if readers may not see all names."""
+    known = {namespace.namespace for namespace in cluster.namespaces}
+    known_names = {f"{changed.namespace}/{changed.name}" for changed in cluster.applied}
+    if all(namespace in known or name in known_names for name, namespace in workloads):
+        return whatif.named(name for name, _ in workloads)
+    return plural(len({*workloads}), "workload")
 
 
 def _loss(workloads: Collection[WorkloadCount]) -> str:

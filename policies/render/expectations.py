@@ -7,26 +7,19 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from forewarn.policies.expectations import MAX_TIMELINE, Tested
-from forewarn.policies.findings import first_of, no_command_in_markup, one_line, plural, quote
+from forewarn.policies.findings import cut, first_line, first_of, listed, no_command_in_markup, one_line, plural, quote
 from forewarn.policies.render import Painter, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
+_LONGEST_REASON: Final = 100
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(results: Sequence[Tested], paint: Painter = plain) -> Iterator[str]:
     """The numbers of results, and a line for each; below one that is not met, the reason with the counterexample."""
-    broken, unanswered = _counts(results)
-    total = plural(len(results), "expectation")
-    not_met = [quote(result.name) for result in results if result.failures]
-    others = [quote(result.name) for result in results if result.not_evaluated]
-    counts = [f"{broken} of {total} failed: {first_of(not_met, 'expectation')}"] if broken else []
-    counts += [f"{unanswered} of {total} not evaluated: {first_of(others, 'expectation')}"] if unanswered else []
-    met = sum(result.met for result in results)
-    yield "; ".join([*counts, f"{met} met"] if met else counts) if counts else f"{total}: all met"
+    yield _verdict(results)
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
         failed = "FAILED" if result.failures else "NOT EVALUATED"
@@ -36,8 +29,23 @@ def render(results: Sequence[Tested], paint: Painter = plain) -> Iterator[str]:
             yield from (f"  {line}" for line in counterexample(result))
         yield from (f"  - {sentence}" for sentence in result.not_evaluated)
         yield from (paint(f"  note: {note}", "warning") for note in result.notes)
-    if unanswered:
+    if any(result.not_evaluated for result in results):
         yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
+
+
+def _verdict(results: Sequence[Tested]) -> str:
+    """The numbers of results, and why expectations are not evaluated."""
+    broken, unanswered = _counts(results)
+    total = plural(len(results), "expectation")
+    not_met = [quote(result.name) for result in results if result.failures]
+    others = [quote(result.name) for result in results if result.not_evaluated]
+    counts = [f"{broken} of {total} failed: {first_of(not_met, 'expectation')}"] if broken else []
+    reasons = dict.fromkeys(reason for result in results for reason in result.not_evaluated)
+    why = cut(listed([*map(one_line, reasons)], 1), _LONGEST_REASON)
+    named = first_of(others, "expectation")
+    counts += [f"{unanswered} of {total} not evaluated: {named} ({why})"] if unanswered else []
+    met = sum(result.met for result in results)
+    return first_line("; ".join([*counts, f"{met} met"] if met else counts) if counts else f"{total}: all met")
 
 
 def _counts(results: Sequence[Tested]) -> tuple[int, int]:

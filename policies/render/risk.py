@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, first_line, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, markdown_table, page_table, text_of
 from forewarn.policies.simulation.summary import unsettled
@@ -18,6 +19,7 @@ MAX_WORKLOADS: Final = 20
 _MAX_LOSSES: Final = 5
 _GIB: Final = 2**30
 _LONGEST: Final = 400
+_LONGEST_NAME: Final = 60
 
 
 _ONE_POD: Final = "ONE POD LOST"
@@ -80,12 +82,13 @@ def _worst(risk: WorkloadRisk) -> str:
 
 
 def verdict(risks: Risks) -> str:
-    """A sentence with the number of workloads that lose replicas."""
+    """A sentence with the numbers of workloads that lose replicas, and of those that may be preempted."""
     total = plural(len(risks.workloads), "workload")
     failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.workloads)
     fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
+    exposed = f"{fail}{_exposed(risks)}"
     if not any(risks.simulated):
-        return f"{total}{fail}; no loss simulated"
+        return first_line(f"{total}{exposed}; no loss simulated")
     counts = [
         (_losing(risks, what), what if some == all_ else f"{what} ({some} of {all_} simulated)")
         for what, some, all_ in zip(("zone", "node"), risks.simulated, risks.total, strict=True)
@@ -98,7 +101,15 @@ def verdict(risks: Risks) -> str:
     worst = f"; highest priority: {one_line(worst_loss(losing[:1]))}" if losing else ""
     unread = len({problem.partition(": ")[0] for problem in risks.not_predicted})
     unknown = f", {plural(unread, 'workload')} not predicted" if unread else ""
-    return f"{lose}{node}{fail}{unknown}{worst}{_with_new_nodes(risks)}"
+    return first_line(f"{lose}{node}{exposed}{unknown}{worst}{_with_new_nodes(risks)}")
+
+
+def _exposed(risks: Risks) -> str:
+    """A phrase with the lowest classes that may preempt workloads, and the numbers of these; "" for none."""
+    preemptors = (next(filter(_size, risk.may_be_preempted_by), None) for risk in risks.workloads)
+    lowest = Counter((each.priority, cut(one_line(each.class_), _LONGEST_NAME)) for each in preemptors if each)
+    counts = [f"{count} by {name} or higher" for (_, name), count in sorted(lowest.items())]
+    return f", {listed(counts, 2).replace(' by ', ' may be preempted by ', 1)}" if counts else ""
 
 
 def has_new_nodes(risks: Risks) -> bool:

@@ -429,8 +429,10 @@ def _preempted_by_new_pods(change: ClassChange, levels: tuple[float, float], *, 
         return ""
     ranked = sorted(others, key=lambda each: (-max(each.running, default=0), -more[each.workload]))
     names = [*dict.fromkeys(each.workload for each in ranked if each.workload in (more or fewer))]
-    counts = plural(more.total(), "more Pod") if more else plural(fewer.total(), "fewer Pod")
-    return f", may preempt {counts} of {named(names) if are_named else plural(len(names), 'workload')}"
+    count, whose = (more or fewer).total(), named(names) if are_named else plural(len(names), "workload")
+    if all(each.before and each.before.priority == each.after.priority for each in change.changed if each.after):
+        return f" ({plural(count, 'running Pod')} of {whose})"  # `_step` says in which direction
+    return f", may preempt {plural(count, 'more Pod' if more else 'fewer Pod')} of {whose}"
 
 
 def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:

@@ -138,7 +138,7 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
-    assert done.stdout.startswith('cluster "full": shop/batch loses 1 of 1 Pod\n')
+    assert done.stdout.startswith('cluster "full": shop/batch loses 1 of 1 Pod (preempted by shop/web)\n')
     assert "\n  All Pods of shop/web run\n" in done.stdout
     assert done.stdout.count("1 preempted by shop/web") == 1
     text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
@@ -234,7 +234,11 @@ def test_readers_may_see_only_counts_or_their_own_namespaces(
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 2, "2", priorityClassName="high")]})
     given = ("diff", *sides, "--cluster", tmp_path / "full.yaml", "-o", form)
     names, own, counts = (forewarn(*given, "--disclose", who).stdout for who in ("names", "own-namespace", "counts"))
-    assert all("2 workloads lose 2 of 2 Pods" in out for out in (names, own, counts))
+    lost = ("shop/batch and vault/secret", "2 workloads", "2 workloads")
+    assert all(
+        f"{who} lose 2 of 2 Pods (preempted by shop/web)" in out
+        for who, out in zip(lost, (names, own, counts), strict=True)
+    )
     assert [text in names for text in ("vault", "secret", "batch")] == [True] * 3
     assert not any(text in own + counts for text in ("vault", "secret", "batch"))
     rows = [re.search(r"^(  |\| )shop\b", out, re.MULTILINE) for out in (names, own, counts)]
@@ -251,7 +255,7 @@ def test_the_only_workload_with_lost_pods_is_named_if_readers_may_see_it(
     write(tmp_path / "full.yaml", *objects)
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--disclose", who)
-    assert done.stdout.startswith(f'cluster "full": {name} loses 1 of 1 Pod\n'), done.stdout
+    assert done.stdout.startswith(f'cluster "full": {name} loses 1 of 1 Pod (preempted by shop/web)\n'), done.stdout
 
 
 def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -265,7 +269,8 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     new = deployment("new", 2, "4", priorityClassName="high", nodeSelector=labels)
     sides = versions({"web.yaml": []}, {"web.yaml": [new]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    first = 'cluster "c": shop/web loses 2 of 4 Pods, 1 new Pod Pending, 2 more Pods preempted and replaced'
+    lost = "shop/web loses 2 of 4 Pods (preempted by shop/new)"
+    first = f'cluster "c": {lost}, 1 new Pod Pending, 2 more Pods preempted and replaced'
     assert forewarn(*given).stdout.splitlines()[0] == first
     (namespace,) = json.loads(forewarn(*given, "-o", "json").stdout)["clusters"][0]["namespaces"]
     assert [namespace[key] for key in ("preempted", "lost", "pending", "replaced")] == [4, 2, 1, 2]
@@ -638,7 +643,7 @@ def test_changed_workloads_that_the_cluster_lacks_are_not_simulated(
     sides = versions({"a.yaml": [old]}, {"a.yaml": [image, web]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
     told = "1 changed workload not simulated, because the snapshot does not have Deployment shop/old. Fix: take a new"
-    assert text.startswith('### Cluster "c": shop/batch loses 1 of 1 Pod (incomplete)\n')
+    assert text.startswith('### Cluster "c": shop/batch loses 1 of 1 Pod (preempted by shop/web) (incomplete)\n')
     assert f"\n**{GAPS}**\n\n- {told} snapshot, " in text
 
 
@@ -841,7 +846,7 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    worst = "Pods of 1 changed workload rejected, shop/one loses 1 of 1 Pod"
+    worst = "Pods of 1 changed workload rejected, shop/one loses 1 of 1 Pod (preempted by shop/web)"
     assert lines[0] == f"### Both clusters affected, one most: {worst}"
     new = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
@@ -986,7 +991,8 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
     snapshot(tmp_path / "c.yaml", 4, ("one", 2, "low"), ("two", 2, "low"))
     new = [deployment("high", 1, "3", priorityClassName="high"), deployment("large", 2, "64")]
     done = forewarn("diff", *versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.startswith('cluster "c": 2 workloads lose 2 of 2 Pods, 2 new Pods Pending\n'), done.stdout
+    lost = "shop/one and shop/two lose 2 of 2 Pods (preempted by shop/high)"
+    assert done.stdout.startswith(f'cluster "c": {lost}, 2 new Pods Pending\n'), done.stdout
     assert "would try to scale up for both Pending Pods; too large for every node: 2\n" in done.stdout
 
 
@@ -1071,7 +1077,7 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     sides = versions({"web.yaml": [web]}, {"web.yaml": [new]})
     given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "change")
     done = forewarn("diff", *sides, *given)
-    assert done.stdout.startswith('cluster "c": shop/batch loses 1 of 1 Pod\n'), done.stdout
+    assert done.stdout.startswith('cluster "c": shop/batch loses 1 of 1 Pod (preempted by shop/web)\n'), done.stdout
     assert ".: changed Deployment shop/web: new Pod template\n" in done.stdout
     assert done.returncode == 0, done.stderr
     comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
@@ -1166,11 +1172,12 @@ def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
     assert (namespace["preempted"], namespace["placeholders"]) == (1, 1)
     write(sides[1] / "a.yaml", deployment("web", 1, "2", priorityClassName="high"))
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert text.startswith('### Cluster "c": only placeholder Pods preempted\n')
+    assert text.startswith('### Cluster "c": only placeholder Pods preempted by shop/web\n')
     assert "- Placeholder Pods, which only reserve capacity: shop/pause (1 → 0 running, preempted by shop/web (" in text
     snapshot(tmp_path / "d.yaml", 4, ("batch", 4, "low"))
     given = ("--clusters", tmp_path / "[cd].yaml", "-o", "markdown")
-    assert forewarn("diff", *sides, *given).stdout.startswith('### Cluster "d": shop/batch loses 1 of 1 Pod\n')
+    lost = "shop/batch loses 1 of 1 Pod (preempted by shop/web)"
+    assert forewarn("diff", *sides, *given).stdout.startswith(f'### Cluster "d": {lost}\n')
 
 
 def test_workloads_of_other_clusters_are_not_reported_to_run(
@@ -1256,16 +1263,16 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         shutil.rmtree(tmp_path / "two", ignore_errors=True)
         lines = forewarn("diff", *versions({}, {"web.yaml": [web, *crons]}), *given).stdout.splitlines()
         unread = f"{len(crons)} object{'s' if crons[1:] else ''} not simulated"
-        assert lines[0] == '### Cluster "c": shop/batch loses 1 of 1 Pod (incomplete)'
+        assert lines[0] == '### Cluster "c": shop/batch loses 1 of 1 Pod (preempted by shop/web) (incomplete)'
         assert f"**{GAPS}**" in lines
         (told,) = (line for line in lines if line.startswith(f"- {unread}: CronJob shop/c0: next Job after "))
         assert told.count(": next Job after ") == len(crons)
         assert [told.partition(". Fix: ")[2]] == fixes
 
 
-@pytest.mark.parametrize(("cpu", "others"), [("2", ", so its other Pod is deleted"), ("4", "")])
+@pytest.mark.parametrize(("cpu", "preempted", "others"), [("2", "1 ", ", so its other Pod is deleted"), ("4", "", "")])
 def test_pods_that_are_deleted_because_their_job_fails_are_explained(
-    cpu: str, others: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+    cpu: str, preempted: str, others: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     """A Job without retries loses its other Pod when one is preempted, but not if both are preempted."""
     snapshot(tmp_path / "c.yaml", 4)
@@ -1284,7 +1291,8 @@ def test_pods_that_are_deleted_because_their_job_fails_are_explained(
     write(tmp_path / "c.yaml", *objects, job, *pods)
     sides = versions({}, {"web.yaml": [deployment("web", 1, cpu, priorityClassName="high")]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert text.startswith('### Cluster "c": shop/etl loses 2 of 2 Pods (1 Job fails)\n'), text
+    why = f"1 Job fails; {preempted}preempted by shop/web"
+    assert text.startswith(f'### Cluster "c": shop/etl loses 2 of 2 Pods ({why})\n'), text
     assert f"; the Job fails (BackoffLimitExceeded, more Pods failed than backoffLimit 0){others}. Fix: wait" in text
 
 
@@ -1367,7 +1375,7 @@ def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[
         ("recreatesPods: [example.com/Reserve]", "its replacement is Pending"),
         (
             "placeholderPods: {matchExpressions: [{key: app, operator: DoesNotExist}]}",
-            ": only placeholder Pods preempted\n",
+            ": only placeholder Pods preempted by shop/web\n",
         ),
     ],
 )

@@ -393,7 +393,7 @@ def test_the_summary_is_one_page_with_a_row_for_each_workload(capsys: pytest.Cap
     assert " ".join(lines[1]) == "reports/nightly batch 100 4 4 of 4: zone a and 5 more 4 of 4 nodes gold"
     assert lines[2] == ["shop/web", "gold", "100000", "4", "-", "-", "-"]
     assert " ".join(verdict).startswith(
-        "1 of 2 workloads loses replicas with a lost zone, 1 with a lost node; highest priority: "
+        "1 of 2 workloads loses replicas with a lost zone, 1 with a lost node, 1 may be preempted by gold or higher; "
     )
 
 
