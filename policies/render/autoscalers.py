@@ -29,7 +29,7 @@ def lines(reaction: autoscalers.Autoscalers, *, over_time: bool = False) -> Iter
     if reaction.scale_down is not None:
         yield from _scaled_down(reaction.scale_down)
     of_ca, of_karpenter = reaction.cluster_autoscaler, reaction.karpenter
-    if not of_ca.pending:
+    if reaction.are_off or not of_ca.pending:
         return
     plan, launches = reaction.node_groups, reaction.node_pools
     if plan is not None or launches is not None:
@@ -48,7 +48,8 @@ def lines_of(answer: Answer) -> Iterator[str]:
     """The lines of a simulation."""
     reaction = answer.autoscalers
     yield from lines(reaction, over_time=answer.with_new_nodes is not None)
-    if answer.replicas and reaction.cluster_autoscaler.pending and not (reaction.node_groups or reaction.node_pools):
+    has_nodes = reaction.are_off or reaction.node_groups or reaction.node_pools
+    if answer.replicas and reaction.cluster_autoscaler.pending and not has_nodes:
         yield "needed nodes not predicted without node groups"
 
 

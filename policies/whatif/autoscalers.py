@@ -510,7 +510,8 @@ class Autoscalers(NamedTuple):
     """The reaction of autoscalers to Pending Pods.
 
     `node_groups`: of cluster-autoscaler; None without node groups. `node_pools`: of Karpenter; None without NodePools
-    and instance types. `scale_down`: of cluster-autoscaler; None if scale-down is not simulated.
+    and instance types. `scale_down`: of cluster-autoscaler; None if scale-down is not simulated. `are_off`: no nodes
+    are to be added, and no node groups are given.
     """
 
     cluster_autoscaler: Considered
@@ -518,6 +519,7 @@ class Autoscalers(NamedTuple):
     node_groups: ScaleUps | None = None
     node_pools: Launches | None = None
     scale_down: ScaleDowns | None = None
+    are_off: Hidden[bool] = False
 
 
 class WorkloadBack(NamedTuple):
@@ -634,7 +636,13 @@ def autoscalers(
     of_karpenter = Counter(why for _, why in reasons_of_karpenter)
     taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
-    return Autoscalers(_considered(of_ca, len(waiting)), _considered(of_karpenter, len(waiting)), to_scale, launches)
+    return Autoscalers(
+        _considered(of_ca, len(waiting)),
+        _considered(of_karpenter, len(waiting)),
+        to_scale,
+        launches,
+        are_off=autoscaling.node_delay is None and not autoscaling.grows,
+    )
 
 
 def without_help(reaction: Autoscalers) -> Iterator[str]:

@@ -73,6 +73,7 @@ def test_the_cutoff_is_a_flags_else_the_configurations(
     config.write_text("autoscalerCutoff: 1\n")
     assert BELOW in run(capsys, *asked, "-c", str(config))
     assert LOOKS in run(capsys, *asked, "-c", str(config), "--expendable-pods-priority-cutoff", "0")
+    assert "scale up" not in run(capsys, *asked, "--no-autoscaler")
 
 
 @pytest.mark.parametrize(
