@@ -247,14 +247,24 @@ LONGEST_LINE: Final = 256
 """Maximum characters of the first line of an answer."""
 
 
+_BETWEEN_PARTS: Final = later(r"(?=[:;,] | \()")
+
+
 def first_line(text: str, end: str = "") -> str:
-    """The text and its end in at most LONGEST_LINE characters; the text is cut between words, because half a number is
-    another number.
+    """The text and its end in at most LONGEST_LINE characters, if necessary without the last parts of the text, because
+    half a name is another name.
     """
     if len(text) + len(end) <= LONGEST_LINE:
         return text + end
-    start = text[: LONGEST_LINE - 1 - len(end)]
-    return f"{(start.rpartition(' ')[0] or start).rstrip(' :;,(→')}…{end}"
+    start = text[: LONGEST_LINE - len(end)]
+    ends = [each.start() for each in _BETWEEN_PARTS.finditer(start)]
+    whole = [at for at in ends if start.count("(", 0, at) == start.count(")", 0, at) and at > len(start) // 2]
+    return f"{start[: max(whole or [start.rfind(' ')])]}…{end}"
+
+
+def first_part(text: str) -> str:
+    """The first part of the text, for example without what follows in parentheses."""
+    return _BETWEEN_PARTS.split(text)[0]
 
 
 def cut(text: str, limit: int) -> str:
@@ -380,6 +390,13 @@ def listed(items: list[str], limit: int = 3) -> str:
     return f"{', '.join(items[:limit])} and {len(items) - limit} more"
 
 
+def equal_to(names: list[str], noun: str) -> str:
+    """A phrase with the cases that are as bad as the one before it, or their number; "" without any."""
+    which = text if len(text := listed(names)) <= _LONGEST_NAMES else plural(len(names), f"more {noun}")
+    return f" (equal: {which})" if names else ""
+
+
+_LONGEST_NAMES: Final = 60
 NAMED: Final = 3
 """Number of items that `first_of` names, if there are more."""
 

@@ -310,9 +310,11 @@ class ChangeClass:
         title = class_change.title(change)
         title += f"; then {_title(self.manifests)} applied" if objects else ""
         if selected:
-            title += f"; {plural(len(selected), 'workload')} of {listed([*self.workloads], 1)} with this class"
-            if jobs := first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job"):
-                title += f", not {jobs} (immutable template)"
+            which = f"{plural(len(selected), 'workload')} of {listed([*self.workloads], 1)}"
+            which += f" with PriorityClass {self.name}"
+            jobs = first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job")
+            which += f", not {jobs} (immutable template)" if jobs else ""
+            title = f"{which}; {title.removeprefix(f'PriorityClass {self.name} ')}"
         change = change._replace(restarted=not objects)
         return Question(title, objects or class_change.restarts(change), class_change=change)
 

@@ -7,6 +7,7 @@ simulation. The events before a loss, and the first syncs of controllers, happen
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ from forewarn.policies.application.cluster import Cluster, Progress, autoscaling
 from forewarn.policies.application.places import Places, Rejected, is_rejection, refs_of, rejections_of
 from forewarn.policies.cluster.cache import Result, head_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
-from forewarn.policies.findings import described, listed, quote
+from forewarn.policies.findings import described, listed, plural, quote
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
 from forewarn.policies.process_pool import mapped
@@ -266,7 +267,9 @@ def _without_rejected(
     created = simulated.new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f" with new {noun} {listed(created, 1)}" if created else ""
-    return question._replace(title=f"{question.title}{classes}{without}", arrivals=left), faults
+    counts = Counter("rejected" if is_rejection(fault) else "not predicted" for _, fault in entries)
+    numbers = ", ".join(f"{plural(count, 'object')} {end}" for end, count in counts.items())
+    return question._replace(title=f"{question.title}{classes}{without}", arrivals=left, left_out=numbers), faults
 
 
 if TYPE_CHECKING:

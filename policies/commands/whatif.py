@@ -118,7 +118,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
     printed = answer_in(
         output,
         replace(result, timeline=answer.simulation.timeline.events) if timeline else result,
-        lambda _, paint: whatif.render(answer, change, paint, is_partial=bool(result.faults)),
+        lambda _, paint: whatif.render(answer, change, paint),
         lambda _: whatif.markdown(answer, change, [*runs, *result.notes]),
         lambda _: whatif_page(answer, change, [*runs, *result.notes]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import cut, first_line, one_line, plural
+from forewarn.policies.findings import cut, equal_to, first_line, one_line, plural
 from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
 from forewarn.policies.render.table import markdown_table, page_table, text_of, titles
 
@@ -92,7 +92,8 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     which = f"{name_of(known[0])}{others}"
     if known[1:]:
         is_same = all(outcome.verdict == known[0].verdict for outcome in known)
-        first = f"{_FIRST.get(command, 'most affected')} of {len(known)} clusters{others}: {name_of(known[0])}"
+        equal = equal_to([name_of(each) for each in known[1:] if each.rank == known[0].rank], "cluster")
+        first = f"{_FIRST.get(command, 'most affected')} of {len(known)} clusters{others}: {name_of(known[0])}{equal}"
         every = "both" if len(known) == 2 else f"all {len(known)}"
         which = f"{every} clusters{others}" if is_same else first
     return first_line(f"{which}: {one_line(known[0].verdict)}")

@@ -45,8 +45,7 @@ def answer_to_number(headroom: Headroom, at_least: int | None, *, preempting: bo
     """Whether so many Pods (or PodGroups) fit, as the start of the first line; "" without a number."""
     if at_least is None:
         return ""
-    fit = f"yes: {at_least} fit" if headroom.more[preempting] >= at_least else f"no: {at_least} do not fit"
-    return f"{fit} {'with' if preempting else 'without'} preemption; "
+    return "yes: " if headroom.more[preempting] >= at_least else f"no, not {at_least}: "
 
 
 def answer_to(result: ObjectHeadroom) -> str:

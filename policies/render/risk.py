@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import cut, duration, first_line, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, equal_to, first_line, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, markdown_table, page_table, text_of
 from forewarn.policies.simulation.summary import unsettled
@@ -68,12 +68,15 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
 
 
 def worst_loss(risks: Sequence[WorkloadRisk]) -> str:
-    """Return the largest loss of these workloads: `shop/web loses 2 of 3 with zone a`; `-` without losses."""
+    """Return the largest loss of these workloads: `shop/web loses 2 of 3 with zone a (equal: zone b)`; `-` without
+    losses.
+    """
     losses = [(replicas, what, risk) for risk in risks for what, replicas in risk.loses_replicas_with.items()]
     if not losses:
         return "-"
     replicas, what, risk = max(losses, key=lambda loss: loss[0])
-    return f"{risk.workload} loses {replicas} of {risk.pods} with {what}"
+    equal = [each for count, each, of in losses if (count, of) == (replicas, risk) and each != what]
+    return f"{risk.workload} loses {replicas} of {risk.pods} with {what}{equal_to(equal, 'loss')}"
 
 
 def _worst(risk: WorkloadRisk) -> str:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, first_line, listed, plural
+from forewarn.policies.findings import duration, equal_to, first_line, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
-from forewarn.policies.render.whatif import joined, lost_replicas, on_placeholders, preempted_pods, too_few_healthy_pods
+from forewarn.policies.render.whatif import (
+    joined,
+    lost_replicas,
+    of_workloads,
+    on_placeholders,
+    preempted_pods,
+    too_few_healthy_pods,
+)
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import NO_CAUSES
 
@@ -113,7 +120,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     causes = causes._replace(rejected=max(causes.rejected - (anyway.rejected if anyway else 0), 0))
     more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
     effects = [
-        lost_replicas(fewer, worst.workloads, causes),
+        lost_replicas(fewer, of_workloads(worst.workloads), causes),
         f"{plural(violated, 'PDB')} violated" if violated > 0 else "",
         too_few_healthy_pods(worst.unhealthy_pdbs),
         preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
@@ -123,8 +130,9 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     ]
     end = with_nodes(worst)
     cost = joined([effect for effect in effects if effect], 3, 1) + (f"; with new nodes {end}" if end else "")
+    equal = [row.name for row in rows[1:] if (row.harm, row.end) == (worst.harm, worst.end)]
     harm = f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost"
-    return first_line(f"{harm}; worst: {worst.case}: {cost}{unread}")
+    return first_line(f"{harm}; worst: {worst.case}{equal_to(equal, sweep.sweep)}: {cost}{unread}")
 
 
 def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:

@@ -30,7 +30,6 @@ from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods
 from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, limited, text_of
 from forewarn.policies.rules.wording.forecasts import NOT_CREATED
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.simulation.dump import QUIET
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
 from forewarn.policies.whatif.autoscalers import not_predicted
@@ -64,12 +63,9 @@ _SAME: Final = "same reason"
 _REPLACEMENT: Final = "replacement Pod"
 
 
-def render(
-    answer: Answer, change: ClassChange | None = None, paint: Painter = plain, *, is_partial: bool = False
-) -> Iterator[str]:
-    """The answer as text lines. `is_partial`: the end of the first line names rejected objects."""
-    first = f"{headline(answer, change)}: {answer.title}"
-    yield paint(first if is_partial else first_line(first), "bold")
+def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
+    """The answer as text lines."""
+    yield paint(first_line(*_headline_and_title(answer, change)), "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -86,21 +82,26 @@ def render(
 
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event; fewer in a long line."""
-    if answer.of_upgrade is not answer:
-        return f"with new nodes, {headline(answer.of_upgrade)}"
-    text = ""
-    for most in range(_EFFECTS, _FEWEST - 2, -1):
-        text = _headline(answer, change, most)
-        if len(text if most <= _FEWEST else f"{text}: {answer.title}") <= LONGEST_LINE:
-            break
-    return text
+    return _headline_and_title(answer, change)[0]
+
+
+def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[str, str]:
+    """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short."""
+    text, grown = "", "" if answer.of_upgrade is answer else "with new nodes, "
+    ends = [f": {title}" if title else "" for title in answer.titles]
+    for end, fewest in zip(ends, (_BRIEF, _FEWEST - 1, _FEWEST - 1), strict=True):
+        for most in range(_EFFECTS, fewest - 1, -1):
+            text = f"{grown}{_headline(answer.of_upgrade, change, most)}"
+            if len(f"{text}{end}") <= LONGEST_LINE:
+                return text, end
+    return text, ends[-1]
 
 
 def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
     """`most`: the number of effects, with what new Pods and drains come to."""
     of_class, removed = on_new_pods(change.changed if change else answer.new_pods), on_removed_nodes(answer)
     if change is not None and of_class:
-        of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS)
+        of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
     with_nodes = on_new_nodes(answer, most)
     if not with_nodes:
         return "; ".join(filter(None, (_outcome(answer, change, of_class, most), _no_nodes(answer), removed)))
@@ -187,13 +188,8 @@ def _limits_hit(reaction: Autoscalers) -> str:
 
 
 def unfinished(answers: Sequence[Answer]) -> list[str]:
-    """A phrase if a simulation ended while Pods changed, so that its numbers are not those of a steady state."""
-    summaries = [answer.summary for answer in answers if not answer.summary.settled and answer.upgrade is None]
-    ends = [
-        each.settled_at if each.stopped else each.horizon
-        for each in summaries
-        if each.stopped or each.horizon - each.settled_at < QUIET
-    ]
+    """A phrase if a simulation ended while Pods changed."""
+    ends = [each.summary.ended_at for each in answers if each.summary.is_changing and each.upgrade is None]
     return [f"no steady state after {duration(max(ends))}"] if ends else []
 
 
@@ -280,36 +276,40 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     is_told = end is not None and _counts(end, placeholders=False)[2]
     causes = NO_CAUSES if (is_told and is_brief) or most < _FEWEST else answer.causes
     effects = [
-        lost_replicas(lost, [] if is_told else losers, causes, before),
+        lost_replicas(lost, "" if is_told else of_workloads(losers, is_brief=most < _FEWEST), causes, before),
         *_pdbs(answer, is_brief=is_brief),
-        _preempted(answer, losers, is_brief=is_brief),
+        _preempted(answer, losers, is_brief=is_brief, are_named=most >= _FEWEST),
         _starting(answer, [each for each in own if each.not_started]),
         *other_effects([answer], of_lost=not lost),
     ]
-    return _with_placeholders(answer, [effect for effect in effects if effect], is_brief=is_brief)
+    return _with_placeholders(answer, [effect for effect in effects if effect], most)
 
 
-def _with_placeholders(answer: Answer, effects: list[str], *, is_brief: bool) -> list[str]:
+def _with_placeholders(answer: Answer, effects: list[str], most: int) -> list[str]:
     """The effects with one on placeholder Pods, if these are concerned; in a brief line, as a part of the last one."""
-    reserving = on_placeholders(*_counts(answer, placeholders=True))
-    if reserving and is_brief and effects:
+    preempted, pending, lost = _counts(answer, placeholders=True)
+    reserving = on_placeholders(preempted, 0 if most < _FEWEST else pending, lost)
+    if reserving and most <= _BRIEF and effects:
         return [*effects[:-1], f"{effects[-1]}, {reserving}"]
     return [*effects, f"{'' if effects else 'only '}{reserving}"] if reserving else effects
 
 
-def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool) -> str:
+def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_named: bool) -> str:
     """The preempted Pods that are no placeholder Pods, and how many of them are also preempted without the change."""
     victims = [name for (_, _, name, _), _ in pairs(answer.preempted) if name not in answer.placeholders]
     unchanged = answer.without_change.summary.by_workload if answer.without_change else Counter[str]()
     also = (Counter(each.workload for each in answer.preempted) & unchanged).total()
     count = _counts(answer, placeholders=False)[0]
     replaced = sum(pods for name, pods in answer.replaced.items() if name not in answer.placeholders)
-    text = preempted_pods(count, victims, losers, is_brief=is_brief) + " and replaced" * (0 < replaced == count)
+    names = victims if are_named else []
+    text = preempted_pods(count, names, losers, is_brief=is_brief) + " and replaced" * (0 < replaced == count)
     return f"{text} ({also} also without the change)" if text and also else text
 
 
-def lost_replicas(lost: int, losers: Sequence[str], causes: Causes, before: int = 0) -> str:
-    """The lost replicas of these workloads, and why they are lost; "" for none. `before`: replicas of one workload."""
+def lost_replicas(lost: int, whose: str, causes: Causes, before: int = 0) -> str:
+    """The lost replicas, and why they are lost; "" for none. `whose`: phrase with the workloads. `before`: replicas of
+    one workload.
+    """
     jobs, every = plural(causes.failed_jobs, "failed Job"), "all " if lost > 1 else ""
     rejected = every if causes.rejected == lost else f"{causes.rejected} "
     why = [
@@ -318,7 +318,7 @@ def lost_replicas(lost: int, losers: Sequence[str], causes: Causes, before: int 
         f"{rejected}rejected by ResourceQuotas" if causes.rejected else "",
     ]
     reasons = ", ".join(filter(None, why))
-    of, whose = f"{lost} of " if before > 1 else "", f" of {named(losers)}" if losers else ""
+    of = f"{lost} of " if before > 1 else ""
     count = plural(before if of else lost, "replica")
     return f"{of}{count}{whose} lost{f' ({reasons})' if reasons else ''}" if lost else ""
 
@@ -326,16 +326,15 @@ def lost_replicas(lost: int, losers: Sequence[str], causes: Causes, before: int 
 def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], *, is_brief: bool) -> str:
     """The number of preempted Pods and their workloads, unless these are the `losers`; "" for none."""
     names = list(dict.fromkeys(victims))
-    is_named, whose = len(names) <= NAMED, named(names) if len(names) <= NAMED else plural(len(names), "workload")
-    of = "" if {*names} == {*losers} or (is_brief and not is_named) else f" of {whose}"
+    are_few = len(names) <= NAMED
+    of = "" if {*names} == {*losers} or (is_brief and not are_few) else of_workloads(names, is_brief=not are_few)
     return f"{plural(count, 'Pod')}{of} preempted" if count else ""
 
 
 def _pdbs(answer: Answer, *, is_brief: bool) -> list[str]:
     """Phrases with the PodDisruptionBudgets that preemption violates, or with too few Pods; one in a brief line."""
     violations, names = answer.summary.violated_pdbs, sorted(answer.summary.violated_pdbs)
-    noun = f"PDB{'s' * (len(names) > 1)}"
-    several = f"{plural(sum(violations.values()), 'violation')} of {noun} {named(names, 'PDB')}"
+    several = f"{plural(sum(violations.values()), 'violation')} of {_named_pdbs(names)}"
     effects = [
         (f"{plural(len(names), 'PDB')} violated" if is_brief else several) if names else "",
         too_few_healthy_pods(sorted({*answer.pdbs} - {*names})),
@@ -357,15 +356,28 @@ def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
         sum(each.not_started for each in pending) - created,
         {*answer.summary.new_workloads} if created else (),
     )
-    names = named(each.workload for each in pending if each.workload not in known)
-    return f"{plural(more, 'more Pod')}{names and f' of {names}'} Pending" if more > 0 else ""
+    whose = of_workloads(each.workload for each in pending if each.workload not in known)
+    return f"{plural(more, 'more Pod')}{whose} Pending" if more > 0 else ""
 
 
-def named(names: Iterable[str], noun: str = "workload") -> str:
-    """The different names, of many the first and the number of the others; "" without any."""
+def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = False) -> str:
+    """The different names, of many the first and the number of the others; "" without any. `is_counted`: after another
+    number, of many their number and the first.
+    """
     shown = [cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(names)]
     are_few = len(shown) <= NAMED and sum(map(len, shown[1:])) <= _LONGEST_NAMES
+    if is_counted and not are_few:
+        return f"{plural(len(shown), noun)} such as {shown[0]}"
     return first_of(shown if are_few else [shown[0], plural(len(shown) - 1, f"more {noun}")], noun)
+
+
+def of_workloads(names: Iterable[str], *, is_brief: bool = False) -> str:
+    """A phrase with the workloads of a number of Pods, of many their number and the first; "" without any. `is_brief`:
+    of several only their number.
+    """
+    found = [*dict.fromkeys(names)]
+    text = plural(len(found), "workload") if is_brief and found[1:] else named(found, is_counted=True)
+    return f" of {text}" if text else ""
 
 
 def joined(effects: Sequence[str], most: int, left_out: int = 2) -> str:
@@ -403,8 +415,10 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
     return effects
 
 
-def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
-    """A phrase with the running Pods that new Pods may preempt because of the change; "" for several priorities."""
+def _may_preempt(change: ClassChange, *, are_named: bool, of_others: bool) -> str:
+    """A phrase with the running Pods that new Pods may preempt because of the change; "" for several priorities.
+    `of_others`: also those that other Pods may preempt.
+    """
     steps = {(_level(each.before), _level(each.after)) for each in change.changed if each.after is not None}
     if len(steps) != 1:
         return ""
@@ -412,7 +426,7 @@ def _may_preempt(change: ClassChange, *, are_named: bool) -> str:
     if max(levels) == -inf:
         return _preempted_by_others(change.totals)
     are_lower = levels[1] < levels[0]
-    by_others = [each for each in change.totals if (each.after > each.before) is are_lower]
+    by_others = [each for each in change.totals if of_others and (each.after > each.before) is are_lower]
     return _preempted_by_new_pods(change, levels, are_named=are_named) + _preempted_by_others(by_others)
 
 
@@ -494,8 +508,8 @@ def _on_added_nodes(answer: Answer) -> str:
         return ""
     daemons = sum(each.pods for each in answer.new_nodes.scheduled if each.daemon)
     others = answer.new_nodes.pods - daemons
-    names = named(each.workload for each in answer.new_nodes.scheduled if not each.daemon)
-    counts = [f"{plural(others, 'Pod')} of {names}"] if others else []
+    whose = of_workloads(each.workload for each in answer.new_nodes.scheduled if not each.daemon)
+    counts = [f"{plural(others, 'Pod')}{whose}"] if others else []
     counts += [f"{plural(daemons, 'DaemonSet Pod')}"] if daemons else []
     return f"{'' if others or not daemons else 'only '}{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
 
@@ -508,12 +522,12 @@ def _needed(answer: Answer, nodes: str) -> str:
     pending = sum(min(ends.get(each.group, 0), each.pods) for each in without)
     unreplaced = sum(min(gone.get(each.group, 0), each.pods) for each in without)
     left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
-    left += f", {plural(unreplaced, 'Pod')} of {named(gone)} not replaced" if unreplaced else ""
+    left += f", {plural(unreplaced, 'Pod')}{of_workloads(gone)} not replaced" if unreplaced else ""
     if answer.new_nodes is None:
         return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
-    names = named(each.group for each in without if ends.get(each.group, 0) + gone.get(each.group, 0) < each.pods)
+    helped = [each.group for each in without if ends.get(each.group, 0) + gone.get(each.group, 0) < each.pods]
     scheduled = sum(each.pods for each in without) - pending - unreplaced
-    return f"{nodes} needed for {plural(scheduled, 'Pending Pod')}{names and f' of {names}'}{left}"
+    return f"{nodes} needed for {plural(scheduled, 'Pending Pod')}{of_workloads(helped)}{left}"
 
 
 def _moved(answer: Answer) -> list[str]:
@@ -521,15 +535,15 @@ def _moved(answer: Answer) -> list[str]:
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
     started = sum(max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads)
-    names = named(row.workload for row in answer.workloads if row.lost - row.missed > min(row.lost, row.with_node))
-    removed = f"{plural(answer.scaled_down, 'Pod')} of {names} removed" if answer.scaled_down else ""
+    names = (row.workload for row in answer.workloads if row.lost - row.missed > min(row.lost, row.with_node))
+    removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
     return [removed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]
 
 
 def _progress(answer: Answer) -> str:
     """How far an upgrade or drain gets; "" for other events."""
-    pdbs = dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)
-    blocked = f"by PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}"
+    pdbs = answer.drains_blocked_by
+    blocked = f"by {_named_pdbs(pdbs)}"
     if answer.upgrade is not None:
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
@@ -543,7 +557,16 @@ def _progress(answer: Answer) -> str:
         return ""
     nodes, stuck = plural(len(answer.drained), "node"), len(answer.not_drained)
     drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
-    return f"{drained}{f', blocked {blocked}' if pdbs else ''}"
+    if not stuck or pdbs or not answer.summary.is_changing:
+        return f"{drained}{f', blocked {blocked}' if pdbs else ''}"
+    waiting = sum(any(pod in answer.eviction_blocked_by for pod in pods) for pods in answer.not_drained.values())
+    pdbs = [*dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)]
+    why = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for {_named_pdbs(pdbs)})" if waiting else ""
+    return f"{drained} after {duration(answer.summary.ended_at)}{why}"
+
+
+def _named_pdbs(pdbs: Sequence[str]) -> str:
+    return f"PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}"
 
 
 def _forced(pods: Sequence[ForcedPod]) -> str:

@@ -135,6 +135,8 @@ class Summary(NamedTuple):
     """New Pods that were preempted or deleted later."""
     new_pods_pending: Hidden[int] = 0
     """New Pods that have no node at the end."""
+    is_changing: Hidden[bool] = False
+    """Whether the simulation ended while Pods changed, so that its numbers are not those of a steady state."""
 
     @in_json
     def preempted(self) -> int:
@@ -144,6 +146,11 @@ class Summary(NamedTuple):
     def cascade_depth(self) -> int:
         """The highest `level` of all evictions; 0 without evictions."""
         return max((eviction.level for eviction in self.evictions), default=0)
+
+    @property
+    def ended_at(self) -> float:
+        """The duration of the simulation in seconds, unless nothing more happened."""
+        return self.settled_at if self.stopped else self.horizon
 
     @property
     def effects(self) -> Effects:
@@ -188,6 +195,7 @@ def summarize(simulation: Simulation) -> Summary:
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
     states = _existing(simulation, new)
     completed = {event.pod for event in events if event.event == "succeeded"}
+    world, last = simulation.world, max(simulation.timeline.last, 0.0)
     return Summary(
         evictions=evictions,
         waiting=waiting_in(simulation, names),
@@ -195,9 +203,10 @@ def summarize(simulation: Simulation) -> Summary:
         new_pods_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(new) else None,
         violated_pdbs=simulation.scheduler.violated_pdbs.counts,
-        settled_at=max(simulation.timeline.last, 0.0),
+        settled_at=last,
         settled=simulation.settled,
-        horizon=simulation.world.horizon,
+        horizon=world.horizon,
+        is_changing=not simulation.settled and (bool(simulation.stopped) or world.horizon - last < world.quiet),
         stopped=simulation.stopped,
         missing=list(missing(simulation, names).values()),
         names=names,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
-from forewarn.policies.findings import cut, described
+from forewarn.policies.findings import cut, described, first_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -262,6 +262,10 @@ class Answer(NamedTuple):
     without_change: WithoutChange | None = None
     occupancy: Hidden[Occupancy | None] = None
     upgrade: Hidden[UpgradeRun | None] = None
+    drains_blocked_by: Hidden[Sequence[str]] = ()
+    """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
+    left_out: Hidden[str] = ""
+    """The numbers of rejected and not predicted objects, whose names are at the end of `change`."""
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blockers: Hidden[Sequence[DrainBlocker]] = ()
@@ -302,10 +306,16 @@ class Answer(NamedTuple):
     @property
     def title(self) -> str:
         """The change, and the runs with these effects."""
-        if self.alike is None:
-            return self.change
-        alike, runs = self.alike
-        return f"{self.change}, as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs"
+        return self.titles[0]
+
+    @property
+    def titles(self) -> tuple[str, str, str]:
+        """The title in full, with only the first part of the change, and without the change."""
+        alike, runs = self.alike or (0, 0)
+        of_runs = f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
+        of_change = (self.change,), (first_part(self.change), self.left_out), (self.left_out,)
+        full, brief, end = (", ".join(filter(None, (*parts, of_runs))) for parts in of_change)
+        return full, brief, end
 
     @in_json
     def settled(self) -> bool:

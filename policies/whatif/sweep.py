@@ -90,6 +90,14 @@ class Row(NamedTuple):
         return self.fewer - fewer, self.pending - pending, self.preempted - preempted
 
     @property
+    def harm(self) -> Sequence[float]:
+        """What makes a case worse, the most important number first: of lost replicas, Pending Pods, PDBs and preempted
+        Pods, without placeholder Pods; then of all preempted Pods.
+        """
+        fewer, pending, preempted = self.others
+        return fewer, pending, self.violated_pdbs, preempted, self.preempted, not self.settled
+
+    @property
     def name(self) -> str:
         """The name of the node or zone."""
         return self.case.partition(" ")[2]
@@ -254,24 +262,8 @@ def _is_pending(name: str, simulation: Simulation) -> bool:
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows, worst first.
-
-    Compares lost replicas, Pending Pods, PodDisruptionBudgets, preempted Pods, without placeholder Pods; then time and
-    name.
-    """
-    return sorted(
-        rows,
-        key=lambda row: (
-            -row.others[0],
-            -row.others[1],
-            -row.violated_pdbs,
-            -row.others[2],
-            -row.preempted,
-            row.settled,
-            -int(row.settled_at),
-            row.case,
-        ),
-    )
+    """Return the rows, worst first: by `Row.harm`, then by time and name."""
+    return sorted(rows, key=lambda row: ([-each for each in row.harm], -int(row.settled_at), row.case))
 
 
 def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:

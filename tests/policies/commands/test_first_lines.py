@@ -12,7 +12,7 @@ import yaml
 
 from forewarn.policies.cli import COMMANDS
 from forewarn.policies.commands.whatif import argument_parser
-from forewarn.policies.findings import LONGEST_LINE
+from forewarn.policies.findings import LONGEST_LINE, first_line
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
 from tests.in_process import forewarn
@@ -126,6 +126,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     bare = make_pod("db").labels(app="db").on("n1")
     short = make_budget("db", 0, app="db").spec(minAvailable=1)
     (directory / "short.json").write_text(cluster_text([make_node("n1"), make_node("n2"), bare, short]))
+    many = [make_pod(f"db-{each}", "shop").priority(each) for each in range(5)]
+    (directory / "many.json").write_text(cluster_text([make_node("n1"), *(pod.on("n1") for pod in many)]))
+    names |= {"MANY": "many.json"}
     names |= {"OTHERS": "others.yaml", "DEFAULT": "default.yaml", "SHORT": "short.json"}
     rollout = next(obj for obj in next(yaml.safe_load_all(shown))["items"] if obj["kind"] == "Deployment")
     rollout["spec"]["replicas"] = 5
@@ -162,6 +165,22 @@ def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, s
     assert done.returncode in (0, 1)
     assert first == answer["first"]
     assert len(first) <= LONGEST_LINE
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "line"),
+    [
+        (f"{'a' * 200}; 2 nodes (a-1, {'b' * 60}) lost", "", f"{'a' * 200}; 2 nodes…"),
+        (f"{'a' * 200}, {'b' * 60}: c", ": 1 object rejected", f"{'a' * 200}…: 1 object rejected"),
+        (f"{'a ' * 200}", "", f"{'a ' * 127}a…"),
+        ("a" * 300, "", f"{'a' * 255}…"),
+        ("a", ": b", "a: b"),
+    ],
+    ids=["in parentheses", "with an end", "words", "a name", "short"],
+)
+def test_a_long_line_ends_with_a_whole_part(text: str, end: str, line: str) -> None:
+    assert first_line(text, end) == line
+    assert len(line) <= LONGEST_LINE
 
 
 def test_every_command_is_recorded() -> None:

@@ -569,9 +569,7 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
     given_quota = (*SHOWN, "--cluster", str(tmp_path / "quota.json"))
     status, out, err = run(capsys, *given_quota, "--at-least", "1")
     assert status == 1
-    assert out.startswith(
-        "no: 1 do not fit without preemption; no more Pods, 0 with preemption (limit: ResourceQuota team)"
-    )
+    assert out.startswith("no, not 1: no more Pods, 0 with preemption (limit: ResourceQuota team)")
     assert "without preemption: no more Pods (nodes: 4 more, zone a 2, zone b 2; ResourceQuota team: 0 more)\n" in out
     assert "a ResourceQuota rejects further Pods: exceeded quota: team, requested: pods=1" in out
     assert "with preemption: no more Pods (nodes: 8 more; ResourceQuota team: 0 more)\n" in out

@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache, head_of
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
-from forewarn.policies.render.sweep import MAX_ROWS, markdown, render
+from forewarn.policies.render.sweep import MAX_ROWS, markdown, render, verdict
 from forewarn.policies.whatif.answer import Causes
 from forewarn.policies.whatif.sweep import Needs, PlaceholderPods, Row, RunningAndPending, Sweep, from_dict, worst_first
 from tests.builders import cluster_text, make_node, make_pod
@@ -259,6 +259,13 @@ def test_the_worst_comes_first() -> None:
     assert [row[1:5] for row in found] == [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1), (0, 0, 9, 0)]
     late = [Row("node a", 0, 0, 0, 0, 5.0, True), Row("node b", 0, 0, 0, 0, 3600.0, False)]
     assert [row.case for row in worst_first(late)] == ["node b", "node a"]
+
+
+def test_the_verdict_names_cases_that_are_as_bad_as_the_worst() -> None:
+    found = Sweep(HEAD, "node", RunningAndPending(9, 0), worst_first([*rows(3, fewer=1), *rows(1, fewer=1, pending=1)]))
+    assert "; worst: node n0: 1 replica lost" in verdict(found, list(found.rows))
+    found = Sweep(HEAD, "node", RunningAndPending(9, 0), worst_first(rows(9, fewer=1)))
+    assert "; worst: node n0 (equal: n1, n2, n3 and 5 more): 1 replica lost" in verdict(found, list(found.rows))
 
 
 def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:

@@ -15,6 +15,7 @@ import yaml
 import forewarn
 from forewarn.policies.cli import main
 from forewarn.policies.commands.whatif import argument_parser
+from forewarn.policies.findings import LONGEST_LINE
 from forewarn.policies.render.table import limited
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
@@ -217,6 +218,24 @@ def test_an_upgrade_is_not_cut_off_by_default(
     until = ("upgrade", "--away", away, "--until", "30m", "--cluster", str(tmp_path / "nodes.json"))
     assert not json.loads(run(capsys, *until, "-o", "json")[1])["upgrade"]["complete"]
     assert "Fix: increase the simulated time (until)\n" in run(capsys, *until)[1]
+
+
+@pytest.mark.parametrize(
+    ("budget", "first", "fixes"),
+    [
+        (1, "0 of 2 nodes drained after 20 s (1 waits for PDB shop/web); ", 1),
+        (0, "0 of 2 nodes drained, blocked by PDB shop/web; ", 2),
+    ],
+    ids=["a disruption is allowed later", "no disruption is ever allowed"],
+)
+def test_a_drain_that_is_cut_off_is_blocked_only_if_no_disruption_is_allowed_later(
+    budget: int, first: str, fixes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(
+        Path(SHOWN).read_text().replace("maxUnavailable: 1", f"maxUnavailable: {budget}")
+    )
+    out = run(capsys, "drain", "a-1", "a-2", "--until", "20s", "--cluster", str(tmp_path / "cluster.yaml"))[1]
+    assert (out.startswith(first), out.count("Fix: ")) == (True, fixes)
 
 
 def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -892,11 +911,9 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     )
     both.write_text("---\n".join(map(made.format, ("first", "second"))))
     status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
-    title = (
-        f": {both} applied with new PriorityClass first (value 5); "
-        "rejected: PriorityClass second (globalDefault: PriorityClass first "
-    )
-    assert (status, title in out.partition("\n")[0]) == (3, True)
+    first = out.partition("\n")[0]
+    assert (status, len(first) <= LONGEST_LINE) == (3, True)
+    assert f": {both} applied with new PriorityClass first, 1 object rejected" in first
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
 
 
