@@ -7,7 +7,6 @@ simulation. The events before a loss, and the first syncs of controllers, happen
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -53,6 +52,8 @@ SETTLED: Final = (
     "counts include preemptions of and by replacement Pods; those of forewarn lint, audit and predict do not"
 )
 """The note about the basis of the counts of Apply."""
+_LONGEST_NAMES: Final = 80
+"""Characters of the names of rejected objects in a first line that is too long for the reasons."""
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
 
@@ -266,10 +267,16 @@ def _without_rejected(
     without += f"; not predicted: {listed(not_predicted)}" if not_predicted else ""
     created = simulated.new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
-    classes = f" with new {noun} {listed(created, 1)}" if created else ""
-    counts = Counter("rejected" if is_rejection(fault) else "not predicted" for _, fault in entries)
-    numbers = ", ".join(f"{plural(count, 'object')} {end}" for end, count in counts.items())
-    return question._replace(title=f"{question.title}{classes}{without}", arrivals=left, left_out=numbers), faults
+    classes = f", with new {noun} {listed(created, 1)}" if created else ""
+    rejected = refs_of(fault for _, fault in entries if is_rejection(fault))
+    found = {"rejected": rejected, "not predicted": not_predicted}
+    brief = "; ".join(_in_brief(end, names) for end, names in found.items() if names)
+    return question._replace(title=f"{question.title}{classes}{without}", arrivals=left, left_out=brief), faults
+
+
+def _in_brief(end: str, names: list[str]) -> str:
+    text = f"{end}: {listed(names)}"
+    return text if len(text) <= _LONGEST_NAMES else f"{plural(len(names), 'object')} {end}"
 
 
 if TYPE_CHECKING:

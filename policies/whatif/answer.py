@@ -265,7 +265,7 @@ class Answer(NamedTuple):
     drains_blocked_by: Hidden[Sequence[str]] = ()
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
     left_out: Hidden[str] = ""
-    """The numbers of rejected and not predicted objects, whose names are at the end of `change`."""
+    """The rejected and not predicted objects, in brief; those at the end of `change` have reasons."""
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blockers: Hidden[Sequence[DrainBlocker]] = ()
@@ -313,8 +313,8 @@ class Answer(NamedTuple):
         """The title in full, with only the first part of the change, and without the change."""
         alike, runs = self.alike or (0, 0)
         of_runs = f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
-        of_change = (self.change,), (first_part(self.change), self.left_out), (self.left_out,)
-        full, brief, end = (", ".join(filter(None, (*parts, of_runs))) for parts in of_change)
+        in_brief = "; ".join(filter(None, (first_part(self.change), self.left_out)))
+        full, brief, end = (", ".join(filter(None, (what, of_runs))) for what in (self.change, in_brief, self.left_out))
         return full, brief, end
 
     @in_json

@@ -58,8 +58,8 @@ class Question(NamedTuple):
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `added`: the names of new
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
-    true if as many nodes are added as Pending Pods need. `notes`: what is not simulated. `left_out`: the numbers of
-    rejected and not predicted objects, whose names are at the end of `title`.
+    true if as many nodes are added as Pending Pods need. `notes`: what is not simulated. `left_out`: the
+    rejected and not predicted objects, in brief; those at the end of `title` have reasons.
     """
 
     title: str

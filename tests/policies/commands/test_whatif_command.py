@@ -913,8 +913,11 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
     first = out.partition("\n")[0]
     assert (status, len(first) <= LONGEST_LINE) == (3, True)
-    assert f": {both} applied with new PriorityClass first, 1 object rejected" in first
+    assert f": {both} applied; rejected: PriorityClass second" in first
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
+    both.write_text("---\n".join(map(made.format, ("first", "s" * 100, "t" * 250))))
+    first = run(capsys, change, "-f", str(both), "--cluster", SHOWN)[1].partition("\n")[0]
+    assert (first.endswith("; 2 objects rejected"), len(first) <= LONGEST_LINE) == (True, True)
 
 
 @pytest.mark.parametrize("command", [("predict",), ("predict", "--cascade"), ("headroom",)])
