@@ -11,11 +11,12 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Finding, ObjectRef, Severity, cut, listed, no_command_in_json, one_line, plural
+from forewarn.policies.findings import Severity, cut, listed, no_command_in_json, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from forewarn.policies.findings import Finding
     from forewarn.policies.sources.cluster import Written
 
 API_VERSION: Final = "openreports.io/v1alpha1"
@@ -45,23 +46,27 @@ def not_written_lines(written: Written) -> Iterator[str]:
     if written.omitted:
         yield f"{plural(written.omitted, 'more namespace')} with findings: only in the ClusterReport"
     if written.denied:
-        why = cut(one_line(next(iter(written.denied.values()))), LONGEST)
+        why = bounded(next(iter(written.denied.values())))
         yield f"Reports denied in {plural(len(written.denied), 'namespace')} ({listed([*written.denied], 5)}): {why}"
 
 
-def result_of(
-    severity: Severity, rule: str, ref: ObjectRef, message: str, fix: str, *, not_evaluated: bool = False
-) -> dict[str, Any]:
+def bounded(text: str) -> str:
+    """A text on one line, of at most LONGEST characters."""
+    return cut(one_line(text), LONGEST)
+
+
+def result_of(finding: Finding) -> dict[str, Any]:
     """A finding as a result of a report. The result `error` is a rule that was not evaluated."""
+    ref, fix = finding.object, bounded(finding.fix)
     subject = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
     about = {key: value for key, value in subject.items() if value}
     return {
         "source": SOURCE,
-        "policy": rule,
+        "policy": finding.rule,
         "category": "priority and preemption",
-        "severity": _SEVERITY[severity],
-        "result": _NOT_EVALUATED if not_evaluated else _RESULT[severity],
-        "message": message,
+        "severity": _SEVERITY[finding.severity],
+        "result": _NOT_EVALUATED if finding.not_evaluated else _RESULT[finding.severity],
+        "message": bounded(finding.message),
         **({"resources": [about]} if about else {}),
         **({"properties": {"fix": fix}} if fix else {}),
     }
@@ -96,20 +101,15 @@ def report_of(kind: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def cluster_report(findings: Iterable[Finding], head: str) -> dict[str, Any]:
     """The ClusterReport of an audit, with all names. `head`: of the answer."""
-    results = []
-    for finding in findings:
-        texts = (cut(one_line(text), LONGEST) for text in (finding.message, finding.remediation))
-        about = (finding.severity, finding.rule, finding.object)
-        results.append(result_of(*about, *texts, not_evaluated=finding.not_evaluated))
-    report = report_of("ClusterReport", results)
-    report["metadata"]["annotations"] = {HEAD: cut(one_line(head), LONGEST)}
+    report = report_of("ClusterReport", [result_of(finding) for finding in findings])
+    report["metadata"]["annotations"] = {HEAD: bounded(head)}
     return report
 
 
 def without_answer(reason: str) -> dict[str, Any]:
     """The ClusterReport of a cluster that could not be evaluated."""
     result = {"source": SOURCE, "policy": "audit", "severity": "high", "result": _NOT_EVALUATED}
-    return report_of("ClusterReport", [{**result, "message": cut(one_line(reason), LONGEST)}])
+    return report_of("ClusterReport", [{**result, "message": bounded(reason)}])
 
 
 def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def of_cluster(report: dict[str, Any], cluster: str) -> dict[str, Any]:
     digest = hashlib.sha256(cluster.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     word = re.sub(r"[^a-z0-9]+", "-", cluster[:200].lower()).strip("-")[:39].strip("-")
     name = "-".join(part for part in (NAME, word, digest) if part)
-    annotations = {**report["metadata"].get("annotations", {}), CLUSTER: cut(one_line(cluster), LONGEST)}
+    annotations = {**report["metadata"].get("annotations", {}), CLUSTER: bounded(cluster)}
     return {**report, "metadata": {**report["metadata"], "name": name, "annotations": annotations}}
 
 

@@ -119,7 +119,7 @@ class Live:
         Raises SourceError, also if the API server does not serve these kinds.
         """
         from forewarn.policies.render.openreports import API_VERSION
-        from forewarn.webhook.apiserver.open_reports import found_of, is_served, write_reports
+        from forewarn.webhook.apiserver.open_reports import is_served, write_reports
         from forewarn.webhook.apiserver.typed_client import ObjectApiError, TypedApi
 
         api = TypedApi(client.ApiServer(partial(client.connect, context)), client.DEFAULT_TIMEOUTS)
@@ -133,7 +133,7 @@ class Live:
 
         def write(findings: Sequence[Finding]) -> Written:
             try:
-                return write_reports(api, [found_of(finding) for finding in findings])
+                return write_reports(api, findings)
             except (client.ApiError, ObjectApiError) as error:
                 raise SourceError(_name(context), f"cannot write reports: {one_line(str(error))}") from None
 

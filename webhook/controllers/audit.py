@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.application.audit import audited_within
 from forewarn.policies.findings import Severity, cut
-from forewarn.policies.render.openreports import NAME, SOURCE, not_written_lines, outcome_of, summary_of
+from forewarn.policies.render.openreports import NAME, SOURCE, bounded, not_written_lines, outcome_of, summary_of
 from forewarn.webhook.admission.prediction_access import Unanswered
-from forewarn.webhook.apiserver.open_reports import Found, found_of, is_served, write_reports
+from forewarn.webhook.apiserver.open_reports import is_served, write_reports
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leader import Election
 from forewarn.webhook.logs import LOGGER, log_event
@@ -26,6 +26,7 @@ from forewarn.webhook.logs import LOGGER, log_event
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
+    from forewarn.policies.findings import Finding
     from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
 
@@ -75,17 +76,16 @@ def _summary(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
     return summary_of(total.elements())
 
 
-def _events(findings: Sequence[Found], now: datetime, identity: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _events(findings: Sequence[Finding], now: datetime, identity: str) -> Iterator[tuple[str, dict[str, Any]]]:
     time = now.isoformat(timespec="seconds").replace("+00:00", "Z")
     serious = [one for one in findings if one.severity is not Severity.NOTE and one.object.name]
     for one in serious[:MAX_EVENTS]:
         namespace = one.object.namespace or _DEFAULT
-        text = cut(
-            f"{one.warning} [{one.rule}]" + (f" Fix: {one.warning_fix}" if one.warning_fix else ""), _EVENT_MESSAGE
-        )
+        warning, fix = bounded(one.as_shown.message), bounded(one.as_shown.fix)
+        text = cut(f"{warning} [{one.rule}]" + (f" Fix: {fix}" if fix else ""), _EVENT_MESSAGE)
         ref = one.object
         about = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
-        mark = hashlib.sha256(json.dumps([*ref, one.rule, one.warning]).encode()).hexdigest()[:16]
+        mark = hashlib.sha256(json.dumps([*ref, one.rule, warning]).encode()).hexdigest()[:16]
         yield (
             namespace,
             {
@@ -123,7 +123,7 @@ class Audited(NamedTuple):
     was used up before the end; there may be more findings.
     """
 
-    found: tuple[Found, ...]
+    found: tuple[Finding, ...]
     counts: Mapping[tuple[str, str], int]
     suppressed: int
     is_complete: bool
@@ -167,7 +167,7 @@ def scan(cluster: ClusterSnapshot, config: Config, until: float, share: float = 
     result = audited_within(cluster, config, expired, _MAX_WORK)
     evaluated = [finding for finding in result.findings if not finding.not_evaluated]
     return Audited(
-        tuple(found_of(finding) for finding in evaluated[:MAX_REPORTED]),
+        tuple(finding._replace(detail={}) for finding in evaluated[:MAX_REPORTED]),
         dict(Counter((finding.rule, str(finding.severity)) for finding in evaluated)),
         result.suppressed,
         len(evaluated) == len(result.findings) and not expired.is_over,

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.findings import ObjectRef, Severity
+from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
 from forewarn.policies.render.openreports import NAME, written_lines
-from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found, write_reports
+from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, write_reports
 from forewarn.webhook.apiserver.source import live
 from forewarn.webhook.apiserver.typed_client import Forbidden
 from tests.webhook.fake_api import FakeApi, unreachable
@@ -101,7 +101,7 @@ def test_a_denied_report_of_a_namespace_is_named(
 
 def test_namespaces_beyond_the_maximum_are_counted() -> None:
     refs = [ObjectRef("apps/v1", "Deployment", f"ns-{n}", "web") for n in range(MAX_REPORTS + 3)]
-    found = [Found(Severity.NOTE, "restart-preempts", ref, "m", "", "m", "") for ref in refs]
+    found = [Finding(NO_LOCATION, Severity.NOTE, "restart-preempts", ref, Text("m")) for ref in refs]
     written = write_reports(FakeApi(), found)
     assert (written.namespaces, written.omitted) == (MAX_REPORTS, 3)
     assert "3 more namespaces with findings: only in the ClusterReport" in [*written_lines(written)]
@@ -117,5 +117,5 @@ def test_reports_are_written_into_running_clusters_alone(capsys: pytest.CaptureF
 def test_a_rule_that_was_not_evaluated_is_an_error_of_the_report() -> None:
     api = FakeApi()
     ref = ObjectRef("apps/v1", "Deployment", "shop", "web")
-    write_reports(api, [Found(Severity.NOTE, "restart-preempts", ref, "m", "", "m", "", not_evaluated=True)])
+    write_reports(api, [Finding(NO_LOCATION, Severity.NOTE, "restart-preempts", ref, Text("m"), not_evaluated=True)])
     assert api.objects[CLUSTER]["summary"]["error"] == api.objects[SHOP]["summary"]["error"] == 1

@@ -13,11 +13,11 @@ import pytest
 
 from forewarn.policies.config.load import read_config
 from forewarn.policies.config.model import Config
-from forewarn.policies.findings import ObjectRef, Severity
+from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
 from forewarn.policies.render.openreports import NAME
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.webhook.admission.prediction_access import Unanswered, Workers
-from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, Found
+from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
 from forewarn.webhook.controllers.audit import (
     MAX_EVENTS,
@@ -292,12 +292,12 @@ def test_without_the_right_to_write_there_are_the_metrics() -> None:
     assert value_of(replica.metrics, 'forewarn_audits_total{outcome="completed"}') == "1.0"
 
 
-def found(number: int, namespace: str, text: str = "m") -> Found:
+def found(number: int, namespace: str, text: str = "m") -> Finding:
     ref = ObjectRef("apps/v1", "Deployment", namespace, f"web-{number}")
-    return Found(Severity.WARNING, "restart-preempts", ref, text, "", text, "")
+    return Finding(NO_LOCATION, Severity.WARNING, "restart-preempts", ref, Text(text))
 
 
-def audited(*every: Found) -> Audited:
+def audited(*every: Finding) -> Audited:
     return Audited(every, {("restart-preempts", "warning"): len(every)}, 0, is_complete=True, seconds=0.0)
 
 
