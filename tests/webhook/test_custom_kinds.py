@@ -14,7 +14,7 @@ from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.apiserver.client import ApiError
-from forewarn.webhook.informer.custom import discover, follow_custom
+from forewarn.webhook.informer.custom import discover, follow_optional
 from forewarn.webhook.informer.informer import Informer
 from tests.webhook.builders import decided, priority_class, review
 from tests.webhook.informer.test_informer import NOW, until
@@ -82,17 +82,16 @@ def test_a_kind_that_is_installed_later_is_followed_then() -> None:
     served, stopped = Served(), Event()
     served.lacks.add("/apis/example.com")
     followed: list[KindSpec] = []
-    thread = follow_custom(served, TEMPLATES, followed.append, stopped, pause=0.01)
-    assert thread is not None
-    until(lambda: served.asked > 2)
+    thread = follow_optional(served, TEMPLATES, followed.append, stopped, pause=0.01)
+    until(lambda: served.asked > 9)
     assert not followed
     served.lacks.clear()
+    until(lambda: bool(followed))
+    asked = served.asked
+    until(lambda: served.asked > asked + 9)
+    stopped.set()
     thread.join(10)
     assert [spec.plural for spec in followed] == ["proxies"]
-
-
-def test_nothing_is_looked_for_where_all_are_built_in() -> None:
-    assert follow_custom(Served(), POD_TEMPLATE_PATHS, lambda _: None, Event()) is None
 
 
 def scaled(cache: Cache) -> set[str]:

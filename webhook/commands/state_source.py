@@ -100,7 +100,7 @@ def from_watches(
     from forewarn.policies.objects.extent import retained_part
     from forewarn.webhook.apiserver.classes import LiveClasses
     from forewarn.webhook.apiserver.client import ApiServer, connect
-    from forewarn.webhook.informer.custom import follow_custom, follow_optional
+    from forewarn.webhook.informer.custom import follow_optional
     from forewarn.webhook.informer.informer import Informer
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
@@ -126,8 +126,7 @@ def from_watches(
     informer.changed = changed
     informer.start()
     stopped = Event()
-    follow_custom(api, templates, informer.follow, stopped)
-    follow_optional(api, informer.follow, stopped)
+    follow_optional(api, templates, informer.follow, stopped)
     metrics.cache_age.set_function(informer.age)
     _count(metrics, informer.cluster)
 

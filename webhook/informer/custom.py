@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Event, Thread
 from typing import Any, Final, Protocol
 
@@ -44,78 +45,62 @@ def _is_watched(resource: dict[str, Any]) -> bool:
 
 
 ASK_AGAIN_SECONDS: Final = 60.0
+Find = Callable[[], Sequence[KindSpec]]
+"""Returns kinds to follow; none if they are not served. May raise ApiError."""
 
 
-def follow_custom(
+def follow_optional(
     api: Getter,
     templates: Mapping[str, tuple[str, ...]],
     follow: Callable[[KindSpec], object],
     stopped: Event,
     pause: float = ASK_AGAIN_SECONDS,
-) -> Thread | None:
-    """Find each kind of `templates` (`group/Kind` -> path of the Pod template) that is not built in, and follow it.
+) -> Thread:
+    """Follow optional kinds on a new thread, each once it is served, until `stopped`.
 
-    Runs on a thread until all kinds are found or `stopped` is set; returns None if there is no such kind.
+    These are the kinds in `kinds.OPTIONAL`, and the kinds of `templates` (`group/Kind` -> path of the Pod template)
+    that are not built in. The kinds of DRA devices are followed once all of them are served. Until all of these are
+    listed, forewarn does not predict Pods that claim devices.
     """
-    wanted = {kind: path for kind, path in templates.items() if kind not in BY_GROUP_KIND}
-    if not wanted:
-        return None
-    thread = Thread(target=_discover, args=(api, wanted, follow, stopped, pause), name="custom-kinds", daemon=True)
+    wanted: dict[str, Find] = {DEVICES[0].name: partial(_served, api, DEVICES)}
+    wanted |= {spec.name: partial(_served, api, (spec,)) for spec in SEPARATE_KINDS}
+    wanted |= {kind: partial(_custom, api, kind, path) for kind, path in templates.items() if kind not in BY_GROUP_KIND}
+    thread = Thread(target=_follow, args=(wanted, follow, stopped, pause), name="optional-kinds", daemon=True)
     thread.start()
     return thread
 
 
-def _discover(
-    api: Getter, wanted: dict[str, tuple[str, ...]], follow: Callable[[KindSpec], object], stopped: Event, pause: float
-) -> None:
+def _follow(wanted: dict[str, Find], follow: Callable[[KindSpec], object], stopped: Event, pause: float) -> None:
     logged: dict[str, str] = {}
     while wanted and not stopped.is_set():
-        for kind, path in [*wanted.items()]:
+        for name, find in [*wanted.items()]:
             try:
-                spec = discover(api, kind, path)
+                found = find()
             except ApiError as error:
-                if logged.get(kind) != str(error):
-                    logged[kind] = str(error)
-                    log_event("cannot watch custom kind", {"kind": kind, "reason": str(error)}, logging.WARNING)
+                if logged.get(name) != str(error):
+                    logged[name] = str(error)
+                    log_event("cannot watch custom kind", {"kind": name, "reason": str(error)}, logging.WARNING)
             except Exception:
-                LOGGER.exception("internal error while discovering %s", kind)
+                LOGGER.exception("internal error while discovering %s", name)
             else:
-                del wanted[kind]
-                follow(spec)
-        if wanted and stopped.wait(pause):
-            return
-
-
-def follow_optional(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float = 60.0) -> Thread:
-    """Follow the kinds in `kinds.OPTIONAL` on a new thread, each once it is served, until `stopped`.
-
-    The kinds of DRA devices are followed once all of them are served. Until all of these are listed, forewarn does
-    not predict Pods that claim devices.
-    """
-    thread = Thread(target=_follow_when_served, args=(api, follow, stopped, pause), name="optional-kinds", daemon=True)
-    thread.start()
-    return thread
-
-
-def _follow_when_served(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float) -> None:
-    wanted = [DEVICES, *((spec,) for spec in SEPARATE_KINDS)]
-    while wanted and not stopped.is_set():
-        for together in tuple(wanted):
-            try:
-                if _served(api, together):
-                    wanted.remove(together)
-                    for spec in together:
-                        follow(spec)
-            except Exception:
-                LOGGER.exception("internal error while discovering %s", together[0].name)
+                if found:
+                    del wanted[name]
+                for spec in found:
+                    follow(spec)
         if wanted:
             stopped.wait(pause)
 
 
-def _served(api: Getter, together: Sequence[KindSpec]) -> bool:
+def _custom(api: Getter, kind: str, template: tuple[str, ...]) -> Sequence[KindSpec]:
+    """The kind. Raises ApiError, also if it is not served."""
+    return (discover(api, kind, template),)
+
+
+def _served(api: Getter, together: Sequence[KindSpec]) -> Sequence[KindSpec]:
+    """The kinds if all of them are served; otherwise none."""
     try:
         resources = api.get(f"/apis/{together[0].api_version}").get("resources")
     except ApiError:
-        return False
+        return ()
     plurals = {mapping(resource).get("name") for resource in resources} if isinstance(resources, list) else set()
-    return plurals >= {spec.plural for spec in together}
+    return together if plurals >= {spec.plural for spec in together} else ()

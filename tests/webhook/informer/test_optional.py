@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, KindSpec
+from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live, read_all
 from forewarn.webhook.informer.custom import follow_optional
@@ -52,7 +52,7 @@ class Served:
 def test_they_are_followed_once_all_are_served() -> None:
     followed: list[KindSpec] = []
     served, stopped = Served(), Event()
-    thread = follow_optional(served, followed.append, stopped, pause=0.01)
+    thread = follow_optional(served, POD_TEMPLATE_PATHS, followed.append, stopped, pause=0.01)
     until(lambda: served.asked > 2)
     served.plurals = tuple(PLURALS[1:])
     asked = served.asked
@@ -79,7 +79,7 @@ def test_each_other_kind_is_followed_once_it_is_served() -> None:
             return {"resources": [{"name": plural} for plural in self.plurals]}
 
     served, stopped = OfGroups("podgroups"), Event()
-    thread = follow_optional(served, followed.append, stopped, pause=0.01)
+    thread = follow_optional(served, POD_TEMPLATE_PATHS, followed.append, stopped, pause=0.01)
     until(lambda: served.asked > 6)
     assert [spec.kind for spec in followed] == ["PodGroup"]
     stopped.set()
