@@ -415,12 +415,7 @@ def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Call
         return release
 
     reloaded = Reloaded("scheduler-config", [settings.scheduler_file], load, metrics)
-
-    def reconcile() -> None:
-        if reloaded.check():
-            state.use(reloaded.current)
-
-    return reconcile
+    return lambda: state.use(reloaded.current) if reloaded.check() else None
 
 
 def _reviews(state: StateSource) -> AccessReviews | None:
