@@ -69,7 +69,6 @@ from forewarn.webhook.metrics import KINDS, OTHER, Metrics
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.priority_class import PriorityClass
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.global_default import DefaultCandidate, Reserve
     from forewarn.webhook.admission.prediction_access import Confirm, Predictors
@@ -333,7 +332,7 @@ class Endpoint:
                 cluster=arriving.cluster,
                 config=self.config(),
                 time=prediction_access.Time(datetime.now(UTC), deadline.expired, job.staleness, monotonic),
-                confirm=partial(prediction_access.given, job.classes) if job.confirmed else None,
+                confirm=job.confirm,
                 recall=lambda _, compute: job.carried or compute(),
                 impacts=partial(self.impacts.of, time_is_up=deadline.expired, is_last=call.hook is Hook.VALIDATE),
                 shown=lambda: job.shown,
@@ -539,17 +538,15 @@ class PredictionJob(NamedTuple):
     """A request for a prediction process, with the state of its evaluation.
 
     `at`: the deadline (monotonic clock). `staleness`: see `Time`. `carried`: the annotation that `/mutate`
-    wrote; None if unknown. `classes`: the live PriorityClasses if `confirmed`; None without an answer. `shown`: how
-    much of the prediction the requester may see. `admitted`: recently admitted objects whose Pods are not in the
-    cluster state yet.
+    wrote; None if unknown. `confirm`: returns the live PriorityClasses, if they were read. `shown`: how much of the
+    prediction the requester may see. `admitted`: recently admitted objects whose Pods are not in the cluster state yet.
     """
 
     call: AdmissionCall
     at: float
     staleness: str
     carried: str | None
-    confirmed: bool = False
-    classes: Mapping[str, PriorityClass] | None = None
+    confirm: Confirm | None = None
     shown: Shown = EXACT
     admitted: tuple[Admitted, ...] = ()
 
@@ -585,7 +582,8 @@ class Evaluation:
 
     `request` has no objects (`is_stripped`) if the body is large: an evaluation parses the body again when its turn
     is there. `first`: the result of the attempt that ran while a large body was parsed. `staleness`: see
-    `Time`. `key`: of the answer cache; None if the response must not be cached.
+    `Time`. `key`: of the answer cache; None if the response must not be cached. `confirm`: returns the live
+    PriorityClasses, if they were read.
     """
 
     services: Endpoint
@@ -601,8 +599,7 @@ class Evaluation:
     grant: Grant
     access: prediction_access.RequestAccess
     admitted: tuple[Admitted, ...] = ()
-    confirmed: bool = False
-    classes: Mapping[str, PriorityClass] | None = None
+    confirm: Confirm | None = None
     first: _Attempted | None = None
 
     def steps(self) -> Steps[replies.Reply]:
@@ -610,8 +607,8 @@ class Evaluation:
         services, request = self.services, self.request
         decision = yield from self._evaluated()
         if not isinstance(decision, str) and decision.unconfirmed and services.confirm is not None:
-            self.classes = yield Step(self._live_classes, Where.REQUEST)
-            self.confirmed = True
+            read = partial(prediction_access.read_classes, services.confirm, self.deadline.expired)
+            self.confirm = partial(prediction_access.given, (yield Step(read, Where.REQUEST)))
             decision = yield from self._evaluated()
         if isinstance(decision, str):
             return services.not_evaluated(self.call, decision)
@@ -705,7 +702,7 @@ class Evaluation:
             cluster=arriving.cluster,
             config=self.config,
             time=prediction_access.Time(datetime.now(UTC), expired, self.staleness, monotonic),
-            confirm=partial(prediction_access.given, self.classes) if self.confirmed else None,
+            confirm=self.confirm,
             recall=services.memory.recall,
             impacts=self.access.recalling(
                 partial(services.impacts.of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
@@ -725,9 +722,7 @@ class Evaluation:
         services.metrics.prediction_queue_duration.observe(monotonic() - since)
         latest = Deadline.after(call.received, parse_timeout(call.timeout)).at
         until = max(self.deadline.at, min(latest, self.deadline.at + _STALE_SECONDS))
-        job = PredictionJob(
-            call, self.deadline.at, self.staleness, carried, self.confirmed, self.classes, shown, self.admitted
-        )
+        job = PredictionJob(call, self.deadline.at, self.staleness, carried, self.confirm, shown, self.admitted)
         state = (self.cluster, self.config)
         try:
             answer: Decision | str = services.predictors.ask(job, until, state, services.frozen(*state).predict)
@@ -735,14 +730,6 @@ class Evaluation:
             log_event("prediction abandoned", {"uid": self.request.uid, "reason": str(fault)}, logging.WARNING)
             return cut
         return answer
-
-    def _live_classes(self) -> Mapping[str, PriorityClass] | None:
-        """The PriorityClasses from the API server; None without an answer."""
-        assert self.services.confirm is not None
-        try:
-            return None if self.deadline.expired() else self.services.confirm()
-        except OSError:
-            return None
 
     def _may_read(self) -> bool:
         """True if an access review allows the requester to read all names."""
@@ -774,7 +761,7 @@ class Evaluation:
         if self.grant.is_shown:
             decision = replace(decision, response=replace(decision.response, audit={}))
         answered = Answered.of(decision)
-        if keep and self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
+        if keep and self.key is not None and not (self.confirm or decision.unconfirmed or decision.is_cut_short):
             services.answers.put(self.key, (self.cluster, self.config), answered)
         return services.respond(self.call.hook, self.request, answered, self.started)
 

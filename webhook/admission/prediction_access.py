@@ -60,6 +60,14 @@ AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | No
 """The impact annotation of an object: a recent one, or the result of the function."""
 
 
+def read_classes(confirm: Confirm, expired: Callable[[], bool]) -> Mapping[str, PriorityClass] | None:
+    """The PriorityClasses from the API server; None without a response or if the time is up."""
+    try:
+        return None if expired() else confirm()
+    except OSError:
+        return None
+
+
 def given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
     """Return PriorityClasses that an earlier step read from the API server. Raises OSError for None: no answer."""
     if classes is None:
@@ -100,12 +108,9 @@ class ReviewContext(NamedTuple):
     shown: Callable[[], Shown] = lambda: EXACT
 
     def live_classes(self) -> Mapping[str, PriorityClass] | None:
-        """The PriorityClasses from the API server; None without a response or if the time is up. Needs `confirm`."""
+        """The result of `read_classes`. Needs `confirm`."""
         assert self.confirm is not None
-        try:
-            return None if self.time.expired() else self.confirm()
-        except OSError:
-            return None
+        return read_classes(self.confirm, self.time.expired)
 
 
 MORE_MEMORY: Final = 384 * 1024 * 1024
@@ -190,9 +195,6 @@ class Predictors:
         except Unanswered:
             self._end()
             raise
-
-    def stop(self) -> None:
-        self.lane.stop()
 
     def _process(self, state: tuple[object, ...], run: Callable[[Any], Any], until: float) -> PredictionProcess:
         current: PredictionProcess | None = getattr(self._local, "process", None)
@@ -689,4 +691,4 @@ class Workers:
         for lane in (self._evaluating, self._requesting):
             lane.stop()
         if self.predictors is not None:
-            self.predictors.stop()
+            self.predictors.lane.stop()

@@ -80,24 +80,21 @@ class Gate:
     """Counts the requests in flight, and rejects requests above the limit. Safe from any thread."""
 
     def __init__(self, limit: int) -> None:
-        self._limit, self._inside, self._lock = limit, 0, Lock()
+        self._limit, self._lock = limit, Lock()
+        self.inside = 0
         self.stopping = False
-
-    @property
-    def inside(self) -> int:
-        return self._inside
 
     def enter(self) -> Reply | None:
         """Count one request; return None, or the rejection. The caller of a counted request must call `leave`."""
         with self._lock:
             if self.stopping:
                 return STOPPING
-            if self._inside >= self._limit:
+            if self.inside >= self._limit:
                 return TOO_MANY
-            self._inside += 1
+            self.inside += 1
             return None
 
     def leave(self) -> None:
         """Count one request less."""
         with self._lock:
-            self._inside -= 1
+            self.inside -= 1

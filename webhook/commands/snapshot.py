@@ -148,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         if options.output == "-" and is_about_output(error):
             raise
-        return _complain(f"-o {options.output}: {reason(error)}")  # of its temporary file
+        return complain("snapshot", f"-o {options.output}: {reason(error)}", FAILED)  # of its temporary file
     text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
     print_notice(f"{options.output}: {plural(kinds.total(), 'object')} ({text or 'empty cluster'})")
     return WRITTEN
@@ -177,7 +177,8 @@ def _is_there(path: Path) -> int | None:
         if own:
             return None
         if time.monotonic() - began > _WAIT:
-            return _complain(f"-o {path}: not found after {_WAIT / 60:.0f} minutes; Pod 0 of the Job must write it")
+            why = f"not found after {_WAIT / 60:.0f} minutes; Pod 0 of the Job must write it"
+            return complain("snapshot", f"-o {path}: {why}", FAILED)
         time.sleep(1)
     print_notice(f"{path}: already exists, not changed")
     return WRITTEN
@@ -230,7 +231,3 @@ def _parser() -> argparse.ArgumentParser:
     add("--once", action="store_true", help=once)
     add("--redact", action="store_true", help=help_text)
     return parser
-
-
-def _complain(fault: str) -> int:
-    return complain("snapshot", fault, FAILED)

@@ -90,17 +90,13 @@ class InFlightLimiter:
     def __init__(self, gate: Gate, room: int, large_capacity: int, patience: float, seconds: float) -> None:
         self._gate, self._capacity, self._patience, self._seconds = gate, room, patience, seconds
         self._arriving: dict[InFlightRequest, asyncio.Timeout] = {}
-        self._bytes = 0
+        self.held = 0
+        """Bytes of memory reserved for small bodies in flight."""
         self._is_checking = False
         self._large_capacity = large_capacity
         self._waiting: list[tuple[int, int, InFlightRequest, asyncio.Future[None]]] = []
         """A heap: the smallest body is read next, because delays matter most for small requests."""
         self._numbers = count()
-
-    @property
-    def held(self) -> int:
-        """Bytes of memory reserved for bodies in flight."""
-        return self._bytes
 
     def enter(self) -> InFlightRequest | Reply:
         """Admit a request, or return the rejection. The caller of an admitted request must call `leave`."""
@@ -121,10 +117,6 @@ class InFlightLimiter:
         self._grant()
         if not in_flight.given_away:
             self._gate.leave()
-
-    def arriving_body(self, in_flight: InFlightRequest) -> BodyTimeout:
-        """Return a context manager for the arrival of a body, with a time limit."""
-        return BodyTimeout(self, in_flight)
 
     def wait_for(self, in_flight: InFlightRequest, timeout: asyncio.Timeout) -> None:
         """Start the time limit of a body. `timeout`: cancels the task that reads the body."""
@@ -150,13 +142,13 @@ class InFlightLimiter:
 
     def hold(self, in_flight: InFlightRequest, size: int) -> None:
         """Reserve more bytes for a small body, dropping slower requests if necessary. Raises NoCapacity."""
-        while self._bytes + size > self._capacity:
+        while self.held + size > self._capacity:
             slowest = self._cut_off_the_slowest()
             if slowest is None or slowest is in_flight:
                 self._release(in_flight)
                 raise NoCapacity
             self._release(slowest)
-        self._bytes += size
+        self.held += size
         in_flight.held += size
 
     async def reserve(self, in_flight: InFlightRequest, size: int, seconds: float) -> None:
@@ -200,7 +192,7 @@ class InFlightLimiter:
             timeout.reschedule(asyncio.get_running_loop().time())
 
     def _release(self, in_flight: InFlightRequest) -> None:
-        self._bytes -= in_flight.held
+        self.held -= in_flight.held
         in_flight.held = 0
 
 
@@ -334,7 +326,7 @@ class Routes:
             tokens += (bearer(headers[b"authorization"].decode("latin-1")),)
         whole = scope.pop(COMPLETE_BODY, None)
         request = _Request(
-            AdmissionCall(hook, whole or b"", received, _timeout(scope["query_string"]), _client(scope), tokens),
+            AdmissionCall(hook, whole or b"", received, _timeout(scope["query_string"]), client_of(scope), tokens),
             headers,
             whole,
             receive,
@@ -397,7 +389,7 @@ class Routes:
                 return request.call
             parts: list[bytes] = []
             seconds = None if request.is_known else self._limits.patience
-            async with self._intake.arriving_body(in_flight), asyncio.timeout(seconds):
+            async with BodyTimeout(self._intake, in_flight), asyncio.timeout(seconds):
                 await _read(request.receive, parts, MAX_SMALL, _DISCARDED, hold)
         except NoCapacity:
             return await self._rejected(request, TOO_MANY)
@@ -413,7 +405,7 @@ class Routes:
             limit, why = 0, NO_MEMORY
         parts: list[bytes] = []
         try:
-            async with self._intake.arriving_body(in_flight):
+            async with BodyTimeout(self._intake, in_flight):
                 is_whole = await _read(request.receive, parts, limit, _DISCARDED)
         except TimeoutError:
             is_whole, why = False, NOT_IN_TIME
@@ -503,7 +495,7 @@ def _timeout(query: bytes) -> str:
     return dict(parse_qsl(query.decode("latin-1"))).get("timeout", "") if query else ""
 
 
-def _client(scope: Message) -> str:
+def client_of(scope: Message) -> str:
     """The address of the client; "" if unknown."""
     client = scope.get("client")
     return str(client[0]) if client else ""

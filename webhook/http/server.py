@@ -28,9 +28,9 @@ from a2wsgi import WSGIMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
-from forewarn.webhook.admission.replies import Gate, rejection
+from forewarn.webhook.admission.replies import Gate, Reply, rejection
 from forewarn.webhook.admission.review import route
-from forewarn.webhook.http.asgi import COMPLETE_BODY, DEFAULT_LIMITS, IS_CALLER, Application, Limits, send_reply
+from forewarn.webhook.http.asgi import COMPLETE_BODY, DEFAULT_LIMITS, IS_CALLER, Limits, client_of, send_reply
 from forewarn.webhook.http.connections import MAX_CONNECTIONS, Connection, Connections, Rank
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.x509 import Certificate, NoCertificate, certificates_in, validity_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from forewarn.webhook.health import Health
-    from forewarn.webhook.http.asgi import Message, Receive, Send
+    from forewarn.webhook.http.asgi import Application, Message, Receive, Send
     from forewarn.webhook.settings import Settings
 
 
@@ -356,7 +356,7 @@ class Forwarding:
             await _reject(send, fault)
 
     async def _forward(self, scope: Message, receive: Receive, send: Send) -> None:
-        parts, credentials, address = [_head(scope)], _credentials(scope), _address(scope)
+        parts, credentials, address = [_head(scope)], _credentials(scope), client_of(scope)
         client = Client(True, credentials) if credentials in self._proven else Client(False, address)
         if scope["method"] == "POST":
             try:
@@ -406,10 +406,6 @@ class Forwarding:
             writer.transport.abort()  # close() waits for a process that does not read
 
 
-def _address(scope: Message) -> str:
-    return str(scope["client"][0]) if scope.get("client") else ""
-
-
 def _credentials(scope: Message) -> str:
     """A hash of what identifies a user; empty without it."""
     shown = [value for name, value in sorted(scope["headers"]) if name in (b"authorization", b"cookie") and value]
@@ -445,7 +441,7 @@ def _head(scope: Message) -> bytes:
         raise _Rejected(400, "a header is repeated")
     lines = [
         scope["method"].encode() + b" " + target + b" HTTP/1.0",
-        b"x-forewarn-client: " + _address(scope).encode(),
+        b"x-forewarn-client: " + client_of(scope).encode(),
         *(name + b": " + value for name, value in headers),
     ]
     if any(byte in line for line in lines for byte in b"\r\n\0"):
@@ -476,10 +472,7 @@ async def _answer(reader: StreamReader, send: Send, answered: Answered) -> None:
 
 
 async def _reject(send: Send, fault: _Rejected) -> None:
-    body = json.dumps({"error": str(fault)}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": fault.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await send_reply(Reply(fault.status, json.dumps({"error": str(fault)}).encode()), send)
 
 
 MAX_HEADER: Final = 64 * 1024

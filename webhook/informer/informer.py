@@ -107,18 +107,14 @@ class ClusterState:
         if release is not None:
             self._cache.semantics = release.semantics()
         self._last_response: dict[KindSpec, float] = dict.fromkeys(resources, -inf)
-        self._missing = tuple(self._last_response)
+        self.missing = tuple(self._last_response)
+        """Kinds that have not been listed yet."""
         self._devices_missing = {spec.group_kind for spec in DEVICES}
         self._cache.devices_known = False
         self._cache.listed = {spec.group_kind for spec in KINDS}
         self._named: dict[KindSpec, set[Key]] = {}
         self._logged: set[str] = set()
         self._changed = True
-
-    @property
-    def missing(self) -> tuple[KindSpec, ...]:
-        """Kinds that have not been listed yet."""
-        return self._missing
 
     def ages(self) -> dict[KindSpec, float]:
         """Return kind -> seconds since the last response, infinite before the first; without optional kinds."""
@@ -155,7 +151,7 @@ class ClusterState:
 
     def publish(self) -> bool:
         """Publish a snapshot if the state has changed and all kinds have been listed; returns true if published."""
-        if self._missing or not self._release_requested or not self._changed:
+        if self.missing or not self._release_requested or not self._changed:
             return False
         self._changed = False
         self.latest = self._cache.snapshot()
@@ -205,8 +201,8 @@ class ClusterState:
         if resource.group_kind in self._devices_missing:
             self._devices_missing.remove(resource.group_kind)
             self._cache.devices_known, self._changed = not self._devices_missing, True
-        if resource in self._missing:
-            self._missing = tuple(missing for missing in self._missing if missing != resource)
+        if resource in self.missing:
+            self.missing = tuple(missing for missing in self.missing if missing != resource)
 
     def _change(self, resource: KindSpec, obj: dict[str, Any], deleted: bool) -> Key | None:
         """Add or remove an object in the cache; return its key, or None without a name. Logs invalid objects."""

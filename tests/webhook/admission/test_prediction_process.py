@@ -37,7 +37,7 @@ def predictors() -> Iterator[Predictors]:
     judging = Lane("judge", 10)
     made = Predictors(judging, 1, most=4)
     yield made
-    made.stop()
+    made.lane.stop()
     judging.stop()
 
 
