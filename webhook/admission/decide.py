@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.copies import replace
@@ -14,7 +14,6 @@ from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION, NAMESPACE, POD, plurals
 from forewarn.policies.kube_apiserver.priority import (
     Forbidden,
-    Resolved,
     class_by_namespace,
     establish_priority,
     resolved_spec,
@@ -62,23 +61,28 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.impact_annotation import Written
 
 
-class Direction(Enum):
-    """The next step for a request."""
+class Direction(StrEnum):
+    """What decides about a request: a row of docs/internals/failure-modes.md."""
 
-    PASS = "pass"
-    """Allow the request without reading its object."""
-    EVALUATE = "evaluate"
-    """Evaluate the object in the request."""
-    LOOK_UP = "look up"
-    """Evaluate another object: the stored workload of a `scale` object, the Pod template of a ControllerRevision."""
+    CONNECT = "connect"
+    SCALE = "scale"
+    """The stored workload is evaluated."""
+    NAMESPACE_SUBRESOURCE = "namespace-subresource"
+    OTHER_SUBRESOURCE = "other-subresource"
+    UNKNOWN_KIND = "unknown-kind"
+    REVISION = "revision"
+    """The Pod template in a ControllerRevision is evaluated."""
+    WITHOUT_OBJECT = "delete-without-object"
+    DELETE = "delete"
+    UPDATE = "update"
+    CREATE = "create"
 
 
-class DirectionRow(NamedTuple):
-    """One row of docs/internals/failure-modes.md."""
-
-    id: str
-    direction: Direction
-
+PASSED: Final = frozenset(
+    (Direction.CONNECT, Direction.OTHER_SUBRESOURCE, Direction.UNKNOWN_KIND, Direction.WITHOUT_OBJECT)
+)
+"""Requests that are allowed without reading the object."""
+_OF_OBJECTS: Final = {operation: Direction(operation.value.lower()) for operation in Operation}
 
 _EVALUATED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_evaluated)
 
@@ -114,42 +118,24 @@ def _is_revision(request: AdmissionRequest) -> bool:
     return request.kind.group_kind == CONTROLLER_REVISION
 
 
-_CONNECT: Final = DirectionRow("connect", Direction.PASS)
-_SCALE: Final = DirectionRow("scale", Direction.LOOK_UP)
-_NAMESPACE_SUBRESOURCE: Final = DirectionRow("namespace-subresource", Direction.EVALUATE)
-_OTHER_SUBRESOURCE: Final = DirectionRow("other-subresource", Direction.PASS)
-_UNKNOWN_KIND: Final = DirectionRow("unknown-kind", Direction.PASS)
-_REVISION: Final = DirectionRow("revision", Direction.LOOK_UP)
-_WITHOUT_OBJECT: Final = DirectionRow("delete-without-object", Direction.PASS)
-_OF_OBJECTS: Final = {
-    operation: DirectionRow(operation.value.lower(), Direction.EVALUATE)
-    for operation in (Operation.DELETE, Operation.UPDATE, Operation.CREATE)
-}
-ROWS: Final = (
-    *(_CONNECT, _SCALE, _NAMESPACE_SUBRESOURCE, _OTHER_SUBRESOURCE, _UNKNOWN_KIND, _REVISION, _WITHOUT_OBJECT),
-    *_OF_OBJECTS.values(),
-)
-
-
-def row_of(request: AdmissionRequest, config: Config) -> DirectionRow:
-    """Return the row of the table in docs/internals/failure-modes.md that applies to the request."""
+def direction_of(request: AdmissionRequest, config: Config) -> Direction:
     if request.operation is Operation.CONNECT:
-        return _CONNECT
+        return Direction.CONNECT
     if request.subresource:
-        other = _NAMESPACE_SUBRESOURCE if _changes_a_namespace(request) else _OTHER_SUBRESOURCE
-        return _SCALE if _is_scale(request) else other
+        other = Direction.NAMESPACE_SUBRESOURCE if _changes_a_namespace(request) else Direction.OTHER_SUBRESOURCE
+        return Direction.SCALE if _is_scale(request) else other
     if not is_evaluated(request, config):
-        return _UNKNOWN_KIND
+        return Direction.UNKNOWN_KIND
     if _is_revision(request):
-        return _REVISION
-    return _OF_OBJECTS[request.operation] if request.object or request.old else _WITHOUT_OBJECT
+        return Direction.REVISION
+    return _OF_OBJECTS[request.operation] if request.object or request.old else Direction.WITHOUT_OBJECT
 
 
 def exemption_of(
     request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
 ) -> str | None:
     """Return why the request is not evaluated: "" without a named exemption, None if it is evaluated."""
-    if row_of(request, config).direction is Direction.PASS:
+    if direction_of(request, config) in PASSED:
         return ""
     return config.exemption(request.user, namespace_of(request, cluster), now) or None
 
@@ -355,11 +341,8 @@ def _is_mirror(request: AdmissionRequest) -> bool:
 def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
     """Return the Pod as stored with this class and its priority. Raises Forbidden for an unknown class."""
     spec = pod.get("spec")
-    return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, _resolve(class_name, cluster))}
-
-
-def _resolve(class_name: str, cluster: ClusterSnapshot) -> Resolved:
-    return establish_priority(class_name, cluster.priority_classes)
+    resolved = establish_priority(class_name, cluster.priority_classes)
+    return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, resolved)}
 
 
 def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
@@ -371,7 +354,7 @@ def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple
     if at(pod, *PRIORITY) is not None:
         return ()
     try:
-        resolved = _resolve(class_name, cluster)
+        resolved = establish_priority(class_name, cluster.priority_classes)
     except Forbidden:
         return ()
     values = {CLASS: resolved.priority_class_name, PRIORITY: resolved.priority, POLICY: resolved.preemption_policy}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.render.openreports import API_VERSION, NAME, report_of, result_of
 from forewarn.policies.sources.cluster import Written
-from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound, ObjectApi
+from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound, ObjectApi, get_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,11 +29,8 @@ _WRITTEN: Final = "forewarn.dev/reported-namespaces"
 
 def is_served(api: ObjectApi) -> bool:
     """True if the API server has both kinds. Raises ObjectApiError."""
-    try:
-        group = api.get(GROUP)
-    except NotFound:
-        return False
-    return {"reports", "clusterreports"} <= {resource.get("name") for resource in group.get("resources") or ()}
+    resources = (get_or_none(api, GROUP) or {}).get("resources") or ()
+    return {"reports", "clusterreports"} <= {resource.get("name") for resource in resources}
 
 
 def write_reports(api: ObjectApi, findings: Sequence[Finding], summary: Mapping[str, int] | None = None) -> Written:
@@ -43,7 +40,7 @@ def write_reports(api: ObjectApi, findings: Sequence[Finding], summary: Mapping[
     findings become empty. Raises ObjectApiError, except for a Report of a namespace that the API server denies.
     """
     path = f"{GROUP}/clusterreports"
-    before = _read(api, f"{path}/{NAME}")
+    before = get_or_none(api, f"{path}/{NAME}")
     by_namespace: dict[str, list[Finding]] = {}
     for one in findings:
         if one.object.namespace:
@@ -70,18 +67,11 @@ def write_reports(api: ObjectApi, findings: Sequence[Finding], summary: Mapping[
 
 
 def _write_where_there_is_a_namespace(api: ObjectApi, path: str, body: dict[str, Any]) -> None:
-    before = _read(api, f"{path}/{NAME}")
+    before = get_or_none(api, f"{path}/{NAME}")
     if before is None and not body["results"]:
         return
     with suppress(NotFound):  # the namespace was deleted since
         _write(api, path, before, body)
-
-
-def _read(api: ObjectApi, path: str) -> dict[str, Any] | None:
-    try:
-        return api.get(path)
-    except NotFound:
-        return None
 
 
 def _write(api: ObjectApi, path: str, before: ApiObject | None, body: dict[str, Any]) -> None:

@@ -43,6 +43,14 @@ class ObjectApi(Protocol):
         """Replace the object with the same resourceVersion, and return the stored object."""
 
 
+def get_or_none(api: ObjectApi, path: str) -> dict[str, Any] | None:
+    """The object at a path; None if it does not exist. Raises ObjectApiError."""
+    try:
+        return api.get(path)
+    except NotFound:
+        return None
+
+
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, total=3.0)
 """Timeouts of a request: callers have 5 s for a response (in the manifests), and send up to four requests."""
 _TYPES: Final[dict[int, type[ObjectApiError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Lock
 from time import monotonic
@@ -20,7 +19,7 @@ from forewarn.policies.findings import quote
 from forewarn.policies.kube_apiserver.priority import already_default, default_priority_class
 from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.webhook.admission.global_default import DefaultCandidate, several
-from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import Conflict, ObjectApi, ObjectApiError, get_or_none
 from forewarn.webhook.controllers.leader import Lease, LeaseMissing, Observation, read_lease
 from forewarn.webhook.logs import log_event
 
@@ -51,21 +50,15 @@ _REMEMBERED: Final = 256
 """Maximum number of remembered uids of created classes: a class may be deleted before the check."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """The Lease that reserves the global default for one class."""
+class Reservation(Lease):
+    """The Lease that reserves the global default for its holder, a class."""
 
-    lease: Lease
-
-    @property
-    def name(self) -> str:
-        """The class for which the global default is reserved; "" for none."""
-        return self.lease.holder
+    __slots__ = ()
 
     @property
     def request(self) -> str:
         """The admission request that holds the reservation; "" for several requests."""
-        return self.lease.annotations.get(REQUEST, "")
+        return self.annotations.get(REQUEST, "")
 
     def is_over(self, stored: ApiObject | None, seen: Container[str] = ()) -> bool:
         """Report whether the holder's request can no longer store the class as global default.
@@ -112,10 +105,10 @@ class Reserver:
     def _reserve(self, candidate: DefaultCandidate, until: float) -> tuple[str, str]:
         for _ in range(_ATTEMPTS):
             reservation = self._read()
-            same = reservation.name == candidate.name
-            if reservation.name and not self._is_free(reservation):
+            same = reservation.holder == candidate.name
+            if reservation.holder and not self._is_free(reservation):
                 if not same:
-                    return _taken(reservation.name), "taken"
+                    return _taken(reservation.holder), "taken"
                 fresh, request = False, candidate.request if candidate.request == reservation.request else ""
             else:
                 fresh, request = True, candidate.request
@@ -159,50 +152,46 @@ class Reserver:
     def reconcile(self) -> None:
         """Release the reservation if the holder's request is over. Raises ObjectApiError."""
         reservation = self._read()
-        if not reservation.name:
+        if not reservation.holder:
             self._pending = ""
         elif (why := self._is_free(reservation)) and self._release(reservation):
             self._pending = ""
             self._metrics.count(self._metrics.reservations, why)
-            log_event("global default reservation released", {"class": reservation.name, "reason": why})
+            log_event("global default reservation released", {"class": reservation.holder, "reason": why})
 
     def _is_free(self, reservation: Reservation) -> str:
         """Return why the reservation can be released (`confirmed`, `expired`); "" if the request may be stored."""
-        if reservation.request and reservation.is_over(self._class(reservation.name), self._seen):
-            return "confirmed"
+        if reservation.request:
+            stored = get_or_none(self._api, f"{CLASSES}/{reservation.holder}")
+            if reservation.is_over(stored, self._seen):
+                return "confirmed"
         with self._lock:
-            age = self._observation.seconds(reservation.lease)
+            age = self._observation.seconds(reservation)
         return "expired" if age >= STALE_SECONDS else ""
 
     def _read(self) -> Reservation:
         """Read the Lease; a missing one is created, reserved until the request of its last holder must be over."""
-        lease = read_lease(self._api, self._path, _RECREATED, LEASE_SECONDS)
+        reservation = Reservation(read_lease(self._api, self._path, _RECREATED, LEASE_SECONDS).object)
         with self._lock:
-            self._observation.seconds(lease)
-        return Reservation(lease)
+            self._observation.seconds(reservation)
+        return reservation
 
     def _write(self, reservation: Reservation, name: str, request: str) -> Reservation | None:
         """Write the reservation, and return it; None if another replica has changed the Lease in the meantime."""
         annotations = {REQUEST: request} if request else {}
-        held = reservation.lease.held_by(name, LEASE_SECONDS, datetime.now(UTC), annotations)
+        held = reservation.held_by(name, LEASE_SECONDS, datetime.now(UTC), annotations)
         try:
-            return Reservation(Lease(self._api.replace(self._path, held)))
+            return Reservation(self._api.replace(self._path, held))
         except Conflict:
             return None
 
     def _release(self, reservation: Reservation) -> bool:
         """Release the reservation; returns false if another replica has changed the Lease."""
         try:
-            self._api.replace(self._path, reservation.lease.freed())
+            self._api.replace(self._path, reservation.freed())
         except Conflict:
             return False
         return True
-
-    def _class(self, name: str) -> ApiObject | None:
-        try:
-            return self._api.get(f"{CLASSES}/{name}")
-        except NotFound:
-            return None
 
     def _defaults(self) -> Iterator[str]:
         for item in self._api.get(CLASSES).get("items") or ():

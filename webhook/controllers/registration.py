@@ -6,7 +6,6 @@ Each webhook has its own token, because an API server shows the path of a webhoo
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,8 +76,8 @@ PATHS: Final = tuple(
 class Registration:
     """Reads both webhook configurations, and writes CAs, paths and the owner into them. Not thread-safe."""
 
-    def __init__(self, api: ObjectApi, paths: tuple[str, ...] = PATHS) -> None:
-        self._api, self._paths = api, paths
+    def __init__(self, api: ObjectApi) -> None:
+        self._api = api
         self.grants: Mapping[str, Grant] = {}
         """Token -> what it is good for, as it was seen last; empty unless every webhook has a token."""
         self._callers: frozenset[Caller] = frozenset()
@@ -120,7 +119,7 @@ class Registration:
         if not uid:
             return
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid}
-        for path in self._paths:
+        for path in PATHS:
             with suppress(NotFound, Conflict):  # taken away on purpose; or changed by somebody: the next look comes
                 self._owned(path, owner)
 
@@ -134,19 +133,18 @@ class Registration:
         self._api.replace(path, {**configuration, "metadata": {**metadata, "ownerReferences": [*others, owner]}})
 
     def _webhooks(self, bundle: bytes | None, key: str) -> Iterator[ApiObject]:
-        for path in self._paths:
+        for path, own in zip(PATHS, _PATHS, strict=True):
             try:
                 configuration = self._api.get(path)
                 if bundle is not None:
-                    configuration = self._written(path, configuration, bundle, key)
+                    configuration = self._written(path, configuration, bundle, key, own)
             except NotFound:
                 continue  # taken away on purpose: then nobody calls
             yield from configuration.get("webhooks") or ()
 
-    def _written(self, path: str, configuration: dict[str, Any], bundle: bytes, key: str) -> dict[str, Any]:
+    def _written(self, path: str, configuration: dict[str, Any], bundle: bytes, key: str, own: str) -> dict[str, Any]:
         text = base64.b64encode(bundle).decode()
         webhooks = configuration.get("webhooks") or []
-        own = _PATHS[PATHS.index(path)] if path in PATHS else ""
         changed = [_called(webhook, text, key, own) for webhook in webhooks]
         if changed == webhooks:
             return configuration
@@ -220,5 +218,5 @@ def _trusted(webhook: ApiObject) -> frozenset[bytes]:
 def _bundle(webhook: ApiObject) -> bytes:
     try:
         return base64.b64decode(at(webhook, "clientConfig", "caBundle") or "")
-    except binascii.Error:
+    except ValueError:
         return b""

@@ -25,7 +25,7 @@ from forewarn.policies.findings import Action
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.rules import RULES
 from forewarn.webhook.admission import impact_annotation
-from forewarn.webhook.admission.decide import NOT_EVALUATED, ROWS
+from forewarn.webhook.admission.decide import NOT_EVALUATED, Direction
 from forewarn.webhook.admission.decision import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, Decision, Verdict
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.admission.lanes import DEFAULT_SECONDS, parse_timeout
@@ -110,7 +110,7 @@ def test_every_row_that_is_no_rule_says_where_it_is_decided() -> None:
 
 
 def test_every_direction_of_the_decision_is_a_row() -> None:
-    assert {direction.id for direction in ROWS} <= set(rows())
+    assert {*Direction} <= set(rows())
 
 
 def unreachable() -> NoReturn:
@@ -132,7 +132,7 @@ def rules(decision: Decision) -> set[str]:
 # Requests
 
 
-@row("create", "forewarn.webhook.admission.decide.ROWS")
+@row("create", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     assert decided(Hook.MUTATE, review(pod("gold"))).verdict is Verdict.PATCHED
     denied = decided(Hook.VALIDATE, review(DANGLING))
@@ -140,7 +140,7 @@ def _(_: Running) -> None:
     assert "unknown-priority-class" in denied.response.message
 
 
-@row("generate-name", "forewarn.webhook.admission.decide.ROWS")
+@row("generate-name", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     unnamed = pod("gold")
     unnamed["metadata"] = {"generateName": "web-", "namespace": "team"}
@@ -149,7 +149,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(unnamed)).verdict is Verdict.DENIED
 
 
-@row("update", "forewarn.webhook.admission.decide.ROWS")
+@row("update", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     given = review(pod("gold", 7), "UPDATE", oldObject=pod("gold", 1000))
     assert decided(Hook.MUTATE, given).response.patch == ()
@@ -172,7 +172,7 @@ def _(_: Running) -> None:
     assert [operation.value for operation in taken_away] == [{impact_annotation.ANNOTATION: "{}"}]
 
 
-@row("delete", "forewarn.webhook.admission.decide.ROWS")
+@row("delete", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     given = review(None, "DELETE", oldObject=priority_class("gold", 1000))
     assert decided(Hook.MUTATE, given).verdict is Verdict.ALLOWED
@@ -183,17 +183,17 @@ def _(_: Running) -> None:
     passes(review(None, "DELETE", oldObject=DANGLING))
 
 
-@row("delete-without-object", "forewarn.webhook.admission.decide.ROWS")
+@row("delete-without-object", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     passes(review(None, "DELETE"))
 
 
-@row("connect", "forewarn.webhook.admission.decide.ROWS")
+@row("connect", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     passes(review({**DANGLING, "kind": "Pod"}, "CONNECT", subResource="exec"))
 
 
-@row("scale", "forewarn.webhook.admission.decide.ROWS")
+@row("scale", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
 
     given = review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale")
@@ -219,7 +219,7 @@ def _(_: Running) -> None:
         passes(review(asks, "UPDATE", oldObject=asks, subResource=subresource))
 
 
-@row("other-subresource", "forewarn.webhook.admission.decide.ROWS")
+@row("other-subresource", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     for subresource in ("status", "binding", "eviction", "resize", "ephemeralcontainers", "to-come"):
         passes(review(DANGLING, "UPDATE", oldObject=DANGLING, subResource=subresource))
@@ -241,7 +241,7 @@ AUDIT_ONLY = Config(dict.fromkeys((rule.ID for rule in RULES), Action.AUDIT))
 ONLY_SRE = "{allowedClasses: [{classes: [gold], groups: [sre]}], actions: {class-not-allowed: deny}}"
 
 
-@row("revision", "forewarn.webhook.admission.decide.ROWS")
+@row("revision", "forewarn.webhook.admission.decide.direction_of")
 def _(_: Running) -> None:
     config = read_config(ONLY_SRE, "c")
     denied = decided(Hook.VALIDATE, review(REVISION), config=config)

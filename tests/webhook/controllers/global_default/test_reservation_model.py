@@ -18,7 +18,6 @@ import forewarn.webhook.controllers.global_default as module
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.apiserver.typed_client import ObjectApiError
 from forewarn.webhook.controllers.global_default import CLASSES, Reserver
-from forewarn.webhook.controllers.leader import Lease
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
 from tests.webhook.fake_api import LEASE, FakeApi
@@ -231,5 +230,5 @@ def _write_over(self: Reserver, place: module.Reservation, name: str, request: s
     api = self._api
     assert isinstance(api, FakeApi)
     api.before("replace", LEASE)
-    held = place.lease.held_by(name, 40, datetime.now(UTC), {module.REQUEST: request})
-    return module.Reservation(Lease(api.put(LEASE, held)))
+    held = place.held_by(name, 40, datetime.now(UTC), {module.REQUEST: request})
+    return module.Reservation(api.put(LEASE, held))
