@@ -472,19 +472,20 @@ def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
         for rank, victim in enumerate(candidate.victims):
             priorities[rank, column], starts[rank, column] = victim.effective_priority, victim.start
     violations = np.array([candidate.num_pdb_violations for candidate in candidates])
-    return costs_of(np.arange(len(priorities))[:, None] < counts, violations, priorities, starts, priorities[0])
+    return costs_of(np.arange(len(priorities))[:, None] < counts, violations, priorities, lambda: starts, priorities[0])
 
 
 VIOLATIONS, HIGHEST, TOTAL, VICTIMS, OLDEST = CRITERIA = range(5)
-"""The rows of `costs_of` in order. `vectorized/lower_priority_pods.py` narrows nodes by the first three."""
+"""The criteria of `costs_of` in order."""
 
 
 def costs_of(
     victims: NDArray[np.bool_],
     violations: NDArray[np.int64],
     priorities: NDArray[np.int64],
-    starts: NDArray[np.int64],
+    starts: Callable[[], NDArray[np.int64]],
     first: NDArray[np.int64] | None = None,
+    criteria: Sequence[int] = CRITERIA,
 ) -> NDArray[np.int64]:
     """Return [criterion, node]: the preemption cost of each node, smaller is better.
 
@@ -494,18 +495,15 @@ def costs_of(
     highest priority. With PodGroups, the priorities of the Pods count, and the most important victim may not have the
     highest priority. Source: upstream `pickOneNodeForPreemption`.
     """
-    highest = np.where(victims, priorities, _LOWEST).max(axis=0)
-    oldest = np.where(victims & (priorities == highest), starts, NOW + 1).min(axis=0)
-    total = sums_of_priorities(victims, priorities)
-    first = highest if first is None else first
-    costs = {VIOLATIONS: violations, HIGHEST: first, TOTAL: total, VICTIMS: victims.sum(axis=0), OLDEST: -oldest}
-    return np.array([costs[criterion] for criterion in CRITERIA], np.int64)
-
-
-def sums_of_priorities(victims: NDArray[np.bool_], priorities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return [node]: the sum of the victims' priorities as upstream counts it. Arguments: [rank, node]."""
-    total: NDArray[np.int64] = ((priorities + 2**31) * victims).sum(axis=0)
-    return total
+    highest = priorities.max(axis=0, where=victims, initial=_LOWEST)
+    costs: Mapping[int, Callable[[], NDArray[np.int64]]] = {
+        VIOLATIONS: lambda: violations,
+        HIGHEST: lambda: highest if first is None else first,
+        TOTAL: lambda: ((priorities + 2**31) * victims).sum(axis=0),  # as upstream counts it
+        VICTIMS: lambda: victims.sum(axis=0),
+        OLDEST: lambda: -np.where(victims & (priorities == highest), starts(), NOW + 1).min(axis=0),
+    }
+    return np.array([costs[criterion]() for criterion in criteria], np.int64)
 
 
 def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:

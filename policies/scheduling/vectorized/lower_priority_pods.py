@@ -14,11 +14,11 @@ from forewarn.policies.scheduling.preemption import (
     CRITERIA,
     HIGHEST,
     TOTAL,
+    VIOLATIONS,
     by_importance,
     costs_of,
     importance,
     least,
-    sums_of_priorities,
     violations,
 )
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
@@ -316,7 +316,6 @@ _PUTTING: Final = 8
 _MAX_CHANGES: Final = 32
 """Maximum number of pending changes of PDBs."""
 MAX_LEVELS: Final = 48
-LOWEST: Final = -(2**62)
 
 
 class Amounts(NamedTuple):
@@ -650,8 +649,12 @@ def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int)
     return lower_priority_pods
 
 
-_FEW_VICTIMS = 8
-"""Number of nodes up to which numpy computes all criteria faster than one by one."""
+_MANY: Final = 128
+"""Number of nodes above which comparing the first criteria before the others is faster."""
+_FIRST: Final = 2
+"""Number of these criteria."""
+_IS_BOUNDED: Final = (VIOLATIONS, HIGHEST, TOTAL) == (0, 1, 2)
+"""Whether the criteria begin with those of which `cheapest` knows bounds."""
 
 
 class Occupancy(NamedTuple):
@@ -692,7 +695,7 @@ def cheapest(
     `rows`: the constraints. `priorities`: [class].
     """
     rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
-    harmless = _without_violations(rows, nodes, lower)
+    harmless = _without_violations(rows, nodes, lower) if _IS_BOUNDED else nodes[:0]
     if len(harmless) and len(lower.levels):
         return _narrowed(rows, harmless, lower, priorities)
     nodes = harmless if len(harmless) else nodes
@@ -788,40 +791,28 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
 def _best(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Return the nodes with the lowest cost. Compares criteria that exclude most nodes first."""
-    if lower.violating[nodes].any():
-        few = _least(_violations_of(nodes, victims, lower))
-        nodes, victims = nodes[few], victims[:, few]
-    if len(nodes) > _FEW_VICTIMS:
-        # [rank, index in `nodes`]: the priority of the victim, LOWEST for Pods that are reprieved.
-        priority: NDArray[np.int64] = priorities[lower.kind[: len(victims), nodes]]
-        priority[~victims] = LOWEST
-        few = _least(priority.max(axis=0))
-        few = few[_least(sums_of_priorities(victims[:, few], priority[:, few]))]
-        nodes, victims = nodes[few], victims[:, few]
-    costs = costs_on(nodes, victims, lower, priorities)
-    best = least(costs, np.arange(len(nodes)))
-    return Found(nodes[best], victims[:, best], costs[:, best])
+    """Return the nodes with the lowest cost. Of many nodes, compares the first criteria before the others."""
+    stages = (CRITERIA[:_FIRST], CRITERIA) if len(nodes) > _MANY else (CRITERIA,)
+    for criteria in stages:
+        costs = costs_on(nodes, victims, lower, priorities, criteria)
+        best = least(costs, np.arange(len(nodes)))
+        nodes, victims = nodes[best], victims[:, best]
+    return Found(nodes, victims, costs[:, best])
 
 
 def costs_on(
-    nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
+    nodes: NDArray[np.intp],
+    victims: NDArray[np.bool_],
+    lower: LowerPriorityPods,
+    priorities: NDArray[np.int64],
+    criteria: Sequence[int] = CRITERIA,
 ) -> NDArray[np.int64]:
     """Return [criterion, node]: the preemption cost of each of `nodes` (row numbers); see `costs_of`."""
     ranks = len(victims)
     of_victims = priorities[lower.kind[:ranks, nodes]]
-    return costs_of(victims, _violations_of(nodes, victims, lower), of_victims, lower.start[:ranks, nodes])
-
-
-def _violations_of(nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods) -> NDArray[np.int64]:
-    """Return [index in `nodes`]: the number of PDB violations."""
-    counts: NDArray[np.int64] = (victims & lower.violates[: len(victims), nodes]).sum(axis=0)
-    return counts
-
-
-def _least(cost: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the indices of the lowest costs."""
-    return np.flatnonzero(cost == cost.min())
+    violates = lower.violating[nodes].any()
+    violations = (victims & lower.violates[:ranks, nodes]).sum(axis=0) if violates else np.zeros(len(nodes), np.int64)
+    return costs_of(victims, violations, of_victims, lambda: lower.start[:ranks, nodes], criteria=criteria)
 
 
 class CostCache:
