@@ -109,8 +109,8 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
     `selector`: `key=value,key=value`. Raises InvalidInput.
     """
     labels = _labels(selector, cluster)
-    nodes = _selected(cluster, labels, f"pool {selector}")
-    heading = f"pool {selector} lost: {_nodes_text(nodes, cluster)}"
+    nodes = _selected(cluster, labels, _pool_text(selector))
+    heading = f"{_pool_text(selector)} lost: {_nodes_text(nodes, cluster)}"
     return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=labels)
 
 
@@ -128,7 +128,7 @@ def upgraded(
     `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see UpgradeRun. Raises
     InvalidInput.
     """
-    nodes = _selected(cluster, _labels(selector, cluster) if selector else (), f"pool {selector}")
+    nodes = _selected(cluster, _labels(selector, cluster) if selector else (), _pool_text(selector))
     nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
     heading = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{added_first}"
@@ -149,9 +149,9 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
         models = _models(cluster, scope, name)
         nodes = [new_node_like(model, name) for model, name in zip(cycle(models), free, strict=False)]
     names = [node.name for node in nodes]
-    what = "node" if scope == "node" else "group" if group else "pool"
+    what = f"node {name}" if scope == "node" else f"group {name}" if group else _pool_text(name)
     return Question(
-        f"{plural(count, 'node')} like {what} {name} added", [_of_node("create", n.name, n) for n in nodes], added=names
+        f"{plural(count, 'node')} like {what} added", [_of_node("create", n.name, n) for n in nodes], added=names
     )
 
 
@@ -173,7 +173,12 @@ def _group_named(groups: Sequence[NodeGroup], scope: str, name: str) -> NodeGrou
 def _models(cluster: ClusterSnapshot, scope: str, name: str) -> list[Node]:
     if scope == "node":
         return [node_named(cluster, name)]
-    return _selected(cluster, _labels(name, cluster), f"pool {name}")
+    return _selected(cluster, _labels(name, cluster), _pool_text(name))
+
+
+def _pool_text(selector: str) -> str:
+    """The nodes with these labels as a phrase, with the word "pool" once."""
+    return selector if "pool" in selector.partition("=")[0] else f"pool {selector}"
 
 
 def scaled(
