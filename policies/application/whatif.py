@@ -115,7 +115,7 @@ class WhatIf(Result):
     def conditions(self) -> frozenset[str]:
         """The conditions of `--fail-on` that are met: of `fewer`, `pending`, `preemption`, `pdb`, `quota`, `blocked`.
 
-        If autoscalers add or remove nodes, `fewer` and `pending` are those of the end with these nodes.
+        With nodes that autoscalers add or remove, `fewer`, `pending` and blocked rollouts are those of the end.
         """
         return conditions_of(self.answer.of_upgrade, self.answer.end)
 
@@ -140,8 +140,8 @@ class WhatIf(Result):
 
 
 def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
-    """Return the conditions of `--fail-on` that an answer meets. `end`: the answer that decides about `fewer` and
-    `pending`.
+    """Return the conditions of `--fail-on` that an answer meets. `end`: the answer that decides about `fewer`,
+    `pending` and blocked rollouts.
     """
     forced = answer.upgrade is not None and any(pod.blocked for pod in answer.upgrade.forced)
     met = {
@@ -150,7 +150,7 @@ def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
         "preemption": answer.preempted,
         "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
         "quota": answer.over_quota or answer.not_recreated,
-        "blocked": answer.blocked,
+        "blocked": answer.blocked or end.has_blocked_rollouts,
     }
     return frozenset(name for name, is_met in met.items() if is_met)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "sarif")
-_CONDITIONS: Final = ("preemption", "pending", "pdb", "quota", "rejected", "change")
+_CONDITIONS: Final = ("preemption", "pending", "pdb", "quota", "blocked", "rejected", "change")
 
 
 def main(arguments: Sequence[str]) -> int:

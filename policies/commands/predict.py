@@ -29,7 +29,7 @@ CONDITIONS: Final = {
     "quota": {"refused"},
     "not-predicted": {"not-predicted"},
 }
-"""Condition of --fail-on -> the outcomes that meet it."""
+"""Condition of --fail-on -> the outcomes that meet it; another condition is a blocked rollout."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -78,6 +78,7 @@ def main(arguments: Sequence[str]) -> int:
             printed = _printed(result, run.output, more)
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
+        met += ["blocked"] if any(each.rollout and each.is_blocked for each in result.placements) else []
         failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
         return Evaluated(len(failures) or status, counts[::-1], counts, printed, failures)
 
@@ -155,8 +156,8 @@ def argument_parser() -> argparse.ArgumentParser:
             add(each.option, default=each.default, help=each.help)
     cluster_command.add_namespace_option(add)
     cluster_command.add_output_option(add, ("text", "json", "html"))
-    help_text = "exit with 1 if this happens to a Pod (repeatable)"
-    add("--fail-on", action="append", choices=tuple(CONDITIONS), default=[], help=help_text)
+    help_text = "exit with 1 if this happens to a Pod or rollout (repeatable)"
+    add("--fail-on", action="append", choices=(*CONDITIONS, "blocked"), default=[], help=help_text)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     cluster_command.add_color_option(add)

@@ -618,7 +618,7 @@ def _reasons(workloads: Iterable[WorkloadCount]) -> set[str]:
 
 def rollouts(answer: Answer) -> str:
     """A phrase about the rollouts that do not complete; "" for none."""
-    end, names = "blocked" if answer.summary.settled else "not finished", named(answer.blocked_rollouts)
+    end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocked_rollouts)
     return f"rollout of {names} {end}" if names else ""
 
 

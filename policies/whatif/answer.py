@@ -413,6 +413,11 @@ class Answer(NamedTuple):
 
     @property
     def blocked(self) -> bool:
+    @property
+    def has_blocked_rollouts(self) -> bool:
+        """Whether a rollout never completes."""
+        return self.summary.settled and bool(self.blocked_rollouts)
+
         """Whether a drain or an upgrade is incomplete."""
         return bool(self.not_drained) or (self.upgrade is not None and not self.upgrade.complete)
 

@@ -167,6 +167,17 @@ def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, s
     assert len(first) <= LONGEST_LINE
 
 
+@pytest.mark.parametrize("command", ["whatif apply -f CHANGE", "diff BEFORE CHANGE", "predict -f CHANGE"])
+@pytest.mark.parametrize("change", ["TOO_LARGE", "BEFORE"])
+def test_a_rollout_that_the_line_calls_blocked_meets_the_condition(
+    command: str, change: str, files: dict[str, str]
+) -> None:
+    words = [files.get(word, word) for word in command.replace("CHANGE", change).split()]
+    done = forewarn(*words, "--cluster", "docs/examples/whatif/cluster.yaml", "--fail-on", "blocked")
+    is_blocked = change == "TOO_LARGE"
+    assert (done.returncode, " blocked" in done.stdout.splitlines()[0]) == (int(is_blocked), is_blocked)
+
+
 @pytest.mark.parametrize(
     ("text", "end", "line"),
     [
