@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any, Final, Protocol
 
@@ -250,15 +250,21 @@ LONGEST_LINE: Final = 256
 _BETWEEN_PARTS: Final = later(r"(?=[:;,] | \()")
 
 
-def first_line(text: str, end: str = "") -> str:
-    """The text and its end in at most LONGEST_LINE characters, if necessary without the last parts of the text, because
-    half a name is another name.
+def fitting(text: str, ends: Sequence[str]) -> str:
+    """The first of these ends with which the text has at most LONGEST_LINE characters, otherwise the last one."""
+    return next((end for end in ends if len(text) + len(end) <= LONGEST_LINE), ends[-1])
+
+
+def first_line(text: str, *ends: str) -> str:
+    """The text and the first end that fits in at most LONGEST_LINE characters, if necessary without the last parts of
+    the text, because half a name is another name.
     """
+    end = fitting(text, ends or ("",))
     if len(text) + len(end) <= LONGEST_LINE:
         return text + end
     start = text[: LONGEST_LINE - len(end)]
-    ends = [each.start() for each in _BETWEEN_PARTS.finditer(start)]
-    whole = [at for at in ends if start.count("(", 0, at) == start.count(")", 0, at) and at > len(start) // 2]
+    between = [each.start() for each in _BETWEEN_PARTS.finditer(start)]
+    whole = [at for at in between if start.count("(", 0, at) == start.count(")", 0, at) and at > len(start) // 2]
     return f"{start[: max(whole or [start.rfind(' ')])]}…{end}"
 
 

@@ -8,7 +8,7 @@ from copy import copy
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.findings import ObjectRef, cut, field_path, first_of, one_line
+from forewarn.policies.findings import ObjectRef, cut, field_path, first_line, first_of, listed, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
@@ -73,11 +73,24 @@ def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
 
 def verdict_on(fault: Exception) -> str:
     """The first line of an answer that leaves out all objects; "" for another error."""
-    return "; ".join(left_out(fault.faults)) if isinstance(fault, Rejected) else ""
+    return first_line("", *left_out(fault.faults)) if isinstance(fault, Rejected) else ""
 
 
-def left_out(faults: Sequence[Exception]) -> Iterator[str]:
-    """Yield clauses of a first line about the objects that an answer leaves out."""
+def left_out(faults: Sequence[Exception], before: str = "") -> list[str]:
+    """The end of a first line about the objects that an answer leaves out: with reasons, with names, with numbers.
+    `before`: text between the answer and the end, if there is one.
+    """
+    by_what = {"rejected": filter(is_rejection, faults), "not predicted": filterfalse(is_rejection, faults)}
+    names = {what: found for what, some in by_what.items() if (found := refs_of(some))}
+    ends = (
+        _with_reasons(faults),
+        (f"{what}: {listed(found)}" for what, found in names.items()),
+        (f"{plural(len(found), 'object')} {what}" for what, found in names.items()),
+    )
+    return [before + end if end else "" for end in map("; ".join, ends)]
+
+
+def _with_reasons(faults: Sequence[Exception]) -> Iterator[str]:
     yield from naming("rejected", rejections_of(faults))
     others = (fault for fault in filterfalse(is_rejection, faults) if isinstance(fault, InvalidObject) and fault.ref)
     yield from naming("not predicted", (f"{fault.ref} ({_why(fault)})" for fault in others))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from forewarn.policies.application import simulated
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
-from forewarn.policies.application.places import Places, Rejected, is_rejection, refs_of, rejections_of
+from forewarn.policies.application.places import Places, Rejected, is_rejection, left_out, refs_of, rejections_of
 from forewarn.policies.cluster.cache import Result, head_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
-from forewarn.policies.findings import described, listed, plural, quote
+from forewarn.policies.findings import described, listed, quote
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
 from forewarn.policies.process_pool import mapped
@@ -52,8 +52,6 @@ SETTLED: Final = (
     "counts include preemptions of and by replacement Pods; those of forewarn lint, audit and predict do not"
 )
 """The note about the basis of the counts of Apply."""
-_LONGEST_NAMES: Final = 80
-"""Characters of the names of rejected objects in a first line that is too long for the reasons."""
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
 
@@ -254,8 +252,8 @@ def _without_rejected(
     before = cache.snapshot()
     entries = simulated.admit_at_once(cache, question.arrivals)
     entries += simulated.rejected(cache.snapshot(), *simulated.checked(question.arrivals))
-    faults, left_out = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
-    left = [arrival for arrival in question.arrivals if id(arrival.object) not in left_out]
+    faults, without_these = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
+    left = [arrival for arrival in question.arrivals if id(arrival.object) not in without_these]
     updates = {id(arrival.object) for arrival in question.arrivals if arrival.op == "update"}
     if faults and not left:
         raise Rejected(faults)
@@ -268,15 +266,8 @@ def _without_rejected(
     created = simulated.new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f", with new {noun} {listed(created, 1)}" if created else ""
-    rejected = refs_of(fault for _, fault in entries if is_rejection(fault))
-    found = {"rejected": rejected, "not predicted": not_predicted}
-    brief = "; ".join(_in_brief(end, names) for end, names in found.items() if names)
+    brief = left_out([fault for _, fault in entries])[1:]
     return question._replace(title=f"{question.title}{classes}{without}", arrivals=left, left_out=brief), faults
-
-
-def _in_brief(end: str, names: list[str]) -> str:
-    text = f"{end}: {listed(names)}"
-    return text if len(text) <= _LONGEST_NAMES else f"{plural(len(names), 'object')} {end}"
 
 
 if TYPE_CHECKING:

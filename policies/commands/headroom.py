@@ -86,29 +86,28 @@ def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list
 def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, preempting: bool) -> Printed:
     from forewarn.policies.application.places import left_out
     from forewarn.policies.render import headroom
-    from forewarn.policies.render.table import text_of
 
-    clauses = [*left_out(result.faults)]
+    ends = left_out(result.faults, "; ")
     asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]
+    objects = [*zip(result.objects, asked, strict=True)]
 
     def lines(result: HeadroomResult, paint: Painter) -> Iterator[str]:
-        least = result.least(preempting=preempting)
-        objects = [list(headroom.render(*each, paint)) for each in zip(result.objects, asked, strict=True)]
-        of_least = next(lines for each, lines in zip(result.objects, objects, strict=True) if each.headroom is least)
-        least_of = [f"least of {len(objects)} objects"] if objects[1:] else []
-        yield "; ".join([of_least[0], *least_of, *clauses])
-        yield from islice(chain.from_iterable(objects), 0 if least_of else 1, None)
+        least, others = result.least(preempting=preempting), len(objects) > 1
+        of_least = next(each for each in objects if each[0].headroom is least)
+        least_of = f"; least of {len(objects)} objects" if others else ""
+        yield next(headroom.render(*of_least, paint, [f"{least_of}{end}" for end in ends]))
+        yield from islice(chain.from_iterable(headroom.render(*each, paint) for each in objects), not others, None)
 
-    def markdown(result: HeadroomResult) -> str:
-        first, *rest = "\n".join(map(headroom.markdown, result.objects, asked)).split("\n")
-        return "\n".join(["; ".join([first, *map(text_of, clauses)]), *rest])
+    def markdown(_: HeadroomResult) -> str:
+        first, *others = objects
+        return "\n".join([headroom.markdown(*first, ends), *(headroom.markdown(*each) for each in others)])
 
     def page(result: HeadroomResult) -> Page:
         from forewarn.policies.render.html.pages import headroom_page
 
         if len(result.objects) > 1:
             raise InvalidObject(f"{result.objects[1].headroom.name}: -o html takes one object")
-        return headroom_page(result.objects[0].headroom, result.cluster, clauses)
+        return headroom_page(result.objects[0].headroom, result.cluster, ends[0])
 
     return answer_in(output, result, lines, markdown, page)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import cut, first_of, listed, one_line, plural
+from forewarn.policies.findings import cut, first_line, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, text_of
 from forewarn.policies.scheduling.reasons import in_short, insufficient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.application.headroom import ObjectHeadroom
     from forewarn.policies.objects.pod import Pod
@@ -26,14 +26,16 @@ _LARGE_CPU: Final = 10**8
 """Amount of cpu in thousandths from which cores are printed without a fraction."""
 
 
-def render(result: ObjectHeadroom, asked: str = "", paint: Painter = plain) -> Iterator[str]:
-    """The headroom as text lines. `asked`: the answer to `--at-least`, from `answer_to_number`."""
+def render(result: ObjectHeadroom, asked: str = "", paint: Painter = plain, ends: Sequence[str] = ()) -> Iterator[str]:
+    """The headroom as text lines. `asked`: the answer to `--at-least`, from `answer_to_number`. `ends`: ends of the
+    first line, the longest first.
+    """
     headroom, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
     about = f"{headroom.name} ({named}priority {pod.effective_priority}, {size})"
-    yield paint(f"{asked}{answer_to(result)}: {about}", "bold")
+    yield paint(first_line(f"{asked}{answer_to(result)}: {about}", *ends), "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, headroom, paint))
@@ -299,8 +301,8 @@ def _nodes_of_group(group: PlaceholderNodes) -> str:
     return f"group {group.group}: {few if group.nodes is None else plural(group.nodes, 'node')}"
 
 
-def markdown(result: ObjectHeadroom, asked: str = "") -> str:
-    """The headroom as Markdown: nested lists. `asked`: as in `render`."""
-    first, *rest = render(result, asked=asked)
+def markdown(result: ObjectHeadroom, asked: str = "", ends: Sequence[str] = ()) -> str:
+    """The headroom as Markdown: nested lists. The parameters are those of `render`."""
+    first, *rest = render(result, asked, ends=ends)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import left_out, naming
 from forewarn.policies.disclosure import OPEN
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import fitting, listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
 from forewarn.policies.forecast.impact import newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
@@ -58,7 +58,8 @@ def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
     """The result of `forewarn predict` as text lines, without the head."""
     first, *rest = _lines(result, paint)
     noun = "PriorityClass" if len(result.new_classes) == 1 else "PriorityClasses"
-    yield "; ".join([first, *naming(f"with new {noun}", result.new_classes), *left_out(result.faults)])
+    first = "; ".join([first, *naming(f"with new {noun}", result.new_classes)])
+    yield first + fitting(first, left_out(result.faults, "; "))
     yield from rest
 
 

@@ -264,8 +264,9 @@ class Answer(NamedTuple):
     upgrade: Hidden[UpgradeRun | None] = None
     drains_blocked_by: Hidden[Sequence[str]] = ()
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
-    left_out: Hidden[str] = ""
-    """The rejected and not predicted objects, in brief; those at the end of `change` have reasons."""
+    left_out: Hidden[Sequence[str]] = ()
+    """The rejected and not predicted objects with names, and with numbers; those at the end of `change` have reasons.
+    """
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blockers: Hidden[Sequence[DrainBlocker]] = ()
@@ -309,13 +310,14 @@ class Answer(NamedTuple):
         return self.titles[0]
 
     @property
-    def titles(self) -> tuple[str, str, str]:
-        """The title in full, with only the first part of the change, and without the change."""
+    def titles(self) -> Sequence[str]:
+        """The title in full, with only the first part of the change, and without the change, each shorter."""
         alike, runs = self.alike or (0, 0)
         of_runs = f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
-        in_brief = "; ".join(filter(None, (first_part(self.change), self.left_out)))
-        full, brief, end = (", ".join(filter(None, (what, of_runs))) for what in (self.change, in_brief, self.left_out))
-        return full, brief, end
+        names, numbers = self.left_out or ("", "")
+        changes = [self.change]
+        changes += ["; ".join(filter(None, (first_part(self.change), end))) for end in (names, numbers)]
+        return [", ".join(filter(None, (change, of_runs))) for change in (*changes, numbers)]
 
     @in_json
     def settled(self) -> bool:
@@ -412,12 +414,12 @@ class Answer(NamedTuple):
         return Causes(pending, sum(each.missed for each in failed), len(failed), self.over_quota)
 
     @property
-    def blocked(self) -> bool:
-    @property
     def has_blocked_rollouts(self) -> bool:
         """Whether a rollout never completes."""
         return self.summary.settled and bool(self.blocked_rollouts)
 
+    @property
+    def blocked(self) -> bool:
         """Whether a drain or an upgrade is incomplete."""
         return bool(self.not_drained) or (self.upgrade is not None and not self.upgrade.complete)
 

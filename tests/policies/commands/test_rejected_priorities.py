@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.findings import LONGEST_LINE
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 
@@ -144,6 +145,13 @@ def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> Non
     first = f"no replica lost, no Pod preempted or newly Pending: {tmp_path / 'new.json'} applied"
     assert simulated.stdout.startswith(f"1 new Pod of default/good runs; {first}; rejected: Deployment default/bad\n")
     assert f": Deployment default/bad: spec.template.{NOT_OF_CLASS.format(6, 5)}\n" in simulated.stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+def test_the_first_line_stays_short_with_many_rejected_objects(command: str, tmp_path: Path) -> None:
+    bad = [deployment(letter * 63, priority=6) for letter in "abcd"]
+    first = asked(tmp_path, command, [*bad, deployment("good")]).stdout.partition("\n")[0]
+    assert (first.endswith("; 4 objects rejected"), len(first) <= LONGEST_LINE) == (True, True)
 
 
 @pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
