@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.controllers.view import PodState, WorkloadState
-from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB_TEMPLATE, NODE, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB_TEMPLATE, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type, text, timestamp
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Owner, Pod
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.simulation.clock import Clock, Latencies
     from forewarn.policies.simulation.controller_manager import ControllerManager
+
+    Effect = Callable[["Simulated", ApiObject], None]
 
 MAX_REPLICAS: Final = 100_000
 """Maximum Pods of an arriving workload."""
@@ -174,11 +176,8 @@ def _event(event: Any) -> Arrival:
     if len(given) != 1 or extra:
         unknown = f'unknown key "{extra[0][:40]}"' if extra else "no operation" if not given else "several operations"
         raise ValueError(f"{unknown} in an event; known: at, and one of {', '.join(OPERATIONS)}")
-    operation, value = given[0], event[given[0]]
-    at, declared = seconds(event.get("at", 0)), OPERATIONS[operation]
-    if declared.read is not _named_node and not isinstance(value, dict):
-        raise ValueError(f"{operation} must be an object, not {json_type(value)}")
-    return Arrival(at, operation, declared.read(operation, value))
+    at, operation = seconds(event.get("at", 0)), given[0]
+    return Arrival(at, operation, OPERATIONS[operation].read(operation, event[operation]))
 
 
 def _named_node(operation: str, name: Any) -> ApiObject:
@@ -187,8 +186,15 @@ def _named_node(operation: str, name: Any) -> ApiObject:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
 
 
-def _identified(operation: str, value: Mapping[str, Any]) -> ApiObject:
+def _mapping(operation: str, value: object) -> ApiObject:
+    if not isinstance(value, dict):
+        raise ValueError(f"{operation} must be an object, not {json_type(value)}")
+    return value
+
+
+def _identified(operation: str, event: object) -> ApiObject:
     """Return the object of an event. Raises ValueError if it lacks a field that identifies it."""
+    value = _mapping(operation, event)
     given = {
         "apiVersion": value.get("apiVersion"),
         "kind": value.get("kind"),
@@ -201,8 +207,9 @@ def _identified(operation: str, value: Mapping[str, Any]) -> ApiObject:
     return value
 
 
-def _run(_operation: str, value: Mapping[str, Any]) -> ApiObject:
+def _run(operation: str, event: object) -> ApiObject:
     """Convert `{namespace, name, durationSeconds}` to an object for an arrival. The duration is optional."""
+    value = _mapping(operation, event)
     if value.get("kind", "Job") != "Job" or not isinstance(value.get("name"), str):
         raise ValueError("run needs the name of a Job")
     metadata = {"namespace": value.get("namespace", "default"), "name": value["name"]}
@@ -212,8 +219,9 @@ def _run(_operation: str, value: Mapping[str, Any]) -> ApiObject:
     return {**job, "durationSeconds": seconds(value["durationSeconds"], "durationSeconds")}
 
 
-def _scale(_operation: str, value: Mapping[str, Any]) -> ApiObject:
+def _scale(operation: str, event: object) -> ApiObject:
     """Convert `{kind, namespace, name, replicas}` to an object for an arrival."""
+    value = _mapping(operation, event)
     replicas, kind = value.get("replicas"), value.get("kind")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas < 2**31:
         raise ValueError("scale needs replicas, a whole number")
@@ -225,6 +233,40 @@ def _scale(_operation: str, value: Mapping[str, Any]) -> ApiObject:
     return {"apiVersion": _SCALED[kind], "kind": kind, "metadata": metadata, "replicas": replicas}
 
 
+class Simulated(Protocol):
+    """What the effects of operations use of a simulation."""
+
+    api: ApiServer
+
+    def drain(self, node: str) -> None: ...
+
+    def complete(self, job: ApiObject) -> None: ...
+
+
+def to_node(change: Callable[[Node, ApiObject], Node | None]) -> Effect:
+    """Return the effect that changes a node. `change`: (node, object of the Arrival) -> changed node; None: removed."""
+
+    def effect(simulation: Simulated, obj: ApiObject) -> None:
+        node = simulation.api.nodes.get(text(obj, "metadata", "name"))
+        if node is not None and (changed := change(node, obj)) is not None:
+            simulation.api.put_node(changed)
+        elif node is not None:
+            simulation.api.remove_node(node.name)
+
+    return effect
+
+
+def to_workload(change: Callable[[ApiObject, ApiObject], ApiObject]) -> Effect:
+    """Return the effect that changes a workload. `change`: (its object, object of the Arrival) -> changed object."""
+
+    def effect(simulation: Simulated, obj: ApiObject) -> None:
+        stored = simulation.api.workloads.get(read_workload(obj).key)
+        if stored is not None:
+            simulation.api.put_workload(replace(stored, object=change(stored.object, obj)))
+
+    return effect
+
+
 def _scaled(stored: ApiObject, event: ApiObject) -> ApiObject:
     return {**stored, "spec": {**(stored.get("spec") or {}), "replicas": event["replicas"]}}
 
@@ -232,32 +274,24 @@ def _scaled(stored: ApiObject, event: ApiObject) -> ApiObject:
 class Operation(NamedTuple):
     """An operation in a file of events.
 
-    `read`: (operation, value) -> object of the Arrival. `of_node`: (node, object of the Arrival) -> changed node, or
-    None for a removed one. `of_workload`: (stored object, object of the Arrival) -> changed object. `noun`: in
-    messages, if it is not the name.
+    `read`: (operation, value) -> object of the Arrival. `effect`: called with the simulation and this object; None: the
+    object is created, updated or deleted. `noun`: in messages, if it is not the name.
     """
 
     read: Callable[[str, Any], ApiObject] = _identified
-    of_node: Callable[[Node, ApiObject], Node | None] | None = None
-    of_workload: Callable[[ApiObject, ApiObject], ApiObject] | None = None
+    effect: Effect | None = None
     noun: str = ""
-
-    def is_of(self, kind: str) -> bool:
-        """Whether objects of this `group/Kind` have the operation."""
-        if self.of_node or self.of_workload:
-            return kind == NODE if self.of_node else kind in POD_TEMPLATE_PATHS
-        return self.read is _identified
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     **dict.fromkeys(("create", "update", "delete"), Operation()),
-    "scale": Operation(_scale, of_workload=_scaled),
-    "run": Operation(_run),
-    "cordon": Operation(_named_node, lambda node, _: replace(node, unschedulable=True)),
-    "uncordon": Operation(_named_node, lambda node, _: replace(node, unschedulable=False)),
-    "drain": Operation(_named_node, lambda node, _: replace(node, unschedulable=True)),
-    "lost": Operation(_named_node, lambda *_: None, noun="loss"),
+    "scale": Operation(_scale, to_workload(_scaled)),
+    "run": Operation(_run, lambda simulation, job: simulation.complete(job)),
+    "cordon": Operation(_named_node, to_node(lambda node, _: replace(node, unschedulable=True))),
+    "uncordon": Operation(_named_node, to_node(lambda node, _: replace(node, unschedulable=False))),
+    "drain": Operation(_named_node, lambda simulation, node: simulation.drain(text(node, "metadata", "name"))),
+    "lost": Operation(_named_node, to_node(lambda *_: None), "loss"),
 }
-"""By name. Simulations also evict the Pods of a drained node."""
+"""By name."""
 FORM: Final = f"list of `{{at, {'|'.join(OPERATIONS)}}}`"
 """What a file must contain, for help and messages."""

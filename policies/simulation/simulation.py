@@ -134,22 +134,16 @@ def _status(api: ApiServer, key: Key) -> PdbStatus:
     return status if isinstance(status, PdbStatus) else PdbStatus()
 
 
-def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arrival: Arrival) -> None:
-    """Apply one change by a user to the objects of the API server. Raises InvalidObject."""
-    kind, obj = group_kind(arrival.object), arrival.object
-    if arrival.op not in OPERATIONS or not OPERATIONS[arrival.op].is_of(kind):
-        raise ValueError(f"no such operation for a {obj.get('kind')}: {arrival.op}")
-    if arrival.op == "drain":
-        drain(clock, api, latencies, text(obj, "metadata", "name"))
-    elif kind in _STORES:
+def arrive(api: ApiServer, world: World, arrival: Arrival) -> None:
+    """Create, update or delete an object of the API server. Raises InvalidObject."""
+    kind = group_kind(arrival.object)
+    if kind in _STORES:
         _STORES[kind](api, world, arrival)
     elif kind == registry.DISRUPTION_BUDGET or kind not in (registry.PRIORITY_CLASS, *registry.APPLIED):
         state = read_workload(arrival.object)
-        old, change = api.workloads.get(state.key), OPERATIONS[arrival.op].of_workload
+        old = api.workloads.get(state.key)
         if arrival.op == "delete":
             api.remove_workload(state.key)
-        elif change and old is not None:
-            api.put_workload(replace(old, object=change(old.object, arrival.object)))
         elif old is not None:
             api.put_workload(replace(old, object=arrival.object))
         elif arrival.op == "create":
@@ -157,18 +151,11 @@ def arrive(clock: Clock, api: ApiServer, latencies: Latencies, world: World, arr
 
 
 def _node(api: ApiServer, _: World, arrival: Arrival) -> None:
-    name, change = text(arrival.object, "metadata", "name"), OPERATIONS[arrival.op].of_node
-    node = api.nodes.get(name)
-    if arrival.op == "create":
-        api.put_node(arrival.node or read_node(arrival.object))
-    elif node is None:
-        return  # what is gone is not found
-    elif arrival.op == "update":
-        api.put_node(read_node(arrival.object))
-    elif change and (changed := change(node, arrival.object)):
-        api.put_node(changed)
-    else:
+    name = text(arrival.object, "metadata", "name")
+    if arrival.op == "delete":
         api.remove_node(name)
+    elif arrival.op == "create" or name in api.nodes:
+        api.put_node(arrival.node or read_node(arrival.object))
 
 
 def _pod(api: ApiServer, world: World, arrival: Arrival) -> None:
@@ -438,12 +425,21 @@ class Simulation:
     def _arrive(self, arrival: Arrival) -> None:
         self._arrivals -= 1
         self._last_arrival = self.clock.now  # its effects may come later
-        if arrival.op == "run":
-            ref, seconds = ref_of(arrival.object, registry.DEFAULT_NAMESPACE), arrival.object.get("durationSeconds")
-            if seconds is not None:
-                self._completions.set((registry.JOB, ref.namespace, ref.name), seconds)
-            return
-        arrive(self.clock, self.api, self._latencies, self.world, arrival)
+        effect = OPERATIONS[arrival.op].effect
+        if effect is None:
+            arrive(self.api, self.world, arrival)
+        else:
+            effect(self, arrival.object)
+
+    def complete(self, job: ApiObject) -> None:
+        """Complete the Pods of a Job after its `durationSeconds`, if it has them."""
+        ref, seconds = ref_of(job, registry.DEFAULT_NAMESPACE), job.get("durationSeconds")
+        if seconds is not None:
+            self._completions.set((registry.JOB, ref.namespace, ref.name), seconds)
+
+    def drain(self, node: str) -> None:
+        """Drain a node; see `drain`."""
+        drain(self.clock, self.api, self._latencies, node)
 
     def run(self, before: float = inf) -> bool:
         """Run until the horizon, until nothing happens for `World.quiet` seconds, or until a limit of work.

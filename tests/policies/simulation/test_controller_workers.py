@@ -5,8 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import pytest
-
 from forewarn.policies.simulation.clock import Latencies
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
@@ -102,21 +100,6 @@ def test_a_drain_evicts_the_pods_that_are_there_at_once_and_no_others() -> None:
     assert {pod for _, pod in evicted} == {"default/web-1", "default/web-2"}
     assert all(time < 0.003 for time, _ in evicted), "beside each other"
     assert [pod for _, what, pod in told if what == "scheduled"] == ["default/web-3", "default/web-4"]
-
-
-@pytest.mark.parametrize(
-    ("operation", "obj"),
-    [
-        ("taint", make_node("n1").obj),
-        ("scale", make_node("n1").obj),
-        ("scale", running("web", 1, "n1")),
-        ("cordon", replica_set("web", 2)),
-        ("restart", replica_set("web", 2)),
-    ],
-)
-def test_an_operation_that_a_kind_does_not_have_is_an_error(operation: str, obj: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"no such operation for a {obj['kind']}: {operation}"):
-        events([make_node("n1").obj], [Arrival(0.0, operation, obj)])
 
 
 def test_with_dice_pods_may_take_longer_to_be_made_than_other_writes() -> None:

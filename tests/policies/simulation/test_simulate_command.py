@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.commands.predict import main as predict
 from forewarn.policies.commands.whatif import main
 from forewarn.policies.objects.node import Taint
-from forewarn.policies.simulation.scenario import OPERATIONS, Operation, read_events, seconds
+from forewarn.policies.simulation.scenario import OPERATIONS, Operation, read_events, seconds, to_node, to_workload
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
@@ -271,13 +271,27 @@ def test_an_operation_of_a_node_is_its_declaration(
 ) -> None:
     taint = Operation(
         lambda _, value: {"apiVersion": "v1", "kind": "Node", "metadata": {"name": value["node"]}, "key": value["key"]},
-        lambda node, event: replace(node, taints=(Taint(event["key"], "", "NoExecute"),)),
+        to_node(lambda node, event: replace(node, taints=(Taint(event["key"], "", "NoExecute"),))),
     )
     monkeypatch.setitem(OPERATIONS, "taint", taint)
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
     _, out, _ = simulate([NODES[0], *low], [], events=[{"at": "1m", "taint": {"node": "n1", "key": "dead"}}])
     assert "1 min  node n1 is tainted" in out
     assert "default/low (class class-1, priority 1): 1 → 0, 1 Pending" in out
+
+
+def test_an_operation_without_a_node_is_its_declaration(
+    simulate: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+    stop = Operation(
+        lambda _, name: {**typed, "metadata": {"namespace": "default", "name": name}},
+        to_workload(lambda stored, _: {**stored, "spec": {**stored["spec"], "replicas": 0}}),
+    )
+    monkeypatch.setitem(OPERATIONS, "stop", stop)
+    low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
+    _, out, _ = simulate([NODES[0], *low], [], events=[{"at": "1m", "stop": "low"}])
+    assert "1 min  default/low: 1 Pod deleted (ReplicaSet low)" in out
 
 
 def test_durations() -> None:
