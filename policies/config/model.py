@@ -162,20 +162,17 @@ class Config(NamedTuple):
         for exemption in self.exemptions:
             if exemption.covers(user, namespace):
                 return exemption.reason
-        text = _break_glass(namespace)
+        text, most = _break_glass(namespace), self.options.break_glass.max_duration
         until = moment_of(text) if text else None
-        if until is not None and now < until and not self._not_honoured(text, now):
+        if until is not None and now < until and not not_honoured(text, now, most):
             return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''}: {until.isoformat()}"
         return None
 
     def not_honoured(self, namespace: Namespace | None, now: datetime) -> str:
         """Why a namespace's annotation forewarn.dev/exempt-until has no effect; "" if it has one, or is absent."""
         text = _break_glass(namespace)
-        why = self._not_honoured(text, now) if text else ""
+        why = not_honoured(text, now, self.options.break_glass.max_duration) if text else ""
         return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''} {why}" if why else ""
-
-    def _not_honoured(self, text: str, now: datetime) -> str:
-        return not_honoured(text, now, self.options.break_glass.max_duration)
 
 
 def _break_glass(namespace: Namespace | None) -> str:

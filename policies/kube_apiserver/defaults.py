@@ -42,7 +42,8 @@ def with_default_tolerations(pod: ApiObject) -> ApiObject:
     reports the error.
     """
     try:
-        missing = () if text(pod, "metadata", "uid") else missing_tolerations(read_tolerations(pod))
+        own = read_tolerations(pod, "spec", "tolerations")
+        missing = () if text(pod, "metadata", "uid") else missing_tolerations(own)
     except InvalidObject:
         return pod
     if not missing:

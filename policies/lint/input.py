@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.evaluation.suppressions import Suppression, of_annotations, of_comments
 from forewarn.policies.kinds.class_paths import CRD, PRESETS, ClassPath, class_paths_of
@@ -24,6 +24,7 @@ from forewarn.policies.kinds.registry import (
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, is_typed, named_kinds, read, values
 from forewarn.policies.manifests.groups import Group, Grouping, Kustomization, Member, grouped, matches
+from forewarn.policies.manifests.values import scalars_in
 from forewarn.policies.objects.fields import ApiObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.sources.files import (
@@ -49,8 +50,8 @@ _STEP: Final = later(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
 _NAMED: Final = later(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
 _TEST: Final = later(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _MAX_PATTERNS: Final = 1_000
-_MAX_STEPS: Final = 10_000
-"""Maximum mappings and lists of one test that are read."""
+_MAX_STEPS: Final = 100_000
+"""Maximum values of one test that are read."""
 
 
 def assertion_files(files: Iterable[File]) -> set[str]:
@@ -88,20 +89,9 @@ def _referenced(test: File) -> Iterator[str]:
         read = [item.value for item in values(read_file(test), test.path)]
     except (Fault, SourceError):
         return
-    to_do: list[Any] = read
-    for _ in range(_MAX_STEPS):
-        if not to_do:
-            return
-        value = to_do.pop()
-        if isinstance(value, list):
-            to_do += value
-        elif isinstance(value, Mapping):
-            for key, inner in value.items():
-                file = inner.get("file") if key in ("assert", "error") and isinstance(inner, Mapping) else None
-                if isinstance(file, str):
-                    yield file
-                elif isinstance(inner, Mapping | list):
-                    to_do.append(inner)
+    for path, value in scalars_in(read, _MAX_STEPS):
+        if path[-2:] in (("assert", "file"), ("error", "file")) and isinstance(value, str):
+            yield value
 
 
 TEMPLATE_BRACES: Final = "template-braces"

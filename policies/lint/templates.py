@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from forewarn.policies.findings import Location, Path, listed, plural
 from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
@@ -20,6 +20,7 @@ from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.documents import Document, as_utf8
 from forewarn.policies.manifests.templates import lines_of
+from forewarn.policies.manifests.values import scalars_in
 from forewarn.policies.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, text_at
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
@@ -264,16 +265,8 @@ def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[st
     except Fault:
         return  # reading the file says why
     source: YamlSource | None = None
-    to_do: list[tuple[Path, Any]] = [((), root)]
-    for _ in range(_MAX_VALUES):
-        if not to_do:
-            return
-        path, value = to_do.pop()
-        if isinstance(value, dict | list):
-            entries = value.items() if isinstance(value, dict) else enumerate(value)
-            to_do += (((*path, key), inner) for key, inner in entries)
-        elif isinstance(value, str) and value and path:
-            key = ".".join(map(str, path))
-            if path[-1] == "priorityClassName" or key in keys:
-                source = source or YamlSource(Tree(Document(data, file)))
-                yield key, _named(value, source.locate(path))
+    for path, value in scalars_in(root, _MAX_VALUES):
+        key = ".".join(map(str, path))
+        if isinstance(value, str) and value and path and (path[-1] == "priorityClassName" or key in keys):
+            source = source or YamlSource(Tree(Document(data, file)))
+            yield key, _named(value, source.locate(path))

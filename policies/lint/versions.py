@@ -23,6 +23,7 @@ from forewarn.policies.lint.tools import Trees, find_program
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.manifests.groups import kustomized
+from forewarn.policies.manifests.values import scalars_in
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
 from forewarn.policies.sources.git import CodeOwners
@@ -39,6 +40,7 @@ CHART_VALUES: Final = "values of a chart"
 """The end of a note, with the names of other directories that have the same problem."""
 _MAX_DIRECTORIES: Final = 20
 _MAX_STEPS: Final = 10_000
+_MAX_TEXTS: Final = 1_000_000
 _HASH: Final = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
 
@@ -294,18 +296,9 @@ def _joined(directory: str, text: str) -> str:
 
 def _texts(path: str) -> Iterator[str]:
     """Yield all strings in a file of YAML; none if it cannot be read, because it cannot be rendered either."""
-    try:
-        to_do: list[Any] = [texts.value for texts in values(read_file(path), path)]
-    except (Fault, SourceError):
-        return
-    while to_do:
-        value = to_do.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            to_do += value.values()
-        elif isinstance(value, list):
-            to_do += value
+    with suppress(Fault, SourceError):
+        for value in list(values(read_file(path), path)):
+            yield from (text for _, text in scalars_in(value.value, _MAX_TEXTS) if isinstance(text, str))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import incomplete_list
 from forewarn.policies.light import NamedTuple, later
@@ -13,6 +13,9 @@ from forewarn.policies.manifests.object_finder import filled_in, items_of
 from forewarn.policies.manifests.yaml.grammar import check_as_kubectl, leniently
 from forewarn.policies.manifests.yaml.nodes import compose
 from forewarn.policies.manifests.yaml.source import UNUSUAL, Construction, quick_value
+
+if TYPE_CHECKING:
+    from forewarn.policies.findings import Path
 
 _ITEMS: Final = later(rb"^items:[ \t]*\n(?=- )", re.MULTILINE)
 _ITEM: Final = later(rb"^- .*\n(?:(?:[ \t#].*)?\n)*", re.MULTILINE)
@@ -87,3 +90,17 @@ def _items(document: Document, start: int) -> Iterator[Document]:
         yield Document(b"  " + match[0][2:], document.file, line)
         line += match[0].count(b"\n")
         start = match.end()
+
+
+def scalars_in(value: Any, most: int) -> Iterator[tuple[Path, Any]]:
+    """Yield (path, value) of the scalars in a value of YAML. Reads at most `most` scalars and collections."""
+    to_do: list[tuple[Path, Any]] = [((), value)]
+    for _ in range(most):
+        if not to_do:
+            return
+        path, inner = to_do.pop()
+        if isinstance(inner, dict | list):
+            entries = inner.items() if isinstance(inner, dict) else enumerate(inner)
+            to_do += (((*path, key), entry) for key, entry in entries)
+        else:
+            yield path, inner

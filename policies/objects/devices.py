@@ -23,7 +23,7 @@ from forewarn.policies.objects.fields import (
     timestamp,
     within,
 )
-from forewarn.policies.objects.node import Taint, Toleration
+from forewarn.policies.objects.node import Taint, Toleration, read_tolerations
 from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
@@ -449,7 +449,7 @@ def _allocation(obj: ApiObject) -> Allocation | None:
             boolean(result, "adminAccess"),
             None if at(result, "shareID") is None else amounts(mapping(result, "consumedCapacity")),
             _readiness(result, conditions.get(_device_id(result))),
-            _tolerations(result),
+            read_tolerations(result, "tolerations"),
         )
         for result in results
     )
@@ -506,20 +506,7 @@ def _exact(name: str, request: ApiObject) -> DeviceRequest:
         mode=mode,
         count=count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 1,
         admin_access=boolean(request, "adminAccess"),
-        tolerations=_tolerations(request),
+        tolerations=read_tolerations(request, "tolerations"),
         unmodelled="derived attributes (DRADerivedAttributes)" if request.get("derivedAttributes") else "",
         capacity=amounts(mapping(request, "capacity", "requests")),
-    )
-
-
-def _tolerations(holder: ApiObject) -> tuple[Toleration, ...]:
-    return tuple(
-        Toleration(
-            text(toleration, "key"),
-            text(toleration, "operator"),
-            text(toleration, "value"),
-            text(toleration, "effect"),
-            None if toleration.get("tolerationSeconds") is None else integer(toleration, "tolerationSeconds"),
-        )
-        for toleration in items(holder, "tolerations")
     )

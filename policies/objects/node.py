@@ -70,19 +70,16 @@ def read_taints(node: ApiObject) -> tuple[Taint, ...]:
     return tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in items(node, "spec", "taints"))
 
 
-def read_tolerations(pod: ApiObject) -> tuple[Toleration, ...]:
-    """Parse a Pod's `spec.tolerations`. Raises InvalidObject."""
-    if not sequence(pod, "spec", "tolerations"):
-        return ()
-    return tuple(
-        Toleration(text(t, "key"), text(t, "operator"), text(t, "value"), text(t, "effect"), _seconds(t))
-        for t in items(pod, "spec", "tolerations")
-    )
+def read_tolerations(obj: ApiObject, *path: str) -> tuple[Toleration, ...]:
+    """Parse the tolerations at a path. Raises InvalidObject."""
+    return tuple(map(_toleration, items(obj, *path))) if sequence(obj, *path) else ()
 
 
-def _seconds(toleration: ApiObject) -> int | None:
-    value = toleration.get("tolerationSeconds")
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _toleration(entry: ApiObject) -> Toleration:
+    key, operator, value, effect = (text(entry, name) for name in ("key", "operator", "value", "effect"))
+    seconds = entry.get("tolerationSeconds")
+    is_number = isinstance(seconds, int) and not isinstance(seconds, bool)
+    return Toleration(key, operator, value, effect, seconds if is_number else None)
 
 
 LABEL_OS: Final = "kubernetes.io/os"

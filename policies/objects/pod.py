@@ -456,7 +456,7 @@ def _read_spec(pod: ApiObject, size: int) -> PodSpec:
     with within(pod, "spec", "affinity"):
         node_affinity, pod_affinity = NodeAffinity.from_api(pod), PodAffinity.from_api(pod, labels)
     with within(pod, "spec", "tolerations"):
-        tolerations = read_tolerations(pod)
+        tolerations = read_tolerations(pod, "spec", "tolerations")
     with within(pod, "spec", "topologySpreadConstraints"):
         topology_spread = read_topology_spread(pod)
     with within(pod, "spec", "volumes"):

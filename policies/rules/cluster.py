@@ -21,7 +21,7 @@ from forewarn.policies.rules.support.details import (
     Preemption,
     StaysPending,
 )
-from forewarn.policies.rules.support.predictions import is_placeholder, needs_class, restarts_of
+from forewarn.policies.rules.support.predictions import Restarts, is_placeholder, needs_class
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_names_of_workloads, naming, priorities_of
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     Fix: free capacity before you restart the workload, use the strategy Recreate in a Deployment, or use a lower class.
     """
     of_placeholders: list[ObjectRef] = []
-    most, restarts = 0, restarts_of(context)
+    most, restarts = 0, context.once(Restarts)
     for restart in restarts.found:
         own = restart.impact.own
         preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
@@ -353,7 +353,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. If nodes are full, you can
     also set `maxUnavailable: 1` in a Deployment.
     """
-    restarts = restarts_of(context)
+    restarts = context.once(Restarts)
     for restart in restarts.found:
         if restart.is_blocked:
             pending = next(prediction for prediction in restart.impact.predictions if prediction.outcome == "pending")

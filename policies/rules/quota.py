@@ -16,7 +16,7 @@ from forewarn.policies.rules.support import rule_text
 from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.rules.support.details import UncoveredClass, UnknownClass
 from forewarn.policies.rules.support.names import is_misspelt, meant_system_class, recommended_to
-from forewarn.policies.rules.support.predictions import predicted_of
+from forewarn.policies.rules.support.predictions import Predicted
 
 if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.quota import Fault
@@ -402,11 +402,11 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     """
     if not context.has_quotas(subject):
         return
-    from forewarn.policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import QuotaUse
 
-    use = quota_use_of(context).of(subject)
-    if use is not None and not use.first and (beside_old := quota_use_of(context).beside_old(subject)) is not None:
-        impact = predicted_of(context).of(subject)
+    use = context.once(QuotaUse).of(subject)
+    if use is not None and not use.first and (beside_old := context.once(QuotaUse).beside_old(subject)) is not None:
+        impact = context.once(Predicted).of(subject)
         if impact is not None and impact.rejected:
             use = beside_old._replace(stops_after=impact.new - impact.rejected, present=0)
     if use is None or not use.first or not use.faults:
@@ -473,14 +473,14 @@ def _requested(use: Use, name: str) -> str:
 
 def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> Iterator[str]:
     """Yield sentences that explain the used amount, if it differs from the amount in the cluster."""
-    from forewarn.policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import QuotaUse
 
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:
         return
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
     earlier = use.earlier(quota.name, name)
-    if not quota_use_of(context).has_status(subject.effective_namespace, quota.name):
+    if not context.once(QuotaUse).has_status(subject.effective_namespace, quota.name):
         yield "Its status is unknown: only this input is counted"
     elif earlier.nano > 0:
         yield f"Earlier objects of the input use {earlier}"
@@ -550,9 +550,9 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     """
     if not context.has_quotas(subject):
         return
-    from forewarn.policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import QuotaUse
 
-    use = quota_use_of(context).of(subject)
+    use = context.once(QuotaUse).of(subject)
     fault = use.faults[0] if use is not None and use.faults else None
     if use is None or fault is None or fault.kind != "must-specify":
         return
@@ -782,14 +782,14 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     if not is_autoscaler or most is None or subject.is_partial or subject.is_patched or not context.has_quotas(subject):
         return
     from forewarn.policies.kube_apiserver.quota import first_rejected
-    from forewarn.policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import QuotaUse
 
     target = at(subject.object, "spec", "scaleTargetRef")
     kind = f"{text_at(target or {}, 'apiVersion').rpartition('/')[0]}/{text_at(target or {}, 'kind')}"
     for workload in context.of_kind(kind):
         if (workload.ref.name, workload.effective_namespace) != (at(target, "name"), subject.effective_namespace):
             continue
-        use = quota_use_of(context).of(workload)
+        use = context.once(QuotaUse).of(workload)
         if use is None or (use.first and use.first <= use.arrivals.replicas):
             continue  # quota-exceeded
         first, check_ = first_rejected(use.pod, use.before, replicas=max(most - use.present, 0))

@@ -288,10 +288,10 @@ def pattern_of(text: str) -> Pattern | None:
     return Pattern(steps, negated, directories_only, None if begins == _ANY else _step(begins))
 
 
-def _text(file: str) -> str:
-    """The contents of a .gitignore file; "" for links (as in git) and pipes."""
+def _text(file: str, most: int = _LONGEST) -> str:
+    """The contents of a file; "" for links (as in git) and pipes."""
     try:
-        return contents(file, _LONGEST)[:_LONGEST].decode("utf-8", "replace")
+        return contents(file, most)[:most].decode("utf-8", "replace")
     except OSError:
         return ""
 
@@ -391,12 +391,8 @@ def _owns(pattern: Pattern, steps: tuple[str, ...]) -> bool:
 
 
 def _lines(path: str) -> Iterator[_Line]:
-    try:
-        text = contents(path, _LARGEST)[:_LARGEST].decode("utf-8", "replace")
-    except OSError:
-        return
     section, of_section = "", list[str]()
-    for line in text.split("\n")[:_MAX_LINES]:
+    for line in _text(path, _LARGEST).split("\n")[:_MAX_LINES]:
         given = line.partition(" #")[0].strip()
         if match := re.fullmatch(_SECTION, given):
             section, of_section = match[1].casefold(), re.findall(_OWNER, match[2])

@@ -183,7 +183,7 @@ class Context:
     def once(self, make: Callable[..., T], *given: object) -> T:
         """Return the result of `make(context, *given)`, computed once and cached in the context.
 
-        Thus this module does not import the modules of `quota_use_of` and `predicted_of`. `make` gets a weak proxy,
+        Thus this module does not import the modules of `QuotaUse` and `Predicted`. `make` gets a weak proxy,
         so that the result does not keep the context alive; the caller must hold the context.
         """
         if make not in self._made:

@@ -109,9 +109,9 @@ class Predicted:
         if not (is_limited or context.defines_quotas or (context.cluster and context.cluster.resource_quotas)):
             return None
         from forewarn.policies.forecast.forecast import QuotaLimits
-        from forewarn.policies.rules.support.quota_use import quota_use_of
+        from forewarn.policies.rules.support.quota_use import QuotaUse
 
-        use = quota_use_of(context)
+        use = context.once(QuotaUse)
         before, after = partial(use.before, subject), partial(use.after, subject)
         if not is_limited and not context.has_quotas(subject):
             return QuotaLimits(before=before, after=after)
@@ -134,11 +134,6 @@ class Predicted:
             recreated=context.options.recreates_pods,
             before_simulation=self._before_simulation,
         )
-
-
-def predicted_of(context: Context) -> Predicted:
-    """The impacts of the reviewed objects, one instance per context."""
-    return context.once(Predicted)
 
 
 CHECK_PROFILE: Final = "check the plugins of the profile with `forewarn info scheduler`"
@@ -347,11 +342,6 @@ class Restarts:
             yield number, received(result, snapshot) if isinstance(result, str) else result
 
 
-def restarts_of(context: Context) -> Restarts:
-    """Return the impact of restarting each workload of the cluster now, each separately."""
-    return context.once(Restarts)
-
-
 def _workloads(context: Context) -> Iterator[Workload]:
     """Yield the workloads that `kubectl rollout restart` can restart; none if no nodes are known."""
     if context.cluster is not None and context.cluster.objects.nodes:
@@ -380,12 +370,12 @@ def _restart(workload: Workload, context: Context, before_simulation: BeforeSimu
 
 
 def _rejection(subject: ReviewedObject, alone: Context, impact: Impact) -> str:
-    from forewarn.policies.rules.support.quota_use import quota_use_of
+    from forewarn.policies.rules.support.quota_use import QuotaUse
 
     if impact.rejection:
         return impact.rejection
     try:
-        use = quota_use_of(alone).of(subject)
+        use = alone.once(QuotaUse).of(subject)
     except (InvalidObject, TooLarge):
         return ""
     faults = () if use is None else use.faults

@@ -412,9 +412,4 @@ def uncovered_of(
     pod = pod_of(subject, template, context, class_name) if template else None
     if pod is None:
         return []
-    return uncovered(pod, quota_use_of(context).quotas_of(subject.effective_namespace), limited)
-
-
-def quota_use_of(context: Context) -> QuotaUse:
-    """The use of quotas by the change set. Call `context.has_quotas` first: this module is imported only if needed."""
-    return context.once(QuotaUse)
+    return uncovered(pod, context.once(QuotaUse).quotas_of(subject.effective_namespace), limited)

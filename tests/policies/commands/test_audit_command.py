@@ -27,7 +27,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.render.html.pages import audit_page
 from forewarn.policies.rules.support.context import Context, Phase
-from forewarn.policies.rules.support.predictions import restarts_of
+from forewarn.policies.rules.support.predictions import Restarts
 from forewarn.policies.sources.cluster import load_cluster
 from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.cases import cases
@@ -271,7 +271,7 @@ def test_a_restart_of_one_pod_with_a_surge_is_one_more_pod(
     new = make_pod("web-2").priority(priority).request(cpu=str(cpu)).labels(app="web")
     expected = predict(cluster, new.obj)
     context = Context(ChangeSet(), cluster, Options(), Phase.LINT, NOW, never)
-    (restart,) = restarts_of(context).found
+    (restart,) = context.once(Restarts).found
     assert restart.ref == Workload.from_api(web).ref
     assert restart.is_blocked == (expected.outcome == "pending")
     told = [p for p in restart.impact.predictions if p.outcome == "preempts"]

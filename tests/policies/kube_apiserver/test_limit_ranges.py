@@ -26,7 +26,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.rules.support.context import Context, Phase
-from forewarn.policies.rules.support.predictions import predicted_of
+from forewarn.policies.rules.support.predictions import Predicted
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
 from tests.recorded.commands import answer_case
 
@@ -277,7 +277,7 @@ def test_the_linter_counts_with_limit_ranges_and_the_webhook_of_templates_alone(
 ) -> None:
     subject, state = ReviewedObject(obj), cluster(*NO_VICTIMS, HALF)
     context = Context(ChangeSet((subject,)), state, Options(), phase, NOW, lambda: False)
-    found = predicted_of(context).of(subject)
+    found = context.once(Predicted).of(subject)
     assert found is not None
     assert bool(found.preempting) == preempts
 
@@ -289,7 +289,7 @@ def test_a_limit_range_of_the_apply_takes_the_place_of_the_stored_one() -> None:
         context = Context(
             ChangeSet((subject, *own)), cluster(*NO_VICTIMS, HALF), Options(), Phase.LINT, NOW, lambda: False
         )
-        found = predicted_of(context).of(subject)
+        found = context.once(Predicted).of(subject)
         assert found is not None
         assert bool(found.preempting) == preempts
 
