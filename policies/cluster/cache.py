@@ -233,9 +233,7 @@ class ClusterSnapshot:
         For a Pod without a controller, and for a static Pod, the name is that of the Pod.
         """
         owner = pod.owner
-        if owner is None:
-            return pod.key
-        if pod.owner_kind == registry.NODE:
+        if owner is None or pod.owner_kind == registry.NODE:
             return pod.key
         workload = self.workload(pod.owner_kind, pod.namespace, owner.name)
         return f"{pod.namespace}/{workload.controller[1] if workload and any(workload.controller) else owner.name}"

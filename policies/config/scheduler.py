@@ -6,7 +6,7 @@ extension points that name them, and forewarn does not predict outcomes that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,27 +103,22 @@ def _check(entry: ConfigNode) -> None:
         value = getattr(inner.node, "value", None)
         if isinstance(value, str) and len(value) > _MAX_DIGITS and value[:1] in _NUMERIC:
             raise inner.fault(f"{len(value)} characters, more than any valid value")
-        left += [(further, depth + 1) for further in _inside(inner)]
+        left += [(further, depth + 1) for further in _inside(inner).values()]
 
 
-def _inside(entry: ConfigNode) -> list[ConfigNode]:
+def _inside(entry: ConfigNode) -> Mapping[str | int, ConfigNode]:
+    """Return the values of a mapping by key, or those of a list by index."""
     kind = type(entry.node).__name__
     if kind == "MappingNode":
-        return [value for _, value in entry.items()]
-    return list(entry.elements()) if kind == "SequenceNode" else []
+        return dict(entry.items())
+    return dict(enumerate(entry.elements())) if kind == "SequenceNode" else {}
 
 
 def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
     """The entry at a path, or the innermost existing entry on the path."""
     for part in path:
-        kind = type(entry.node).__name__
-        if isinstance(part, int) and kind == "SequenceNode":
-            inner = list(entry.elements())[part : part + 1]
-        elif kind == "MappingNode":
-            inner = [value for key, value in entry.items() if key == part]
-        else:
-            inner = []
-        if not inner:
+        inner = _inside(entry).get(part)
+        if inner is None:
             return ConfigNode(entry.file, entry.node, field_path(path))
-        entry = inner[0]
+        entry = inner
     return entry

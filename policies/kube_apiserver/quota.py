@@ -505,6 +505,14 @@ def _charged(quota: ResourceQuota, used: ResourceList, count: int) -> ResourceQu
     return replace(quota, used=add(quota.used, total)) if count else quota
 
 
+def given_back(quotas: Iterable[ResourceQuota], pod: ApiObject, used: ResourceList) -> tuple[ResourceQuota, ...]:
+    """Return the quotas without these amounts, if they count the Pod."""
+    return tuple(
+        replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
+        for quota in quotas
+    )
+
+
 _CHECKING: Final = 50
 """Units of work to compare a Pod with a quota."""
 
@@ -554,11 +562,7 @@ class RemainingQuota:
     def give_back(self, namespace: str, pod: ApiObject) -> None:
         """Subtract the usage of a deleted Pod. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
-        used = self._evaluator.usage(pod)
-        self._now[namespace] = tuple(
-            replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
-            for quota in self._of(namespace)
-        )
+        self._now[namespace] = given_back(self._of(namespace), pod, self._evaluator.usage(pod))
 
     def _of(self, namespace: str) -> tuple[ResourceQuota, ...]:
         quotas = self._now.get(namespace)

@@ -342,15 +342,12 @@ def _common(metadata: ApiObject) -> list[FieldError]:
     path = (*_META, "annotations")
     for key in each(sorted(annotations), 2):
         errors += [invalid(path, key, fault) for fault in qualified_name(key.lower())]
-    if sum(len(text.encode(errors="surrogatepass")) for text in _texts(annotations)) > _ANNOTATION_BYTES:
+    if (
+        sum(len((text or "").encode(errors="surrogatepass")) for entry in annotations.items() for text in entry)
+        > _ANNOTATION_BYTES
+    ):
         errors.append(too_long(path, _ANNOTATION_BYTES))
     return errors + _owners(metadata.get("ownerReferences") or [])
-
-
-def _texts(annotations: Mapping[str, str]) -> Iterable[str]:
-    for key, value in annotations.items():
-        yield key
-        yield value or ""
 
 
 def _namespace(namespace: str) -> list[FieldError]:

@@ -254,28 +254,27 @@ def container_limits(pod: PodResources) -> ResourceList:
 
 def pod_requests(pod: PodResources) -> ResourceList:
     """The requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
-
-    def effective(container: Container) -> ResourceList:
-        if container.actual_requests is None:
-            return container.requests
-        reported = greatest(container.actual_requests, container.allocated or {})
-        return reported if pod.resize_infeasible else greatest(container.requests, reported)
-
-    total = _aggregate(pod, effective) | {name: q for name, q in pod.requests.items() if is_pod_level(name)}
-    return add(total, pod.overhead)
+    total = _aggregate(pod, lambda c: _effective(pod, c.requests, c.actual_requests, c.allocated or {}))
+    return add(total | _pod_level(pod.requests), pod.overhead)
 
 
 def pod_limits(pod: PodResources) -> ResourceList:
     """The limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
-
-    def effective(container: Container) -> ResourceList:
-        if container.actual_limits is None:
-            return container.limits
-        reported = container.actual_limits
-        return reported if pod.resize_infeasible else greatest(container.limits, reported)
-
-    total = _aggregate(pod, effective) | {name: q for name, q in pod.limits.items() if is_pod_level(name)}
+    total = _aggregate(pod, lambda c: _effective(pod, c.limits, c.actual_limits, {})) | _pod_level(pod.limits)
     return add(total, {name: q for name, q in pod.overhead.items() if total.get(name)})
+
+
+def _effective(
+    pod: PodResources, desired: ResourceList, actual: ResourceList | None, allocated: ResourceList
+) -> ResourceList:
+    if actual is None:
+        return desired
+    reported = greatest(actual, allocated)
+    return reported if pod.resize_infeasible else greatest(desired, reported)
+
+
+def _pod_level(amounts: ResourceList) -> dict[str, Quantity]:
+    return {name: quantity for name, quantity in amounts.items() if is_pod_level(name)}
 
 
 def pod_qos(pod: ApiObject) -> str:

@@ -21,8 +21,8 @@ from forewarn.policies.kube_apiserver.quota import (
     InvalidScope,
     Pods,
     check_request,
-    counts,
     first_rejected,
+    given_back,
     matches_scope,
     uncovered,
 )
@@ -32,7 +32,6 @@ from forewarn.policies.metering import CutShort, TooLarge
 from forewarn.policies.objects.extent import check_extent, check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, sequence
 from forewarn.policies.objects.pod import Owner
-from forewarn.policies.objects.resource_list import ResourceList, mask, subtract_to_zero
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, is_fragment, pod_template_of
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.findings import Path
     from forewarn.policies.kube_apiserver.quota import Fault
+    from forewarn.policies.objects.resource_list import ResourceList
     from forewarn.policies.options import LimitedResource, ScopeSelector
 
 
@@ -382,10 +382,7 @@ def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
     if pod is None or not count:
         return quotas
     used = {name: Quantity(q.nano * count, q.format) for name, q in Pods().usage(pod).items()}
-    return tuple(
-        replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
-        for quota in quotas
-    )
+    return given_back(quotas, pod, used)
 
 
 def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple[Fault, ...], Quotas]:

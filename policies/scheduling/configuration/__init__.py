@@ -569,8 +569,7 @@ def _of_backoff(config: ApiObject) -> Iterator[FieldError]:
 
 def backoff(config: ApiObject) -> tuple[int, int]:
     """Return (podInitialBackoffSeconds, podMaxBackoffSeconds) with defaults."""
-    initial, most = config.get("podInitialBackoffSeconds"), config.get("podMaxBackoffSeconds")
-    return 1 if initial is None else initial, 10 if most is None else most
+    return _or(config.get("podInitialBackoffSeconds"), 1), _or(config.get("podMaxBackoffSeconds"), 10)
 
 
 def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
