@@ -14,6 +14,7 @@ from forewarn.policies.cluster.cache import Result
 from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import Shard, in_json, json_of
 from forewarn.policies.findings import cut, described, listed, one_line, plural
+from forewarn.policies.forecast.why_not import by_nodes
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.scheduling.reasons import in_short
@@ -401,7 +402,7 @@ def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, 
         assumed |= dict.fromkeys(room.assumes)
         count = room.pods[fit.preempting]
         if count.pods < fit.replicas:
-            reasons = listed([f"{plural(nodes, 'node')}: {reason}" for reason, nodes in room.reasons])
+            reasons = listed(by_nodes(room.reasons))
             if room.quota is not None and room.quota.pods == count.pods:
                 reasons = cut(one_line(room.quota.message), _LONGEST_MESSAGE)
             how = "with preemption" if fit.preempting else "without preemption"

@@ -158,9 +158,18 @@ def why_not(prediction: Prediction) -> list[tuple[int, str]]:
 
 
 def on_no_node(prediction: Prediction) -> str:
-    """The most frequent reason as a phrase: ` (3 nodes: insufficient cpu)`; "" without nodes."""
-    reasons = [f"{plural(count, 'node')}: {in_short(why)}" for count, why in why_not(prediction)]
-    return f" ({cut(listed(reasons, 1), _LONGEST)})" if reasons else ""
+    """The most frequent reason as a phrase; "" without nodes."""
+    return most_frequent(by_nodes((why, count) for count, why in why_not(prediction)))
+
+
+def most_frequent(phrases: list[str]) -> str:
+    """The first phrase of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
+    return f" ({cut(listed(phrases, 1), _LONGEST)})" if phrases else ""
+
+
+def by_nodes(reasons: Iterable[tuple[str, int]]) -> list[str]:
+    """Reasons with their numbers of nodes as phrases, in forewarn's words."""
+    return [f"{plural(nodes, 'node')}: {in_short(why)}" for why, nodes in reasons]
 
 
 def _why(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, first_line, first_of, listed, one_line, plural
+from forewarn.policies.forecast.why_not import by_nodes, most_frequent
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, text_of
-from forewarn.policies.scheduling.reasons import in_short, insufficient
+from forewarn.policies.scheduling.reasons import insufficient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,9 +75,8 @@ def answer_of(headroom: Headroom) -> str:
     (without, preempting), quota = headroom.pods, headroom.quota
     first = f"{count_text(without)}{' without preemption' if preempting.pods > without.pods == 0 else ''}"
     limit = f" (limit: {quota_text(quota)})" if quota and quota.pods < headroom.preempting.pods else ""
-    if quota is None and headroom.reasons and preempting.pods == without.pods:
-        reason, nodes = headroom.reasons[0]
-        limit = f" ({plural(nodes, 'node')}: {in_short(reason)})"
+    if quota is None and preempting.pods == without.pods:
+        limit = most_frequent(by_nodes(headroom.reasons))
     answer = f"{first}, {number_text(preempting)} with preemption{limit}"
     together = [] if headroom.all_node_groups is None else [headroom.all_node_groups]
     grown = {each.group: each.more.admitted for each in together or headroom.node_groups or ()}
@@ -142,7 +142,7 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         yield f"  {of_group(headroom.all_node_groups)}"
     if headroom.reasons:
         yield "why no more fit:"
-        yield from (f"  {plural(count, 'node')}: {in_short(reason)}" for reason, count in headroom.reasons[:_SHOWN])
+        yield from (f"  {line}" for line in by_nodes(headroom.reasons[:_SHOWN]))
     for stranded in headroom.stranded[:_SHOWN]:
         free = stranded_text(stranded)
         if free:
