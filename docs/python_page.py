@@ -30,7 +30,7 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "Answer": (
         *("change", "running_before", "running_after", "pdbs", "not_drained", "eviction_blocked_by", "not_simulated"),
         *("not_modelled", "bound", "autoscalers", "upgrade", "pod_losses", "with_new_nodes"),
-        *("daemon_pods_of_lost_nodes", "scaled_down", "blocked"),
+        *("daemon_pods_of_lost_nodes", "scaled_down", "blocked", "blocks"),
     ),
     "Autoscalers": ("cluster_autoscaler", "karpenter"),
     "Autoscaling": ("cutoff", "node_delay", "grows", "assumes"),
@@ -49,8 +49,8 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
         *("effective_priority", "terminating"),
     ),
     "Prediction": (
-        *("pod", "outcome", "node", "nominated_node", "victims", "num_pdb_violations", "feasible", "statuses"),
-        *("candidates", "not_predicted", "caveats", "assumes"),
+        *("pod", "outcome", "node", "nominated_node", "victims", "num_pdb_violations", "violated_pdbs", "feasible"),
+        *("statuses", "candidates", "not_predicted", "caveats", "assumes"),
     ),
     "PredictResult": ("head", "predictions", "outcomes", "groups", "faults", "autoscalers", "documents"),
     "PodWhy": ("head", "key", "diagnosis", "nodes", "reported", "missing", "conditions", "to_dict"),

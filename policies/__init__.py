@@ -5,7 +5,7 @@
     cache = policies.Cache()                       # or policies.load_cluster("cluster.json.gz")
     cache.add(obj); cache.remove(obj)              # API objects as dicts
     prediction = policies.predict(cache.snapshot(), pod)
-    prediction.nominated_node, prediction.victims, prediction.num_pdb_violations, prediction.to_dict()
+    prediction.nominated_node, prediction.victims, prediction.violated_pdbs, prediction.to_dict()
 
 The names above are imported on first use (PEP 562), numpy by the first prediction.
 """

@@ -13,7 +13,7 @@ from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.application.simulated import new_classes
 from forewarn.policies.cluster.cache import AnswerHead, Result, head_of, head_of_findings
-from forewarn.policies.documents import Inlined, json_of
+from forewarn.policies.documents import Inlined, Sparse, json_of
 from forewarn.policies.findings import described, plural
 from forewarn.policies.forecast.aftermath import before_in_queue
 from forewarn.policies.forecast.apply_order import Applied, Attempts
@@ -41,7 +41,8 @@ class PredictedPod(Result):
     """A line of `forewarn predict`: one Pod. `id`: `namespace/name`.
 
     `how`: with `--explain`. `basis`: `missing-replicas`, or `rollout` for the new Pods of a rollout. `autoscalers`: for
-    a Pending Pod; the line of the last one contains `nodeGroups` for all.
+    a Pending Pod; the line of the last one contains `nodeGroups` for all. `violatedPDBs`: PDBs that the preemption
+    violates. `blocked`: whether Pending or rejected Pods block the rollout, or the creation of later Pods.
     """
 
     id: str
@@ -51,12 +52,14 @@ class PredictedPod(Result):
     basis: str = ""
     consequences: Inlined[Consequences]
     autoscalers: Autoscalers | None = None
+    violated_pdbs: Sequence[str] = ()
+    blocked: Sparse[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OtherPods(Result):
     """A line of `forewarn predict`: new Pods of a workload that have no separate line. `pods`: their number. `outcome`:
-    also "refused" (by a ResourceQuota), "later" or "unknown".
+    also "refused" (by a ResourceQuota), "later" or "unknown". `blocked`: as for a Pod.
     """
 
     id: str
@@ -64,14 +67,16 @@ class OtherPods(Result):
     pods: int
     basis: str
     standing: Sequence[str]
+    blocked: Sparse[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PredictedPodGroup(Result):
-    """A line of `forewarn predict`: a PodGroup."""
+    """A line of `forewarn predict`: a PodGroup. `violatedPDBs`: PDBs that the preemption violates."""
 
     group: Inlined[GroupForecast]
     consequences: Inlined[Consequences]
+    violated_pdbs: Sequence[str] = ()
 
 
 PredictLine = PredictedPod | OtherPods | PredictedPodGroup
@@ -150,12 +155,22 @@ class PredictResult:
             rejection = [placement.rejection] if placement.rejection else []
             notes = list(rollout_notes(placement.rollout)) if placement.rollout else rejection
             for outcome, count in placement.without_prediction.items():
-                basis = placement.basis
                 yield OtherPods(
-                    head=self.head, id=placement.name, outcome=outcome, pods=count, basis=basis, standing=notes
+                    head=self.head,
+                    id=placement.name,
+                    outcome=outcome,
+                    pods=count,
+                    basis=placement.basis,
+                    standing=notes,
+                    blocked=placement.is_blocked,
                 )
         for group in self.groups:
-            yield PredictedPodGroup(head=self.head, group=group, consequences=self._consequences(group.victims))
+            yield PredictedPodGroup(
+                head=self.head,
+                group=group,
+                consequences=self._consequences(group.victims),
+                violated_pdbs=group.violated_pdbs(self.cluster.scheduling),
+            )
 
     def _consequences(self, victims: Sequence[Pod]) -> Consequences:
         return Consequences.of(victims, self.cluster.workload)
@@ -174,6 +189,8 @@ class PredictResult:
             basis=placement.basis,
             consequences=self._consequences(prediction.victims),
             autoscalers=scaled,
+            violated_pdbs=prediction.violated_pdbs,
+            blocked=placement.is_blocked,
         )
 
 

@@ -18,6 +18,7 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
+from forewarn.policies.scheduling.preemption import violated_pdbs
 from forewarn.policies.scheduling.queue.priority_queue import order_of_member
 from forewarn.policies.scheduling.responsible import (
     CLAIMS,
@@ -187,6 +188,10 @@ class GroupForecast(NamedTuple):
     def victims(self) -> tuple[Pod, ...]:
         """All Pods to preempt, most important first."""
         return tuple(pod for unit in self.units for pod in unit.pods)
+
+    def violated_pdbs(self, snapshot: Snapshot) -> list[str]:
+        """The PDBs that the preemption violates, as `namespace/name`. `snapshot`: before the preemption."""
+        return violated_pdbs(self.victims, self.units, snapshot) if self.num_pdb_violations else []
 
     @property
     def policy(self) -> str:

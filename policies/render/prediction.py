@@ -13,6 +13,7 @@ from forewarn.policies.forecast.apply_order import Applied, Attempts
 from forewarn.policies.forecast.impact import newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.forecast.why_not import (
+    by_nodes,
     cause,
     ending_on_nominated_node,
     explanations,
@@ -34,7 +35,6 @@ from forewarn.policies.rules.support.predictions import (
 from forewarn.policies.rules.wording.forecasts import NOT_CREATED, ONE_BY_ONE, placement_notes
 from forewarn.policies.rules.wording.impact import failing, victims_text
 from forewarn.policies.rules.wording.phrases import violating
-from forewarn.policies.scheduling.preemption import matching, violations
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction, explanation_of
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.pod_groups import GroupForecast
-    from forewarn.policies.scheduling.snapshot import Snapshot
 
 
 _WAITS: Final = "waits for"
@@ -67,7 +66,9 @@ def _lines(result: PredictResult, paint: Painter) -> Iterator[str]:
     for group in result.groups:
         yield line_of_group(group)
         if group.victims:
-            yield from _about_victims(group.victims, group.num_pdb_violations, result.cluster)
+            yield from _about_victims(
+                group.victims, group.num_pdb_violations, group.violated_pdbs(result.cluster.scheduling), result.cluster
+            )
         yield from (f"  note: {note}" for note in group.notes)
     if len(result.placements) > 1:
         yield from _together(result, paint)
@@ -281,7 +282,7 @@ def _preempts(title: str, prediction: Prediction, result: PredictResult, paint: 
     going = [victim for victim in victims if not victim.terminating]
     text = _victims_text("would preempt" if going else _WAITS, (prediction,), going or victims, result)
     yield f"{title}: {paint(text, 'warning')}"
-    yield from _about_victims(victims, prediction.num_pdb_violations, result.cluster, prediction.snapshot)
+    yield from _about_victims(victims, prediction.num_pdb_violations, prediction.violated_pdbs, result.cluster)
     others = [name for name in prediction.best_nodes if name != prediction.nominated_node]
     if others:
         yield f"  equally likely nodes: {listed(others)}"
@@ -293,21 +294,16 @@ def _preempts(title: str, prediction: Prediction, result: PredictResult, paint: 
 
 
 def _about_victims(
-    victims: Sequence[Pod], num_violations: int, cluster: ClusterSnapshot, snapshot: Snapshot | None = None
+    victims: Sequence[Pod], num_violations: int, violated: list[str], cluster: ClusterSnapshot
 ) -> Iterator[str]:
-    """Lines about the victims: each of them, PDBs, what their workloads lose, and how long the preemptor waits.
-
-    `snapshot`: that of the prediction; None: that of `cluster`.
-    """
+    """Lines about the victims: each of them, PDBs, what their workloads lose, and how long the preemptor waits."""
     width = max(len(victim.key) for victim in victims)
     for victim in victims:
         ending = ", already terminating" if victim.terminating else ""
         yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{ending}"
-    pdbs = pdbs_of(victims, cluster)
     if num_violations:
-        violated = _violated(victims, snapshot or cluster.scheduling) or pdbs
         yield f"  PDB: {violating(num_violations)} with no disruptions allowed ({listed(violated)})"
-    elif pdbs:
+    elif pdbs := pdbs_of(victims, cluster):
         yield f"  {listed([f'PDB {pdb}' for pdb in pdbs])} allow{'s' if len(pdbs) == 1 else ''} this disruption"
     yield from (f"  {line}" for line in Consequences.of(victims, cluster.workload).phrases())
     seconds = plural(wait_seconds(victims), "second")
@@ -328,11 +324,6 @@ def pdbs_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
             if pdb.matches(victim.namespace, victim.labels)
         }
     )
-
-
-def _violated(victims: Sequence[Pod], snapshot: Snapshot) -> list[str]:
-    matched = ((victim, matching(victim, snapshot.pdbs.get(victim.namespace, ()))) for victim in victims)
-    return sorted({f"{pdb.namespace}/{pdb.name}" for _, violated in violations(matched) for pdb in violated})
 
 
 def probabilities_of(prediction: Prediction) -> list[str]:
@@ -376,11 +367,10 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
 
 
 def _why_not_lines(prediction: Prediction) -> Iterator[str]:
-    reasons = why_not(prediction)
-    if reasons:
+    lines = by_nodes((why, count) for count, why in why_not(prediction))
+    if lines:
         yield "  not on the other nodes:" if prediction.candidates else "  nodes:"
-    for count, why in reasons:
-        yield f"    {plural(count, 'node')}: {why}"
+    yield from (f"    {line}" for line in lines)
 
 
 def line_of_group(group_forecast: GroupForecast) -> str:

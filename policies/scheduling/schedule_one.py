@@ -43,9 +43,12 @@ from forewarn.policies.scheduling.preemption import (
     VIOLATIONS,
     Candidate,
     Decision,
+    MissingNode,
     Preemption,
     costs_of_candidates,
     pod_eligible_to_preempt_others,
+    victims_below,
+    violated_pdbs,
 )
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
@@ -501,6 +504,18 @@ class Prediction:
     def num_pdb_violations(self) -> int:
         """The number of victims whose preemption violates a PodDisruptionBudget."""
         return self._decision.candidate.num_pdb_violations if self._decision.candidate else 0
+
+    @property
+    def violated_pdbs(self) -> list[str]:
+        """The PodDisruptionBudgets that the preemption violates, as `namespace/name`."""
+        info = self.snapshot.get(self.nominated_node)
+        if info is None or not self.num_pdb_violations:
+            return []
+        try:
+            victims = victims_below(self.pod.effective_priority, (info,), self.snapshot)
+        except MissingNode:
+            victims = []
+        return violated_pdbs(self.victims, victims, self.snapshot)
 
     @cached_property
     def nomination_probabilities(self) -> Mapping[str, float]:

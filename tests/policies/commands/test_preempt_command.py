@@ -162,6 +162,8 @@ def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[
         "  not on the other nodes:\n"
         "    1 node: untolerated taint dedicated:NoSchedule\n"
     )
+    told = json.loads(run(capsys, "--pod", "team/waiting", "--cluster", "dump.json", "-o", "json")[1])
+    assert (told["violatedPDBs"], "blocked" in told) == (["default/keep"], False)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,18 @@ def test_pods_of_a_spent_budget_come_back_first_and_count() -> None:
     assert prediction.num_pdb_violations == 1
 
 
+def test_violated_pdbs_are_those_of_the_victims_after_all_evictions_that_count() -> None:
+    """The first Pod of `a` uses up its disruption, and is reprieved; the second one is a victim."""
+    node = make_node("n1").has(cpu="7", memory="8Gi", pods="10")
+    made = [old("a1", 3, "1").labels(app="a"), old("a2", 2, "3").labels(app="a"), old("b1", 1, "3").labels(app="b")]
+    made += [old("c1", 1, "0").labels(app="c")]
+    budgets = [make_budget("a", 1, app="a"), make_budget("b", 0, app="b"), make_budget("c", 0, app="c")]
+    prediction = ask(make_pod("new").priority(9).request(cpu="6"), node, *made, *budgets)
+    assert [victim.name for victim in prediction.victims] == ["a2", "b1"]
+    assert prediction.violated_pdbs == ["default/a", "default/b"]
+    assert ask(make_pod("new").priority(9).request(cpu="1"), make_node("n1"), *budgets).violated_pdbs == []
+
+
 @pytest.mark.parametrize(
     ("budget", "violations"),
     [
