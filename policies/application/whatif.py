@@ -147,7 +147,7 @@ def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
         "pending": any(each.pending > each.pending_before for each in end.workloads),
         "preemption": answer.preempted,
         "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
-        "quota": answer.over_quota or answer.not_recreated,
+        "quota": answer.over_quota or answer.blocks.recreation,
         "blocked": answer.blocked or end.has_blocked_rollouts,
     }
     return frozenset(name for name, is_met in met.items() if is_met)

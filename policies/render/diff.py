@@ -146,7 +146,7 @@ def _object(changed: ChangedObject) -> str:
 
 def verdict(diff: Diff) -> str:
     """Return one sentence: the effects on the most affected cluster, what else needs attention, and if it is all."""
-    is_told = any(cluster.answer and cluster.answer.answer.blockers for cluster in diff.clusters)
+    is_told = any(cluster.answer and cluster.answer.answer.blocks.drains for cluster in diff.clusters)
     pdbs = 0 if is_told else len(_blocking(diff))
     blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)

@@ -58,9 +58,9 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
     if upgrade is not None and len(upgrade.pools) > 1:
         heads = ("pool", "upgraded", "takes", "preempted Pods")
         yield TitledTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
-    if answer.blockers:
-        nodes = len({node for blocker in answer.blockers for node in blocker.nodes})
-        pdbs = plural(len(answer.blockers), "PDB blocks", "PDBs block")
+    if answer.blocks.drains:
+        nodes = len({node for blocker in answer.blocks.drains for node in blocker.nodes})
+        pdbs = plural(len(answer.blocks.drains), "PDB blocks", "PDBs block")
         when, of = (
             ("before the upgrade", upgrade.steps) if upgrade else ("after the change", answer.simulation.api.nodes)
         )
@@ -68,7 +68,7 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
         rows: list[list[str | int]]
         rows = [
             [blocker.budget, _needs(blocker), len(blocker.nodes), listed(list(blocker.pods), 2)]
-            for blocker in answer.blockers
+            for blocker in answer.blocks.drains
         ]
         more = "".join(left_out(len(rows), MAX_LINES, "PDB"))
         yield TitledTable(title, ("PDB", "healthy Pods", "nodes", "Pods"), rows[:MAX_LINES], _PDB_TEXTS, more)

@@ -149,13 +149,13 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
     def names_of(names: Iterable[str], noun: str) -> str:
         return named(names, noun) if are_named else plural(len({*names}), noun)
 
-    if answer.not_recreated:
-        running = sum(pods for pods, _ in answer.not_recreated.values())
-        yield _rejected(names_of(answer.not_recreated, "workload"), " by ResourceQuotas", running)
-    if answer.blockers and answer.upgrade is None:
-        pdbs, is_one = [blocker.budget for blocker in answer.blockers], len(answer.blockers) == 1
+    if answer.blocks.recreation:
+        running = sum(each.pods for each in answer.blocks.recreation.values())
+        yield _rejected(names_of(answer.blocks.recreation, "workload"), " by ResourceQuotas", running)
+    if answer.blocks.drains and answer.upgrade is None:
+        pdbs, is_one = [blocker.budget for blocker in answer.blocks.drains], len(answer.blocks.drains) == 1
         which = f"{'PDB' if is_one else 'PDBs'} " * are_named + names_of(pdbs, "PDB")
-        nodes = sorted({node for blocker in answer.blockers for node in blocker.nodes})
+        nodes = sorted({node for blocker in answer.blocks.drains for node in blocker.nodes})
         of = f"node {nodes[0]}" if are_named and len(nodes) == 1 else plural(len(nodes), "node")
         yield f"{which} {'blocks' if is_one else 'block'} drains of {of} from now on"
 
@@ -593,7 +593,7 @@ def _new_pending(answer: Answer) -> int:
 
 def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     """What becomes of the new Pods; "" without any. Of blocked rollouts, that first. `is_short`: without names."""
-    summary, blocked = answer.summary, answer.blocked_rollouts
+    summary, blocked = answer.summary, answer.blocks.rollouts
     names = summary.new_workloads or [row.group for row in summary.missing]
     if not names or not (_creates(answer) or blocked):
         return rollouts(answer)
@@ -618,7 +618,7 @@ def _reasons(workloads: Iterable[WorkloadCount]) -> set[str]:
 
 def rollouts(answer: Answer) -> str:
     """A phrase about the rollouts that do not complete; "" for none."""
-    end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocked_rollouts)
+    end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocks.rollouts)
     return f"rollout of {names} {end}" if names else ""
 
 
@@ -813,9 +813,9 @@ def rejected_by_quota(answer: Answer) -> Iterator[str]:
     yield from limited(missing(answer.summary), len(answer.summary.missing), one, many, "")
     lines = (
         f"{name}: a ResourceQuota rejects replacements of {plural(pods, 'running Pod')}: {message}"
-        for name, (pods, message) in answer.not_recreated.items()
+        for name, (pods, message) in answer.blocks.recreation.items()
     )
-    yield from limited(lines, len(answer.not_recreated), one, many, "")
+    yield from limited(lines, len(answer.blocks.recreation), one, many, "")
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:

@@ -226,6 +226,26 @@ class Upgrade(NamedTuple):
     blockers: Sequence[DrainBlocker]
 
 
+class NotRecreated(NamedTuple):
+    """Running Pods whose replacements ResourceQuotas reject. `message`: kube-apiserver's, of the last one."""
+
+    pods: int
+    message: str
+
+
+class Blocks(NamedTuple):
+    """What is blocked after a change, and was not before.
+
+    `recreation`: by workload, the running Pods whose replacements a new or changed ResourceQuota rejects. `drains`: the
+    PDBs that never allow an eviction; of an upgrade, those that block evictions at its start. `rollouts`: the workloads
+    whose rollout Pending or rejected Pods block at the end.
+    """
+
+    recreation: Mapping[str, NotRecreated] = MappingProxyType({})
+    drains: Sequence[DrainBlocker] = ()
+    rollouts: Sequence[str] = ()
+
+
 class Answer(NamedTuple):
     """The answer to a what-if question.
 
@@ -242,7 +262,7 @@ class Answer(NamedTuple):
     - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
-    - `withoutChange`: what happens anyway, if the cluster was not settled.
+    - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
     """
 
     change: str
@@ -269,13 +289,7 @@ class Answer(NamedTuple):
     """
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
-    blockers: Hidden[Sequence[DrainBlocker]] = ()
-    """The PDBs that block drains: of an upgrade, at its start; otherwise, those that never allow one after the change.
-    """
-    not_recreated: Hidden[Mapping[str, tuple[int, str]]] = MappingProxyType({})
-    """Workload -> (number of running Pods, message), if a new or changed ResourceQuota rejects their replacements."""
-    blocked_rollouts: Hidden[Sequence[str]] = ()
-    """The workloads whose rollout is blocked by Pending or rejected Pods."""
+    blocks: Blocks = Blocks()
     new_nodes: NewNodes | None = None
     pending_daemon_sets: Sequence[PendingDaemonSet] = ()
     pod_losses: Sequence[PodLoss] = ()
@@ -371,7 +385,9 @@ class Answer(NamedTuple):
         if (run := self.upgrade) is None:
             return None
         counts, not_reached = (run.complete, run.seconds, run.least, run.surge), [step.node for step in run.not_reached]
-        return Upgrade(*counts, run.pools, [each.pod for each in run.forced], run.steps, not_reached, self.blockers)
+        return Upgrade(
+            *counts, run.pools, [each.pod for each in run.forced], run.steps, not_reached, self.blocks.drains
+        )
 
     @property
     def of_upgrade(self) -> Answer:
@@ -416,7 +432,7 @@ class Answer(NamedTuple):
     @property
     def has_blocked_rollouts(self) -> bool:
         """Whether a rollout never completes."""
-        return self.summary.settled and bool(self.blocked_rollouts)
+        return self.summary.settled and bool(self.blocks.rollouts)
 
     @property
     def blocked(self) -> bool:

@@ -43,7 +43,17 @@ from forewarn.policies.simulation.summary import (
     touched,
 )
 from forewarn.policies.whatif import MAX_UNTIL, autoscalers, new_nodes
-from forewarn.policies.whatif.answer import Answer, BeforeAfter, Bound, Preemption, Runs, WithoutChange, WorkloadCount
+from forewarn.policies.whatif.answer import (
+    Answer,
+    BeforeAfter,
+    Blocks,
+    Bound,
+    NotRecreated,
+    Preemption,
+    Runs,
+    WithoutChange,
+    WorkloadCount,
+)
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
@@ -161,9 +171,11 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         ],
         left_out=question.left_out,
         drained=[*drains],
-        blockers=_blockers(simulation, question, start),
-        not_recreated=_not_recreated(simulation, question, start, summary.names),
-        blocked_rollouts=_blocked_rollouts(start, _templates(simulation, question), summary),
+        blocks=Blocks(
+            _not_recreated(simulation, question, start, summary.names),
+            _blockers(simulation, question, start),
+            _blocked_rollouts(start, _templates(simulation, question), summary),
+        ),
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
         pod_losses=losses,
@@ -334,7 +346,7 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
         if count is None:
             count = found[origin.workload] = Count(origin)
         if not state.pod.node_name:
-            count.pending += not simulation.scheduler.leaves(state.pod)
+            count.pending += simulation.scheduler.is_pending(state)
             count.left += is_left_to_another_scheduler(state, simulation)
         elif state.pod.node_name in nodes:
             count.running += 1
@@ -549,17 +561,15 @@ def _blockers(simulation: Simulation, question: Question, start: Start) -> Seque
     return [each for each in found if each.never and each.budget not in known]
 
 
-def _not_recreated(
-    simulation: Simulation, question: Question, start: Start, names: Names
-) -> dict[str, tuple[int, str]]:
+def _not_recreated(simulation: Simulation, question: Question, start: Start, names: Names) -> dict[str, NotRecreated]:
     """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated, and did not
-    before: by name, the number of running Pods, and upstream's message.
+    before, by name.
     """
-    found = dict[str, tuple[int, str]]()
+    found = dict[str, NotRecreated]()
     for key, message in _over_quota(simulation, question).items():
         if key not in start.over_quota:
             name = names.of(simulation.timeline.origins[key].workload)
-            found[name] = found.get(name, (0, ""))[0] + 1, message
+            found[name] = NotRecreated(found[name].pods + 1 if name in found else 1, message)
     return found
 
 

@@ -227,7 +227,7 @@ class UpgradeRun:
 
 
 class DrainBlocker(NamedTuple):
-    """A PodDisruptionBudget that blocks evictions before the upgrade.
+    """A PodDisruptionBudget that blocks evictions.
 
     `pods`: the protected Pods on `nodes`. `healthy`, `desired`, `expected`: numbers of Pods in the status. `overlaps`:
     another PDB selects one of these Pods, which the eviction API does not support. `never`: this, or all Pods are

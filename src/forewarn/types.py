@@ -23,8 +23,10 @@ from forewarn.policies.scheduling.framework import Status as Status
 from forewarn.policies.scheduling.preemption import Candidate as Candidate
 from forewarn.policies.whatif.answer import Answer as Answer
 from forewarn.policies.whatif.answer import BeforeAfter as BeforeAfter
+from forewarn.policies.whatif.answer import Blocks as Blocks
 from forewarn.policies.whatif.answer import Bound as Bound
 from forewarn.policies.whatif.answer import Causes as Causes
+from forewarn.policies.whatif.answer import NotRecreated as NotRecreated
 from forewarn.policies.whatif.answer import PreemptionPod as PreemptionPod
 from forewarn.policies.whatif.autoscalers import Autoscalers as Autoscalers
 from forewarn.policies.whatif.autoscalers import Considered as Considered
@@ -67,6 +69,7 @@ from forewarn.policies.whatif.risk import ZonesAndNodes as ZonesAndNodes
 from forewarn.policies.whatif.sweep import Needs as Needs
 from forewarn.policies.whatif.sweep import PlaceholderPods as PlaceholderPods
 from forewarn.policies.whatif.sweep import RunningAndPending as RunningAndPending
+from forewarn.policies.whatif.upgrade import DrainBlocker as DrainBlocker
 from forewarn.policies.whatif.upgrade import ForcedPod as ForcedPod
 from forewarn.policies.whatif.upgrade import UpgradedPool as UpgradedPool
 from forewarn.policies.whatif.upgrade import UpgradeRun as UpgradeRun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,8 @@ from forewarn.policies.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+REJECTED = "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"
 
 
 def _set(kind: str, image: str, **spec: Any) -> dict[str, Any]:
@@ -45,8 +48,8 @@ def _quota(pods: int, used: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}, "status": status}
 
 
-def _first_line(
-    cluster: list[dict[str, Any]], change: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+def _answer(
+    cluster: list[dict[str, Any]], change: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str], *form: str
 ) -> str:
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     nodes = [
@@ -55,10 +58,59 @@ def _first_line(
     ]
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all([*nodes, *cluster]))
     (folder / "change.yaml").write_text(yaml.safe_dump(change))
-    main(["whatif", "apply", "-f", str(folder / "change.yaml"), "--cluster", str(folder / "cluster.yaml")])
+    main(["whatif", "apply", "-f", str(folder / "change.yaml"), "--cluster", str(folder / "cluster.yaml"), *form])
     out, err = capsys.readouterr()
     assert "internal error" not in err
-    return out.splitlines()[0]
+    return out
+
+
+def _first_line(
+    cluster: list[dict[str, Any]], change: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> str:
+    return _answer(cluster, change, folder, capsys).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "change", "blocks"),
+    [
+        (
+            [_pod("a", node="n1"), _quota(5, 1)],
+            _quota(0, 1),
+            {
+                "recreation": {
+                    "x/a": {"pods": 1, "message": "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"}
+                }
+            },
+        ),
+        (
+            [
+                _pod("big", node="n1"),
+                _pod("other", node="n2"),
+                _set("DaemonSet", "a"),
+                _pod("set-0", owner="DaemonSet"),
+            ],
+            _set("DaemonSet", "b"),
+            {"rollouts": ["x/set"]},
+        ),
+        ([_pod("a", node="n1")], _pod("b"), {}),
+    ],
+)
+def test_json_has_what_a_change_blocks(
+    cluster: list[dict[str, Any]],
+    change: dict[str, Any],
+    blocks: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert json.loads(_answer(cluster, change, tmp_path, capsys, "-o", "json"))["blocks"] == blocks
+
+
+def test_json_has_pdbs_that_block_drains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "a"}}}
+    pdb = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p", "namespace": "x"}}
+    answer = _answer([_pod("a", node="n1")], {**pdb, "spec": spec}, tmp_path, capsys, "-o", "json")
+    (blocker,) = json.loads(answer)["blocks"]["drains"]
+    assert (blocker["budget"], blocker["nodes"], blocker["never"]) == ("x/p", ["n1"], True)
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
@@ -79,3 +131,13 @@ def test_a_quota_is_not_blamed_for_what_was_so_before(tmp_path: Path, capsys: py
     said = "new Pods of x/a and x/b rejected by ResourceQuotas (2 running Pods cannot be recreated)"
     assert _first_line([*pods, _quota(5, 2)], _quota(1, 2), tmp_path, capsys).startswith(said)
     assert "rejected" not in _first_line([*pods, _quota(0, 2)], _quota(1, 2), tmp_path, capsys)
+
+
+def test_predict_has_in_json_what_blocks_later_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec: dict[str, Any] = {"replicas": 2, "serviceName": "set"}
+    change = _set("StatefulSet", "a", **spec)
+    text = _answer([_pod("a", node="n1"), _pod("b", node="n2")], change, tmp_path, capsys)
+    assert "0 of 2 new Pods of x/set run, 1 stays Pending" in text
+    main(["predict", "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["outcome"], each.get("blocked")) for each in lines] == [("pending", True), ("later", True)]

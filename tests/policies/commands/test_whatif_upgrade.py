@@ -12,6 +12,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.render.drain import upgrade_tables
 from forewarn.policies.render.whatif import render
 from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.whatif.answer import Blocks
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import upgraded
 from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep, blockers_of
@@ -79,7 +80,7 @@ def test_a_drain_timeout_deletes_what_a_budget_blocks_and_nothing_else(surge: bo
     blocked = least == 3
     assert answer.upgrade.complete == (not blocked or bool(force))
     assert bool(answer.upgrade.forced) == (blocked and bool(force))
-    assert [each.never for each in answer.blockers] == ([True] if blocked else [])
+    assert [each.never for each in answer.blocks.drains] == ([True] if blocked else [])
     if answer.upgrade.complete:
         assert answer.running_after == 3
         assert (answer.upgrade.seconds >= 3 * force) == (blocked or not force)
@@ -136,7 +137,7 @@ def test_a_drain_that_several_budgets_block_has_another_fix(
 def test_preemptions_on_nodes_that_an_autoscaler_adds_have_a_row() -> None:
     pools = [UpgradedPool(name, [UpgradeStep(f"{name}1", name, 0.0, 1.0, 2.0, ())]) for name in "ab"]
     preempted: Any = [SimpleNamespace(node=node) for node in ("a1", "a1-new", "added", "added")]
-    answer: Any = SimpleNamespace(preempted=preempted, upgrade=SimpleNamespace(pools=pools), blockers=())
+    answer: Any = SimpleNamespace(preempted=preempted, upgrade=SimpleNamespace(pools=pools), blocks=Blocks())
     (table,) = upgrade_tables(answer)
     assert [(row[0], row[-1]) for row in table.rows] == [("a", 2), ("b", 0), ("(new nodes)", 2)]
 
