@@ -206,11 +206,13 @@ def _text(
 def _verdict(result: Audit, *, head: bool) -> Iterator[str]:
     from forewarn.policies.render.audit import summary
     from forewarn.policies.render.head import line_of
+    from forewarn.policies.scheduling.event_handlers import is_pending
 
     unknown = "; restarts not predicted" * bool(result.cluster.semantics.unknown)
-    pods = result.cluster.pods.values()
-    pending = sum(not (pod.node_name or pod.terminal or pod.terminating) for pod in pods)
-    yield summary(len(pods), pending, result.objects, result.findings, result.suppressed) + unknown
+    cluster, waiting = result.cluster, result.cluster.waiting_pods.values()
+    pending = sum(is_pending(pod, cluster.semantics.scheduler_names) for pod in waiting)
+    others = len(waiting) - pending
+    yield summary(len(cluster.pods), pending, others, result.objects, result.findings, result.suppressed) + unknown
     if head:
         yield line_of(result.head)
 

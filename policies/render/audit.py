@@ -68,9 +68,13 @@ def _path(ref: ObjectRef) -> str:
     return "/".join(["cluster", *(part.replace("/", "_") for part in parts)])
 
 
-def summary(pods: int, pending: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
-    """One line with the numbers of findings and of checked objects, and the worst finding."""
-    are_pending = f" ({pending} Pending)" if pending else ""
+def summary(pods: int, pending: int, others: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:
+    """One line with the numbers of findings and of checked objects, and the worst finding. `others`: Pending Pods of
+    other schedulers.
+    """
+    counts = [f"{pending} Pending"] if pending else []
+    counts += [f"{others} Pending for other schedulers"] if others else []
+    are_pending = f" ({', '.join(counts)})" if counts else ""
     checked = f"{plural(objects, 'object')} and {plural(pods, 'Pod')}{are_pending} checked{_on_new_nodes(findings)}"
     return f"{with_worst(findings, suppressed)}; {checked}"
 

@@ -59,6 +59,8 @@ def notes(levels: Classes) -> Iterator[str]:
     old = sum(level.running.pods for level in levels.classes if level.new_pods is None)
     if old:
         yield f"{_OLD}: {plural(old, 'running Pod')} with a priority that new Pods of the class do not get"
+    if others := levels.pending_of_other_schedulers:
+        yield f"{plural(others, 'Pod')} Pending for other schedulers not counted"
     yield "taints, node affinity and capacity restrict preemption further: `forewarn predict` shows the actual victims"
 
 

@@ -20,6 +20,13 @@ def responsible_for_pod(pod: Pod, scheduler_names: Collection[str]) -> bool:
     return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in scheduler_names
 
 
+def is_pending(pod: Pod, scheduler_names: Collection[str]) -> bool:
+    """Report whether a Pod is Pending for one of these profiles: active, without a node, and perhaps gated. Source:
+    upstream metric `pending_pods`, of which one queue is `gated`.
+    """
+    return not (pod.node_name or pod.terminal or pod.terminating) and responsible_for_pod(pod, scheduler_names)
+
+
 def is_gated(pod: Pod, semantics: Semantics) -> bool:
     """Report whether the plugin SchedulingGates keeps a Pod out of the scheduling queue.
 

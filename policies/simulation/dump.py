@@ -246,8 +246,8 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
         pods, workloads = plural(sum(lost.values()), "Pod is", "Pods are"), plural(len(lost), "workload")
         yield f"{pods} not replaced: {workloads} missing from the cluster snapshot"
     yield from unknown_owners(cache)
-    waiting = [pod for pod in cluster.pods.values() if not pod.node_name and not pod.terminal]
-    elsewhere = sum(not responsible_for_pod(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
+    waiting = cluster.waiting_pods.values()
+    elsewhere = sum(not responsible_for_pod(pod, cluster.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
         yield f"{plural(elsewhere, 'Pending Pod')} ignored: of another scheduler"
     unmodelled = Counter(unmodelled_pending(waiting, cluster.objects).values())

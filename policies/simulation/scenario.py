@@ -13,6 +13,7 @@ from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_group import PodGroup
+from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.simulation.api_server import EPOCH, ApiServer, ControllerView
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ class World(NamedTuple):
     order_known: bool = True
     pods_take_time_to_start: bool = False
     recreated: frozenset[str] = frozenset()
+
+    @property
+    def semantics(self) -> Semantics:
+        """The semantics of the release and scheduler configuration of the simulated cluster."""
+        return DEFAULT if self.base is None else self.base.semantics
 
 
 def bounded(obj: ApiObject) -> ApiObject:

@@ -17,7 +17,7 @@ from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.arguments import VolumeBindingArgs
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import claim_of_an_earlier_cycle, extended_resources_of
-from forewarn.policies.scheduling.event_handlers import responsible_for_pod
+from forewarn.policies.scheduling.event_handlers import is_pending, responsible_for_pod
 from forewarn.policies.scheduling.framework import Code, Status, unresolvable
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources, claims_on
 from forewarn.policies.scheduling.plugins.gang_scheduling import GangScheduling
@@ -441,6 +441,10 @@ class Scheduler:
 
     def _is_simulated(self, pod: Pod) -> bool:
         return not self.leaves(pod) and pod.key not in self.ignored
+
+    def is_pending(self, state: PodState) -> bool:
+        """Report whether a Pod is Pending for one of the profiles."""
+        return state.deleted is None and is_pending(state.pod, self._names)
 
     def leaves(self, pod: Pod) -> bool:
         """Report whether a Pod is for another scheduler."""

@@ -20,7 +20,6 @@ from forewarn.policies.objects.disruption_budget import evicts_unhealthy
 from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of, text
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.storage import PersistentVolume, default_storage_class
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.simulation.api_server import ApiServer, Change, ControllerView, PodKey, Quotas
 from forewarn.policies.simulation.clock import Clock, Latencies, Steps, Timeline
@@ -304,7 +303,7 @@ class Simulation:
             self.api.seconds_to_start = latencies.start
         default_class = default_storage_class(base.storage_classes.values())
         draw = random.random if random else None
-        view = ControllerView(self.api, semantics_of(world), world.admission, draw, default_class)
+        view = ControllerView(self.api, world.semantics, world.admission, draw, default_class)
         self.cache = cache or SchedulerCache(world.base)
         self.controllers = (world.controllers or ControllerManager)(self.clock, self.api, view, latencies)
         tie = random.choice if random else None
@@ -315,7 +314,7 @@ class Simulation:
             latencies,
             choose or partial(_choose, random),
             tie,
-            semantics_of(world),
+            world.semantics,
             has_pod_groups=self.simulates_pod_groups and _has_pod_groups(world),
         )
         self._view = view
@@ -576,11 +575,6 @@ def _entry(state: PodState) -> dict[str, Any]:
     if state.terminating:
         entry["terminating"] = True
     return entry
-
-
-def semantics_of(world: World) -> Semantics:
-    """Return the semantics of the release and scheduler configuration of the simulated cluster."""
-    return DEFAULT if world.base is None else world.base.semantics
 
 
 def _has_pod_groups(world: World) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.documents import Document, Hidden, in_json, optional_in_json
 from forewarn.policies.findings import duration, listed, plural, quote
 from forewarn.policies.scheduling.caveats import assumptions
+from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.simulation.clock import BY_WORKLOAD, Event, Origin
 
 if TYPE_CHECKING:
@@ -333,15 +334,13 @@ _GATED: Final = "kept out of the scheduling queue by scheduling gates"
 def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     """Return the Pods that are Pending at the end of a run, by workload; not those of other schedulers."""
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
-    for state in simulation.api.pods.values():
-        if not (state.pod.node_name or state.pod.terminal or simulation.scheduler.leaves(state.pod)):
-            groups.setdefault(names.of(origins[state.pod.key].workload), []).append(state.pod.key)
-    messages = {state.pod.key: _GATED for state in simulation.api.pods.values() if state.pod.spec.gated}
+    pods = [state.pod for state in simulation.api.pods.values() if simulation.scheduler.is_pending(state)]
+    messages = {pod.key: _GATED for pod in pods if is_gated(pod, simulation.world.semantics)}
     messages |= {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
-    for state in simulation.api.pods.values():
-        if not state.pod.node_name and (why := _why_group_pending(simulation, state.pod)):
-            messages[state.pod.key] = why
-    return [_of_group(origins, group, pods, messages) for group, pods in sorted(groups.items())]
+    for pod in pods:
+        groups.setdefault(names.of(origins[pod.key].workload), []).append(pod.key)
+        messages |= {pod.key: why} if (why := _why_group_pending(simulation, pod)) else {}
+    return [_of_group(origins, group, keys, messages) for group, keys in sorted(groups.items())]
 
 
 class OfOtherScheduler(NamedTuple):

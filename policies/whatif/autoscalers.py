@@ -698,7 +698,7 @@ def waiting_pods(simulation: Simulation) -> Iterator[Waiting]:
     """Yield the Pods without a node at this time of a simulation; not those of other schedulers."""
     tried = {event.pod for event in simulation.timeline.events if event.event == "unschedulable"}
     for state in simulation.api.pods.values():
-        if state.active and not state.pod.node_name and not simulation.scheduler.leaves(state.pod):
+        if simulation.scheduler.is_pending(state):
             reason, _ = simulation.api.conditions.get(state.pod.uid, ("", ""))
             yield Waiting(state.pod, state.pod.key in tried and reason != SCHEDULER_ERROR)
 

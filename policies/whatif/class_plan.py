@@ -586,5 +586,4 @@ def void(_: object) -> None:
 
 
 def _pending(simulation: Simulation) -> int:
-    pods = (state.pod for state in simulation.api.pods.values() if state.active)
-    return sum(not (pod.node_name or simulation.scheduler.leaves(pod)) for pod in pods)
+    return sum(map(simulation.scheduler.is_pending, simulation.api.pods.values()))

@@ -10,6 +10,7 @@ from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.findings import described, listed
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.scheduling.event_handlers import is_pending
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +47,8 @@ class PriorityLevel(NamedTuple):
     """A PriorityClass (empty: none) with a priority value.
 
     `newPods`: whether new Pods may preempt; null if new Pods do not get this value. `running`: running Pods and their
-    requests. `pending`: number of Pending Pods. `couldDisplace`: running Pods of lower priority that a new Pod may
-    preempt. `mayPreempt`: these Pods by class and value.
+    requests. `pending`: number of Pods Pending for kube-scheduler. `couldDisplace`: running Pods of lower priority that
+    a new Pod may preempt. `mayPreempt`: these Pods by class and value.
     """
 
     class_: str
@@ -62,10 +63,13 @@ class PriorityLevel(NamedTuple):
 
 @dataclass(frozen=True)
 class Classes(Result):
-    """The output of `forewarn classes`. `allocatable`: the sum of all nodes. `classes`: the highest value first."""
+    """The output of `forewarn classes`. `allocatable`: the sum of all nodes. `classes`: the highest value first.
+    `pendingOfOtherSchedulers`: number of Pods, which `classes` omits.
+    """
 
     allocatable: Requested
     classes: Sequence[PriorityLevel]
+    pending_of_other_schedulers: int = 0
 
     def __repr__(self) -> str:
         return described(self, listed([f"{level.class_ or 'no class'} ({level.value})" for level in self.classes]))
@@ -85,7 +89,7 @@ def priority_levels(cluster: ClusterSnapshot) -> Classes:
             continue
         if pod.node_name:
             running[key] = running.get(key, Requested()).plus(_of(pod))
-        else:
+        elif is_pending(pod, cluster.semantics.scheduler_names):
             pending[key] = pending.get(key, 0) + 1
     default = default_priority_class(cluster.priority_classes.values())
     current = {(c.name, c.value): c.preemption_policy != PREEMPT_NEVER for c in cluster.priority_classes.values()}
@@ -106,7 +110,8 @@ def priority_levels(cluster: ClusterSnapshot) -> Classes:
                 may_preempt=[PreemptablePods(*other, running[other].pods) for other in lower],
             )
         )
-    return Classes(head_of(cluster), _allocatable(cluster), levels)
+    others = len(cluster.waiting_pods) - sum(pending.values())
+    return Classes(head_of(cluster), _allocatable(cluster), levels, others)
 
 
 def _of(pod: Pod) -> Requested:

@@ -17,7 +17,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.terminal import counting
 from forewarn.policies.whatif.priority_levels import priority_levels
-from tests.builders import Made, cluster, make_node, make_pod
+from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,3 +164,30 @@ def test_a_terminal_shows_the_elapsed_time_without_a_call(monkeypatch: pytest.Mo
     with counting("predicting", pipe) as show:
         assert show is None
     assert not pipe.getvalue()
+
+
+def test_all_commands_count_the_pending_pods_of_kube_scheduler(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    large = {"priority": 0, "containers": [{"name": "c", "resources": {"requests": {"cpu": "64"}}}]}
+    waiting = [make_pod("large"), make_pod("gated"), make_pod("foreign"), make_pod("deleted"), make_pod("ended")]
+    specs: list[dict[str, Any]] = [{}, {"schedulingGates": [{"name": "g"}]}, {"schedulerName": "volcano"}, {}, {}]
+    pods = [pod.spec(**large | spec) for pod, spec in zip(waiting, specs, strict=True)]
+    pods[3].metadata(deletionTimestamp="2026-01-01T00:00:00Z")
+    pods[4].status(phase="Failed")
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), *pods]))
+    (tmp_path / "gold.json").write_text(json.dumps(made_class("gold", 1000).obj))
+    given = ("--cluster", str(tmp_path / "cluster.json"))
+    _, out, _ = run(capsys, *given, "-o", "json")
+    told = json.loads(out)
+    assert (sum(each["pending"] for each in told["classes"]), told["pendingOfOtherSchedulers"]) == (2, 1)
+    assert "note: 1 Pod Pending for other schedulers not counted\n" in run(capsys, *given)[1]
+    _, out, _ = run(capsys, "plan", "-f", str(tmp_path / "gold.json"), *given, "-o", "json")
+    assert (json.loads(out)["pendingBefore"], [each["pending"] for each in json.loads(out)["steps"]]) == (2, [2])
+    main(["audit", *given])
+    assert " 5 Pods (2 Pending, 1 Pending for other schedulers) checked" in capsys.readouterr().out.splitlines()[0]
+    change = ("whatif", "apply", "-f", str(tmp_path / "gold.json"), *given, "-o", "json")
+    main(change)
+    rows = {each["workload"]: each["message"] for each in json.loads(capsys.readouterr().out)["workloads"]}
+    assert rows.keys() == {"default/large", "default/gated"}
+    assert rows["default/gated"] == "kept out of the scheduling queue by scheduling gates"
