@@ -394,6 +394,11 @@ class Autoscaling:
         return bool(self.groups or self.karpenter)
 
     @property
+    def is_off(self) -> bool:
+        """Whether no nodes are to be added, and no node groups are given."""
+        return self.node_delay is None and not self.grows
+
+    @property
     def assumes(self) -> Sequence[str]:
         """What simulations assume about nodes that autoscalers add and remove, as phrases."""
         if self.node_delay is None:
@@ -641,7 +646,7 @@ def autoscalers(
         _considered(of_karpenter, len(waiting)),
         to_scale,
         launches,
-        are_off=autoscaling.node_delay is None and not autoscaling.grows,
+        are_off=autoscaling.is_off,
     )
 
 
