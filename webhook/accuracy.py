@@ -125,9 +125,8 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     volumes = sequence(subject.object, "spec", "volumes")
     if len(volumes) > VOLUMES or any(at(volume, "ephemeral") is not None for volume in volumes):
         return None
-    from forewarn.policies.scheduling.responsible import (
-        MIN_FEASIBLE_NODES,  # numpy, which a prediction has loaded already
-    )
+    # numpy, which a prediction has loaded already
+    from forewarn.policies.scheduling.responsible import MIN_FEASIBLE_NODES
 
     # On larger clusters the scheduler looks at a random part of the nodes: which one it takes is not compared.
     small = len(prediction.snapshot.node_infos) <= MIN_FEASIBLE_NODES

@@ -275,10 +275,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="On SIGTERM, forewarn still accepts requests for --drain seconds, then completes the requests in "
         "flight. A second SIGTERM stops it immediately. Exit status: 0: stopped. 2: wrong usage. 3: the webhook "
         "cannot start.",
-        examples=(
-            "webhook serve --cluster cluster.yaml",
-            "webhook serve --cluster live --config .forewarn.yaml",
-        ),
+        examples=("webhook serve --cluster cluster.yaml", "webhook serve --cluster live --config .forewarn.yaml"),
     )
     for name, (metavar, help_) in LISTS.items():
         help_ += " (repeatable; comma-separated in the environment)"

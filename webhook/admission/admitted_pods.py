@@ -271,9 +271,8 @@ def _charged(
 
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
     """Return the snapshot with the Pod on its predicted node, if that is known. Raises CutShort."""
-    from forewarn.policies.scheduling.responsible import (
-        not_predicted,  # numpy, which the webhook loads before it serves
-    )
+    # numpy, which the webhook loads before it serves
+    from forewarn.policies.scheduling.responsible import not_predicted
     from forewarn.policies.scheduling.schedule_one import Prediction
 
     return snapshot if not_predicted(pod, snapshot) else Prediction(snapshot, pod).snapshot_after()

@@ -12,6 +12,7 @@ import orjson
 from forewarn.policies.findings import Action, cut, one_line
 from forewarn.policies.kinds.registry import POD
 from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.webhook.admission.impact_annotation import ADDED
 from forewarn.webhook.logs import MAX_TEXT
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ _LARGEST: Final = 16 * 1024
 """Maximum bytes of a cached response; one with many warnings may have some hundred thousand."""
 _SECONDS: Final = 1.0
 """Lifetime of a cached response: some responses depend on the time."""
-_OF_THE_API_SERVER: Final = frozenset({"uid", "creationTimestamp", "managedFields", "generation"})
-"""Metadata that no rule reads and that differs between equal objects."""
 _DIGEST: Final = 16
 _SPOKEN: Final = (Action.DENY, Action.WARN)
 
@@ -126,7 +125,7 @@ def _settled(obj: ApiObject, nameless: bool) -> Mapping[str, object]:
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return obj if isinstance(obj, dict) else dict(obj)
-    omitted = _OF_THE_API_SERVER | {"name"} if nameless else _OF_THE_API_SERVER
+    omitted = ADDED | {"name"} if nameless else ADDED
     return {**obj, "metadata": {key: value for key, value in metadata.items() if key not in omitted}}
 
 

@@ -12,12 +12,7 @@ from forewarn.policies.disclosure import Audience
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of, strictest_action
 from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION, NAMESPACE, POD, plurals
-from forewarn.policies.kube_apiserver.priority import (
-    Forbidden,
-    class_by_namespace,
-    establish_priority,
-    resolved_spec,
-)
+from forewarn.policies.kube_apiserver.priority import Forbidden, class_by_namespace, establish_priority, resolved_spec
 from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, string_map, text, text_at
 from forewarn.policies.objects.fields import namespace_of as namespace_in
@@ -38,6 +33,7 @@ from forewarn.webhook.admission.decision import (
     doubted,
     passed,
     unproven,
+    warned,
     with_classes,
 )
 from forewarn.webhook.admission.global_default import AUDIT_KEY as SEVERAL_DEFAULTS
@@ -482,14 +478,8 @@ def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
 
     with_it = denied(assigned)
     without = denied(own) if with_it and own in (*cluster.priority_classes, "") else {}
-    why = "The Pod is admitted without this default"
-    return tuple(_not_assigned(finding, why) for rule, finding in with_it.items() if rule not in without)
-
-
-def _not_assigned(finding: Finding, why: str) -> Finding:
-    """Turn a denial into a warning, with the reason and a fix."""
-    remedy = "set another priorityClassName"
-    return finding.with_texts(lambda text: text.with_caveat(why)._replace(fix=remedy))._replace(action=Action.WARN)
+    why, fix = "The Pod is admitted without this default", "set another priorityClassName"
+    return tuple(warned(finding, why, fix) for rule, finding in with_it.items() if rule not in without)
 
 
 STALE_CACHE_KEY: Final = "stale-cache"

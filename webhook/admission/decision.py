@@ -227,7 +227,7 @@ def unproven(finding: Finding) -> Finding:
     Findings that do not depend on the watch cache are unchanged.
     """
     why = _UNASKED.get(finding.action)
-    return _warned(finding, why) if why and finding.rule in RESTS_ON_THE_CACHE else finding
+    return warned(finding, why) if why and finding.rule in RESTS_ON_THE_CACHE else finding
 
 
 def doubted(finding: Finding) -> Finding:
@@ -236,11 +236,13 @@ def doubted(finding: Finding) -> Finding:
     Findings of rules that do not count cached objects are unchanged.
     """
     why = _STALE_LISTS.get(finding.action)
-    return _warned(finding, why) if why and finding.rule in COUNTS_THE_CACHE else finding
+    return warned(finding, why) if why and finding.rule in COUNTS_THE_CACHE else finding
 
 
-def _warned(finding: Finding, why: str) -> Finding:
-    return finding.with_texts(lambda text: text.with_caveat(why))._replace(action=Action.WARN)
+def warned(finding: Finding, why: str, fix: str = "") -> Finding:
+    """Return a warning instead of the finding, with a caveat and, if given, another fix."""
+    doubtful = finding.with_texts(lambda text: text.with_caveat(why)._replace(fix=fix or text.fix))
+    return doubtful._replace(action=Action.WARN)
 
 
 def with_classes(cluster: ClusterSnapshot, classes: Mapping[str, PriorityClass]) -> ClusterSnapshot:

@@ -39,8 +39,8 @@ PREDICTING: Final = frozenset(rule.ID for rule in RULES if rule.DEPENDS_ON.store
 """Ids of the rules about predictions."""
 ABOUT_PREDICTIONS: Final = PREDICTING | {INCOMPLETE}
 """Ids of the findings that have the impact as their detail."""
-_ADDED: Final = ("managedFields", "uid", "creationTimestamp", "generation")
-"""Fields that the API server sets in a new object between /mutate and /validate (rest.BeforeCreate)."""
+ADDED: Final = frozenset({"managedFields", "uid", "creationTimestamp", "generation"})
+"""Metadata that the API server sets between /mutate and /validate (rest.BeforeCreate), and that no rule reads."""
 _REMEMBERED: Final = 512
 _CHARACTERS: Final = 8 * 1024 * 1024
 """Maximum characters of all cached annotations."""
@@ -221,7 +221,7 @@ def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:
     `alike`: also without a generated name, which a Pod gets between /mutate and /validate.
     """
     obj, ref = subject.object, subject.ref
-    metadata = _without(at(obj, "metadata"), *_ADDED)
+    metadata = _without(at(obj, "metadata"), *ADDED)
     if alike and metadata.get("generateName") and _is_nameless(subject):
         metadata.pop("name", None)
         ref = ref._replace(name="")

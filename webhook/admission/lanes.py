@@ -19,7 +19,7 @@ from itertools import count
 from math import inf
 from threading import Condition, Thread
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.metering import holding
 from forewarn.policies.scheduling.configuration import seconds
@@ -115,22 +115,6 @@ def _nothing() -> None:
     """Do nothing: the default callback of an idle queue."""
 
 
-class Result(Protocol):
-    """Receives the result of a queued function. A concurrent Future is one."""
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """False if the result is not needed any more."""
-
-    def set_result(self, result: Any, /) -> None:
-        """Receive the value that the function returned."""
-
-    def set_exception(self, error: BaseException, /) -> None:
-        """Receive an exception instead."""
-
-    def cancel(self) -> object:
-        """Receive no result, because the queue has stopped."""
-
-
 class LoopResult:
     """A result that an event loop awaits in `future`, without the locks and callbacks of a concurrent Future.
 
@@ -179,8 +163,8 @@ class LoopResult:
             self.future.set_exception(error)
 
 
-def _holds_up(result: Result) -> TypeGuard[LoopResult]:
-    return isinstance(result, LoopResult) and result.holds_up
+Result = Future[Any] | LoopResult
+"""Receives the result of a queued function."""
 
 
 class Lane:
@@ -359,7 +343,7 @@ class LoopLane(Lane):
         self._end_turn(is_on_loop=True)
 
     def _end(self, result: Result) -> None:
-        if _holds_up(result):
+        if isinstance(result, LoopResult) and result.holds_up:
             self._resting = result.loop
             try:
                 result.loop.call_soon_threadsafe(self._rest, _TURNS)
@@ -393,7 +377,8 @@ class LoopLane(Lane):
         if not self._waiting or self._is_running or self._first() is not self._waiting:
             return False
         result = self._waiting[0][2]
-        return self._resting is None or not _holds_up(result) or result.loop is not self._resting
+        holds_up = isinstance(result, LoopResult) and result.holds_up
+        return self._resting is None or not holds_up or result.loop is not self._resting
 
     def _first(self) -> list[_Queued]:
         short, waiting = self._short, self._waiting  # `stop` replaces them

@@ -290,10 +290,9 @@ class Auditor:
             process.end()
 
     def _log(self, audited: Audited, published: Published, seconds: float) -> None:
-        if not self._election.is_leader:
-            self._withdraw()  # it took so long that another replica is elected
-            return
         self._withdraw()
+        if not self._election.is_leader:
+            return  # it took so long that another replica is elected
         for (rule, severity), count in audited.counts.items():
             self._metrics.audit_findings.labels(rule, severity).set(count)
         self._published = True

@@ -17,7 +17,7 @@ from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
 from forewarn.policies.findings import Action, Severity, listed, one_line, plural
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, KindSpec
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, list_at
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
 from forewarn.policies.objects.reviewed_object import ChangeSet, User
@@ -168,8 +168,7 @@ def _why_silent(
     webhook = registered.webhooks.get(_MAIN)
     if webhook is None:
         return ""
-    conditions = webhook.fields.get("matchConditions")
-    for condition in conditions if isinstance(conditions, list) else ():
+    for condition in list_at(webhook.fields, "matchConditions"):
         if f'"{namespace}"' in str(at(condition, "expression")):
             return f"a matchCondition of {_MAIN} names the namespace"
     with suppress(InvalidSelector):
@@ -190,12 +189,9 @@ def _requester(client: Client) -> User:
     """Return the user who runs the command, as the API server identifies that user; an empty name if unknown."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     seen = client.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "your user name")
-    info = at(seen.object, "status", "userInfo")
-    groups = at(info, "groups")
-    return User(
-        str(at(info, "username") or ""),
-        tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
-    )
+    info = at(seen.object, "status", "userInfo") or NOTHING
+    groups = tuple(group for group in list_at(info, "groups") if isinstance(group, str))
+    return User(str(at(info, "username") or ""), groups)
 
 
 def _workload() -> ApiObject:

@@ -13,8 +13,9 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural, quote
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, moment_of
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at, moment_of
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
+from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, kubectl_patch, part
 
@@ -399,8 +400,7 @@ def check_installation(client: Client, registered: Registered) -> Installed:
 
 def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
     spec = at(deployment, "spec", "template", "spec") or NOTHING
-    containers = at(spec, "containers")
-    container = containers[0] if isinstance(containers, list) and containers else NOTHING
+    container = next(iter(list_at(spec, "containers")), NOTHING)
     ports = {
         name: port
         for entry in at(container, "ports") or ()
@@ -413,13 +413,9 @@ def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
         serving_secret=_mounted(spec, container),
         health_port=ports.get("health", _HEALTH),
         port=ports.get("webhook", _WEBHOOK),
-        labels=_labels(at(deployment, "spec", "template", "metadata", "labels")),
-        selector=_labels(at(deployment, "spec", "selector", "matchLabels")),
+        labels=mapping(at(deployment, "spec", "template", "metadata", "labels")),
+        selector=mapping(at(deployment, "spec", "selector", "matchLabels")),
     )
-
-
-def _labels(value: Any) -> ApiObject:
-    return value if isinstance(value, dict) else NOTHING
 
 
 def _mounted(spec: ApiObject, container: ApiObject) -> str:
@@ -516,7 +512,7 @@ def _ports(service: ApiObject, installation: Installed, registered: Registered) 
 
 def _selector(service: ApiObject, installation: Installed) -> Iterator[Line]:
     """Check that the Service selects the Deployment's Pods: kubectl apply keeps labels that users added."""
-    selector = _labels(at(service, "spec", "selector"))
+    selector = mapping(at(service, "spec", "selector"))
     if not installation.selector or selector == installation.selector:
         return
     text = f"its selector {json.dumps(selector)} selects no Pod of the Deployment"
@@ -560,8 +556,7 @@ def _runs(pod: ApiObject) -> bool:
 
 def _stopped(pod: ApiObject) -> ApiObject | None:
     """The status of the first container that should run and does not; None if there is none."""
-    statuses = at(pod, "status", "containerStatuses")
-    for status in statuses if isinstance(statuses, list) else ():
+    for status in list_at(pod, "status", "containerStatuses"):
         if at(status, "state", "waiting") or at(status, "state", "terminated"):
             return status if isinstance(status, dict) else None
     return None

@@ -15,20 +15,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
+from forewarn.webhook.admission import replies
 from forewarn.webhook.admission.lanes import Deadline, Step, parse_timeout
 from forewarn.webhook.admission.prediction_access import Workers
-from forewarn.webhook.admission.replies import (
-    JSON,
-    NO_MEMORY,
-    NO_TOKEN,
-    NOT_IN_TIME,
-    TOO_LARGE_FOR_A_STRANGER,
-    TOO_LONG,
-    TOO_MANY,
-    TOO_SLOW,
-    Reply,
-    rejection,
-)
+from forewarn.webhook.admission.replies import JSON, Reply, rejection
 from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, Hook, bearer, route
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
@@ -101,7 +91,7 @@ class InFlightLimiter:
     def enter(self) -> InFlightRequest | Reply:
         """Admit a request, or return the rejection. The caller of an admitted request must call `leave`."""
         rejection = self._gate.enter()
-        if rejection is not TOO_MANY:
+        if rejection is not replies.TOO_MANY:
             return rejection or InFlightRequest()
         slowest = self._cut_off_the_slowest()
         if slowest is None:
@@ -333,7 +323,7 @@ class Routes:
             callers.are_known(tokens),
         )
         if not callers.may_ask(tokens):
-            return await self._rejected(request._replace(is_known=False), NO_TOKEN)
+            return await self._rejected(request._replace(is_known=False), replies.NO_TOKEN)
         if request.is_known:
             scope.get(IS_CALLER, lambda: None)()
             return await self._let_in(request)
@@ -341,7 +331,7 @@ class Routes:
             async with self._strangers.slot():
                 return await self._let_in(request)
         except NoCapacity:
-            return await self._rejected(request, TOO_MANY)
+            return await self._rejected(request, replies.TOO_MANY)
 
     async def _let_in(self, request: _Request) -> Reply:
         in_flight = self._intake.enter()
@@ -359,7 +349,7 @@ class Routes:
         try:
             call = await self._received(request, in_flight)
         except TimeoutError:
-            return self._http_error(request, TOO_SLOW)
+            return self._http_error(request, replies.TOO_SLOW)
         if isinstance(call, Reply):
             return call
         answer, loop = self._endpoint.answer(call), asyncio.get_running_loop()
@@ -370,14 +360,14 @@ class Routes:
             elif answer.otherwise is not None:
                 answer = answer.otherwise()
             else:
-                return self._http_error(request, TOO_MANY)
+                return self._http_error(request, replies.TOO_MANY)
         return answer
 
     async def _received(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
         """The call with its body, or a rejection of the body. Raises TimeoutError."""
         if request.size > MAX_SMALL:
             if not request.is_known:
-                return await self._rejected(request, TOO_LARGE_FOR_A_STRANGER)
+                return await self._rejected(request, replies.TOO_LARGE_FOR_A_STRANGER)
             return await self._received_large(request, in_flight)
 
         def hold(size: int) -> None:
@@ -392,7 +382,7 @@ class Routes:
             async with BodyTimeout(self._intake, in_flight), asyncio.timeout(seconds):
                 await _read(request.receive, parts, MAX_SMALL, _DISCARDED, hold)
         except NoCapacity:
-            return await self._rejected(request, TOO_MANY)
+            return await self._rejected(request, replies.TOO_MANY)
         return request.call._replace(body=b"".join(parts))
 
     async def _received_large(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
@@ -400,15 +390,15 @@ class Routes:
         seconds = Deadline.after(request.call.received, parse_timeout(request.call.timeout)).seconds() * _SHARE
         try:
             await self._intake.reserve(in_flight, min(request.size, MAX_WIRE), seconds)
-            limit, why = MAX_WIRE, TOO_LONG
+            limit, why = MAX_WIRE, replies.TOO_LONG
         except NoCapacity:
-            limit, why = 0, NO_MEMORY
+            limit, why = 0, replies.NO_MEMORY
         parts: list[bytes] = []
         try:
             async with BodyTimeout(self._intake, in_flight):
                 is_whole = await _read(request.receive, parts, limit, _DISCARDED)
         except TimeoutError:
-            is_whole, why = False, NOT_IN_TIME
+            is_whole, why = False, replies.NOT_IN_TIME
         call = request.call._replace(body=b"".join(parts))
         parts.clear()
         return call if is_whole else self._endpoint.not_evaluated(call, why)

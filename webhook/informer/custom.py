@@ -9,6 +9,7 @@ from threading import Event, Thread
 from typing import Any, Final, Protocol
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
+from forewarn.policies.objects.fields import list_at
 from forewarn.webhook.apiserver.client import ApiError, mapping
 from forewarn.webhook.logs import LOGGER, log_event
 
@@ -31,8 +32,7 @@ def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
     group, _, name = kind.rpartition("/")
     served = mapping(api.get(f"/apis/{group}").get("preferredVersion")) if group else {"groupVersion": "v1"}
     version = str(served.get("groupVersion") or "")
-    resources = api.get(f"/{'apis' if group else 'api'}/{version}").get("resources")
-    for resource in map(mapping, resources if isinstance(resources, list) else ()):
+    for resource in map(mapping, list_at(api.get(f"/{'apis' if group else 'api'}/{version}"), "resources")):
         plural = str(resource.get("name") or "")
         if resource.get("kind") == name and "/" not in plural and _is_watched(resource):
             return KindSpec(version, name, plural, "workload:Workload", template=template, optional=True)
@@ -99,8 +99,8 @@ def _custom(api: Getter, kind: str, template: tuple[str, ...]) -> Sequence[KindS
 def _served(api: Getter, together: Sequence[KindSpec]) -> Sequence[KindSpec]:
     """The kinds if all of them are served; otherwise none."""
     try:
-        resources = api.get(f"/apis/{together[0].api_version}").get("resources")
+        resources = list_at(api.get(f"/apis/{together[0].api_version}"), "resources")
     except ApiError:
         return ()
-    plurals = {mapping(resource).get("name") for resource in resources} if isinstance(resources, list) else set()
+    plurals = {mapping(resource).get("name") for resource in resources}
     return together if plurals >= {spec.plural for spec in together} else ()

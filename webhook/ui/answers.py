@@ -34,7 +34,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, items_of, values
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind, list_at
 from forewarn.policies.render import plain
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
@@ -255,8 +255,7 @@ def _spec(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _container(obj: dict[str, Any]) -> dict[str, Any]:
-    containers = _spec(obj).get("containers")
-    first = containers[0] if isinstance(containers, list) and containers else None
+    first = next(iter(list_at(_spec(obj), "containers")), None)
     return first if isinstance(first, dict) else {}
 
 

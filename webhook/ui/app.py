@@ -20,7 +20,7 @@ from forewarn.policies.render.html.nodes import nodes
 from forewarn.policies.render.prediction import OUTCOMES
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
-from forewarn.webhook.ui.questions import EDITS, OTHERS, POLICIES, QUESTIONS, BadLink, CommandLine, command_line_of
+from forewarn.webhook.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.shown import Cluster, Shown, View, markup_of
 from forewarn.webhook.workload_accuracy import headlines
 
@@ -305,11 +305,7 @@ def _home(view: View) -> dict[str, Any]:
 
 
 def _choices(shown: Shown) -> dict[str, Any]:
-    groups: dict[str, dict[str, Any]] = {}
-    inputs = {field.key: field for each in QUESTIONS.values() for field in each.fields}
-    for key, question in QUESTIONS.items():
-        groups.setdefault(question.group, {})[key] = question
-    return {"groups": groups, "questions": QUESTIONS, "inputs": inputs, "policies": POLICIES, "names": shown.names}
+    return FORM | {"names": shown.names}
 
 
 def _command_line(page: str) -> CommandLine:

@@ -210,7 +210,8 @@ def _watch(connection: socket.socket, run: Run, more_memory: int) -> NoReturn:
     """Answer one question in another process, which is killed with its own if the page disconnects or time is over."""
     try:
         os.setsid()
-        question = json.loads(_line(connection))
+        with connection.makefile("rb") as sent:
+            question = json.loads(sent.readline())  # fails if the page disconnects
         ended, alive = os.pipe()
         if os.fork() == 0:
             os.close(ended)
@@ -261,16 +262,6 @@ def limit_memory(more: int) -> None:
     with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
         most = int(statm.read().split()[0]) * _PAGE + more
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def _line(connection: socket.socket) -> bytes:
-    data = bytearray()
-    while not data.endswith(b"\n"):
-        part = connection.recv(1 << 16)
-        if not part:
-            raise EOFError("the page disconnected")
-        data += part
-    return bytes(data)
 
 
 def _send(connection: socket.socket, value: dict[str, Any]) -> None:

@@ -73,7 +73,6 @@ class Question(NamedTuple):
     request: str = ""
     answer: str = "whatif"
     least: int = 0
-    group: str = "Nodes"
 
 
 POLICIES: Final = ("PreemptLowerPriority", "Never")
@@ -106,78 +105,79 @@ _ITS_WORKLOADS: Final = Field(
 )
 _NEW_CLASS: Final = Field("name", "New PriorityClass", "name", required=True)
 _REPLACED: Final = Field("replaced", "Delete class", "delete", "--delete", "words", "classes")
+_PLANNED_VALUE: Final = _NEW_VALUE._replace(required=True)
+_PLANNED_WORKLOADS: Final = _ITS_WORKLOADS._replace(option="")
 _OF_CLASS: Final = Field("class", "PriorityClass", "priority_class", "--class")
 _MOST: Final = Field("most", "the number of simulated zones and nodes", "most", "--most", "number", most=100_000)
-QUESTIONS: Final = {
-    "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
-    "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="each"),
-    "each-node": Question("Lose each node in turn", "whatif lose --each node", request="node", answer="each"),
-    "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
-    "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
-    "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
-    "upgrade": Question(
-        "Upgrade nodes, one after another",
-        "whatif upgrade",
-        (_POOL._replace(option="--pool", required=False, hint="all nodes"), _UNAVAILABLE, _SURGE),
-        "Upgrade",
-    ),
-    "add-node": Question("Add nodes like a node", "whatif add node", (_NODE, _COUNT), "Add"),
-    "add-pool": Question("Add nodes to a pool", "whatif add pool", (_POOL, _COUNT, _ENOUGH), "Add"),
-    "pressure": Question(
-        "Shut down a node, or admit a critical Pod",
-        "whatif pressure",
-        (_NODE, _SHUTDOWN, _ADMIT, _NAMESPACE),
-        answer="pressure",
-        least=2,
-    ),
-    "consolidate": Question(
-        "Which nodes does Karpenter remove next?", "whatif consolidate", (_TYPES, _SPOT), answer="consolidate"
-    ),
-    "groups": Question("Show node groups", "info node-groups", answer="groups"),
-    "why": Question("Why is a Pod Pending, or did it end?", "why", (_POD, _NAMESPACE), answer="why", group="Workloads"),
-    "headroom": Question(
-        "How many more replicas fit?", "headroom", (_WORKLOAD, _NAMESPACE), answer="headroom", group="Workloads"
-    ),
-    "placeholders": Question(
-        "Which placeholder Pods let replicas start at once?",
-        "headroom",
-        (_WORKLOAD, _PLACEHOLDERS, _NAMESPACE),
-        answer="headroom",
-        group="Workloads",
-    ),
-    "scale": Question(
-        "Scale a workload", "whatif scale", (_WORKLOAD, _REPLICAS, _NAMESPACE), "Scale", group="Workloads"
-    ),
-    "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart", group="Workloads"),
-    "apply": Question("Apply manifests", "whatif apply", (_MANIFEST, _NAMESPACE), "Apply", group="Workloads"),
-    "delete": Question(
-        "Delete the objects of manifests", "whatif delete", (_MANIFEST, _NAMESPACE), "Delete", group="Workloads"
-    ),
-    "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa --max", (), "MaxReplicas", group="Workloads"),
-    "class": Question(
-        "Create, change or delete a PriorityClass",
-        "whatif class",
-        (_CLASS, _NEW_VALUE, _POLICY, _DEFAULT, _DELETE, _ITS_WORKLOADS, _NAMESPACE),
-        "ChangeClass",
-        least=2,
-        group="PriorityClasses",
-    ),
-    "class-plan": Question(
-        "Plan the replacement of a PriorityClass",
-        "classes plan",
-        (
-            _NEW_CLASS,
-            _NEW_VALUE._replace(required=True),
-            _POLICY,
-            _ITS_WORKLOADS._replace(option=""),
-            _REPLACED,
-            _NAMESPACE,
+GROUPS: Final = {
+    "Nodes": {
+        "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
+        "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="each"),
+        "each-node": Question("Lose each node in turn", "whatif lose --each node", request="node", answer="each"),
+        "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
+        "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
+        "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
+        "upgrade": Question(
+            "Upgrade nodes, one after another",
+            "whatif upgrade",
+            (_POOL._replace(option="--pool", required=False, hint="all nodes"), _UNAVAILABLE, _SURGE),
+            "Upgrade",
         ),
-        answer="plan",
-        group="PriorityClasses",
-    ),
+        "add-node": Question("Add nodes like a node", "whatif add node", (_NODE, _COUNT), "Add"),
+        "add-pool": Question("Add nodes to a pool", "whatif add pool", (_POOL, _COUNT, _ENOUGH), "Add"),
+        "pressure": Question(
+            "Shut down a node, or admit a critical Pod",
+            "whatif pressure",
+            (_NODE, _SHUTDOWN, _ADMIT, _NAMESPACE),
+            answer="pressure",
+            least=2,
+        ),
+        "consolidate": Question(
+            "Which nodes does Karpenter remove next?", "whatif consolidate", (_TYPES, _SPOT), answer="consolidate"
+        ),
+        "groups": Question("Show node groups", "info node-groups", answer="groups"),
+    },
+    "Workloads": {
+        "why": Question("Why is a Pod Pending, or did it end?", "why", (_POD, _NAMESPACE), answer="why"),
+        "headroom": Question("How many more replicas fit?", "headroom", (_WORKLOAD, _NAMESPACE), answer="headroom"),
+        "placeholders": Question(
+            "Which placeholder Pods let replicas start at once?",
+            "headroom",
+            (_WORKLOAD, _PLACEHOLDERS, _NAMESPACE),
+            answer="headroom",
+        ),
+        "scale": Question("Scale a workload", "whatif scale", (_WORKLOAD, _REPLICAS, _NAMESPACE), "Scale"),
+        "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart"),
+        "apply": Question("Apply manifests", "whatif apply", (_MANIFEST, _NAMESPACE), "Apply"),
+        "delete": Question("Delete the objects of manifests", "whatif delete", (_MANIFEST, _NAMESPACE), "Delete"),
+        "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa --max", (), "MaxReplicas"),
+    },
+    "PriorityClasses": {
+        "class": Question(
+            "Create, change or delete a PriorityClass",
+            "whatif class",
+            (_CLASS, _NEW_VALUE, _POLICY, _DEFAULT, _DELETE, _ITS_WORKLOADS, _NAMESPACE),
+            "ChangeClass",
+            least=2,
+        ),
+        "class-plan": Question(
+            "Plan the replacement of a PriorityClass",
+            "classes plan",
+            (_NEW_CLASS, _PLANNED_VALUE, _POLICY, _PLANNED_WORKLOADS, _REPLACED, _NAMESPACE),
+            answer="plan",
+        ),
+    },
 }
+"""Heading in the list of questions -> value of `change` -> the question."""
+QUESTIONS: Final = {key: question for group in GROUPS.values() for key, question in group.items()}
 """Value of `change` -> the question."""
+FORM: Final[dict[str, Any]] = {
+    "groups": GROUPS,
+    "questions": QUESTIONS,
+    "inputs": {field.key: field for each in QUESTIONS.values() for field in each.fields},
+    "policies": POLICIES,
+}
+"""The values in the template of the form of questions."""
 OTHERS: Final = {
     "risk": Question("Risk", "risk", (_NAMESPACE, _OF_CLASS, _MOST), answer="risk"),
     "audit": Question("Audit", "audit", answer="audit"),
