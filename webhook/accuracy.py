@@ -271,12 +271,12 @@ class Accuracy:
 
         Returns False if the object is not followed. A Pod is followed once: by the first prediction.
         """
-        if isinstance(expected, workload_accuracy.WorkloadExpectation):
-            self._workloads.expect(expected, since)
-            if expected.key[1] != "Pod":
-                return True
-            expected = None
         with self._lock:
+            if isinstance(expected, workload_accuracy.WorkloadExpectation):
+                self._workloads.expect(expected, since)
+                if expected.key[1] != "Pod":
+                    return True
+                expected = None
             if expected is None:
                 self._not_compared += 1
                 return False
@@ -295,15 +295,14 @@ class Accuracy:
 
         `before`: None if created. `after`: None if deleted.
         """
-        self._workloads.changed(kind, before, after)
-        if kind not in _READ or before == after:
-            return
-        now = self._clock()
         with self._lock:
+            self._workloads.changed(kind, before, after)
+            if kind not in _READ or before == after:
+                return
             if kind == POD:
-                self._pod_changed(before, after, now)
+                self._pod_changed(before, after, self._clock())
             else:
-                self._note(_Change(now, kind, "", kind.rpartition("/")[2]))
+                self._note(_Change(self._clock(), kind, "", kind.rpartition("/")[2]))
 
     def seen(self, pod: ApiObject, deleted: bool) -> None:
         """Record a Pod event of a watch, after `changed` has recorded the change. `deleted`: the Pod was deleted."""
@@ -324,14 +323,14 @@ class Accuracy:
 
     def settle(self) -> None:
         """Determine the results of predictions whose waiting time is over."""
-        self._workloads.settle()
         with self._lock:
+            self._workloads.settle()
             self._settle()
 
     def table(self) -> dict[str, Any]:
         """Return the results so far as JSON."""
-        workloads = self._workloads.table()
         with self._lock:
+            workloads = self._workloads.table()
             self._settle()
             number, examples = len(self._waiting) + len(self._decided), self._results.examples()
             return to_dict(AccuracyTable(self._results.counts, number, self._not_compared, examples, workloads))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.documents import Always, Exact
@@ -220,7 +219,7 @@ _MAX_BARE: Final = MAX_WORKLOADS // 2
 _OWN_DOING: Final = frozenset({CLAIM, "/PersistentVolume", DISRUPTION_BUDGET, RESOURCE_QUOTA})
 """Kinds that controllers change because of Pods: only creations and deletions count as changes by others."""
 _LIMITS: Final = frozenset({DISRUPTION_BUDGET, RESOURCE_QUOTA})
-_READ: Final = frozenset(spec.group_kind for spec in KINDS if spec.table or spec.kind == "ResourceQuota") - {SERVICE}
+_READ: Final = frozenset({POD, RESOURCE_QUOTA, *(spec.group_kind for spec in KINDS if spec.table)} - {SERVICE})
 
 
 class _Preempted(NamedTuple):
@@ -366,14 +365,13 @@ class WorkloadTable(NamedTuple):
 
 
 class WorkloadAccuracy:
-    """Compares predictions for workloads with the outcomes of rollouts. Thread-safe.
+    """Compares predictions for workloads with the outcomes of rollouts. `Accuracy` holds a lock for each call.
 
     `count`: called with each result. `clock`: monotonic; `wall`: seconds since 1970.
     """
 
     def __init__(self, count: Count, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self._results, self._clock = Results("workload", WORKLOAD_RESULTS, count, wall), clock
-        self._lock = Lock()
         self._open: OrderedDict[Key, _Rollout] = OrderedDict()
         self._preempted: deque[_Preempted] = deque(maxlen=MAX_EVENTS)
         self._nominated: deque[_Nominated] = deque(maxlen=MAX_EVENTS)
@@ -389,20 +387,19 @@ class WorkloadAccuracy:
 
     def expect(self, expected: WorkloadExpectation, since: float) -> None:
         """Follow the prediction for an admitted workload. `since`: the time of the request."""
-        with self._lock:
-            if self._open.pop(expected.key, None) is not None:
-                self._end(UNKNOWN, _AGAIN)
-            if expected.incomplete:
-                self._end(INCOMPLETE)
-            elif expected.new > MAX_PODS:
-                self._end(UNKNOWN, _TOO_MANY_PODS)
-            elif expected.key[1] == "Pod" and sum(key[1] == "Pod" for key in self._open) >= _MAX_BARE:
+        if self._open.pop(expected.key, None) is not None:
+            self._end(UNKNOWN, _AGAIN)
+        if expected.incomplete:
+            self._end(INCOMPLETE)
+        elif expected.new > MAX_PODS:
+            self._end(UNKNOWN, _TOO_MANY_PODS)
+        elif expected.key[1] == "Pod" and sum(key[1] == "Pod" for key in self._open) >= _MAX_BARE:
+            self._end(UNKNOWN, _CROWDED)
+        else:
+            self._open[expected.key] = _Rollout(expected, since)
+            if len(self._open) > MAX_WORKLOADS:
+                self._open.popitem(last=False)
                 self._end(UNKNOWN, _CROWDED)
-            else:
-                self._open[expected.key] = _Rollout(expected, since)
-                if len(self._open) > MAX_WORKLOADS:
-                    self._open.popitem(last=False)
-                    self._end(UNKNOWN, _CROWDED)
 
     def changed(self, kind: str, before: Any, after: Any) -> None:
         """Record that an object in the cluster state changed, in the order of changes.
@@ -411,31 +408,24 @@ class WorkloadAccuracy:
         """
         now = self._clock()
         if kind in KINDS_FOLLOWED:
-            with self._lock:
-                self._workload_changed(KINDS_FOLLOWED[kind], before, after, now)
-        elif (kind in _READ or kind == POD) and before != after:
-            with self._lock:
-                if kind == POD:
-                    self._pod_changed(before, after, now)
-                elif kind not in _OWN_DOING or (kind in _LIMITS and _limits_change(before, after)):
-                    self._note(self._changes, _Change(now, kind.rpartition("/")[2]))
-
-    def settle(self) -> None:
-        """Compare predictions for rollouts that have been quiet long enough, or have reached `MAX_SECONDS`."""
-        with self._lock:
-            self._settle()
+            self._workload_changed(KINDS_FOLLOWED[kind], before, after, now)
+        elif kind not in _READ or before == after:
+            return
+        elif kind == POD:
+            self._pod_changed(before, after, now)
+        elif kind not in _OWN_DOING or (kind in _LIMITS and _limits_change(before, after)):
+            self._note(self._changes, _Change(now, kind.rpartition("/")[2]))
 
     def table(self) -> WorkloadTable:
         """Return the results so far."""
-        with self._lock:
-            self._settle()
-            return WorkloadTable(
-                dict(self._results.counts),
-                len(self._open),
-                dict(sorted(self._reasons.items())),
-                {cause: self._causes[cause] for cause in CAUSES if self._causes[cause]},
-                self._results.examples(),
-            )
+        self.settle()
+        return WorkloadTable(
+            dict(self._results.counts),
+            len(self._open),
+            dict(sorted(self._reasons.items())),
+            {cause: self._causes[cause] for cause in CAUSES if self._causes[cause]},
+            self._results.examples(),
+        )
 
     # What happens
 
@@ -514,7 +504,8 @@ class WorkloadAccuracy:
 
     # What comes of it
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Compare predictions for rollouts that have been quiet long enough, or have reached `MAX_SECONDS`."""
         now = self._clock()
         for rollout in list(self._open.values()):
             expected = rollout.expected

@@ -39,7 +39,7 @@ MAX_MEGABYTES = 192
 def served() -> Iterator[Running]:
     judge(ATTACKS["Deployment of 2,000,000,000"]())  # what is imported and made once
     state, workers = cluster(), Workers(1)
-    made = endpoint(lambda: state, lambda: CONFIG, predictors=workers.predictors, give_way=workers.give_way)
+    made = endpoint(lambda: state, lambda: CONFIG, predictors=workers.predictors, give_way=workers.evaluating.give_way)
     with running(made, workers=workers) as server:
         yield server
     workers.stop()

@@ -659,17 +659,13 @@ class Workers:
     """
 
     def __init__(self, processes: int = 0) -> None:
-        self._evaluating = LoopLane("evaluate", _WAITING)
+        self.evaluating = LoopLane("evaluate", _WAITING)
         self._requesting = Lane("request", _WAITING, threads=_REQUESTING)
-        self.predictors = Predictors(self._evaluating, processes) if processes else None
-
-    def give_way(self, cost: Cost) -> bool:
-        """Run queued steps of lower cost first, on the evaluating thread; return true if there were any."""
-        return self._evaluating.give_way(cost)
+        self.predictors = Predictors(self.evaluating, processes) if processes else None
 
     def fork(self, run: Callable[[Any], Any]) -> PredictionProcess:
         """Fork a process for a task that no request waits for. Raises Unanswered."""
-        return forked_by(self._evaluating, run, _UNAWAITED_SECONDS)
+        return forked_by(self.evaluating, run, _UNAWAITED_SECONDS)
 
     @property
     def predictions(self) -> int:
@@ -680,15 +676,15 @@ class Workers:
         """Queue a step, and return its future on the event loop; None if the queue is full. Call only on this loop."""
         result, within = LoopResult(loop, holds_up=step.holds_up), inf
         if step.where is Where.LOOP:
-            return result.future if self._evaluating.queue_short(step.cost, step.run, result) else None
-        lane = self._requesting if step.where is Where.REQUEST else self._evaluating
+            return result.future if self.evaluating.queue_short(step.cost, step.run, result) else None
+        lane = self._requesting if step.where is Where.REQUEST else self.evaluating
         if step.where is Where.PREDICT and self.predictors is not None:
             lane, within = self.predictors.lane, step.within
         return result.future if lane.queue(step.cost, step.run, result, within) else None
 
     def stop(self) -> None:
         """Accept no more steps."""
-        for lane in (self._evaluating, self._requesting):
+        for lane in (self.evaluating, self._requesting):
             lane.stop()
         if self.predictors is not None:
             self.predictors.lane.stop()

@@ -312,11 +312,6 @@ class AdmissionResponse:
     audit: Mapping[str, str] = field(default_factory=dict)
     patch: tuple[PatchOperation, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """The complete AdmissionReview as a dict."""
-        review: dict[str, Any] = json.loads(self.to_bytes())
-        return review
-
     def to_bytes(self) -> bytes:
         """The body of the HTTP response: the complete AdmissionReview."""
         return with_uid(self.without_uid(), self.uid)

@@ -123,7 +123,7 @@ def read_list(
     fields: dict[str, Any] = {}
     for key in text.names():
         if key == "items" and text.next() == "[":
-            objects, fields[key] = [text.value(take) for _ in text.entries()], True
+            objects, fields[key] = [text.value(take) for _ in text.parts("[", "]")], True
         else:
             fields[key] = text.value()
     if text.next():
@@ -152,16 +152,12 @@ class _Text:
 
     def names(self) -> Iterator[str]:
         """Yield the keys of an object. The caller reads the value of each key before it continues."""
-        for _ in self._parts("{", "}"):
+        for _ in self.parts("{", "}"):
             if self.next() != '"':
                 raise ValueError("a key is a string")
             key = self.value()
             self._expect(":")
             yield key
-
-    def entries(self) -> Iterator[None]:
-        """Yield before each entry of a list. The caller must read the entry before it continues."""
-        yield from self._parts("[", "]")
 
     def value(self, take: Callable[[dict[str, Any], int], dict[str, Any]] | None = None) -> Any:
         """The next value; with `take`, the result of `take` for an object."""
@@ -187,7 +183,8 @@ class _Text:
             while len(self._text) - self._at < 2 * size and self._more():
                 pass  # as much again, so that what is tried in vain is at most as much as what is not
 
-    def _parts(self, begin: str, end: str) -> Iterator[None]:
+    def parts(self, begin: str, end: str) -> Iterator[None]:
+        """Yield before each entry of a list or object. The caller must read the entry before it continues."""
         self._expect(begin)
         if self.next() != end:
             yield

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 DONE, FAILED = 0, 3
 _HOST: Final = "127.0.0.1"
 _SETTINGS: Final = ("namespace", "identity", "host", "health_port", "log_level")
-_ENVIRONMENT: Final = {name: f"FOREWARN_{name.upper()}" for name in _SETTINGS}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -85,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         "injector cannot start.",
         examples=("webhook ca-injector", "webhook ca-injector --namespace forewarn --health-port 9090"),
     )
-    given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
+    given = {name: os.environ.get(f"FOREWARN_{name.upper()}") for name in _SETTINGS}
     add = parser.add_argument
     add("--context", default="", metavar="NAME", help="kubeconfig context (default: current context)")
     help_text = "namespace of the Secrets and Leases (default: forewarn)"

@@ -327,7 +327,7 @@ def _run(settings: Settings) -> int:
             reserve=own.reserve,
             staleness=state.staleness,
             predictors=workers.predictors,
-            give_way=workers.give_way,
+            give_way=workers.evaluating.give_way,
             reviews=_reviews(state),
             record=recent.add if recent else ignore,
             expect=accuracy.expect if state.api else None,

@@ -121,16 +121,13 @@ class Registration:
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid}
         for path in PATHS:
             with suppress(NotFound, Conflict):  # taken away on purpose; or changed by somebody: the next look comes
-                self._owned(path, owner)
-
-    def _owned(self, path: str, owner: dict[str, str]) -> None:
-        configuration = self._api.get(path)
-        metadata = configuration.get("metadata") or {}
-        given = metadata.get("ownerReferences") or []
-        if owner in given:
-            return
-        others = [other for other in given if (other.get("kind"), other.get("name")) != (owner["kind"], owner["name"])]
-        self._api.replace(path, {**configuration, "metadata": {**metadata, "ownerReferences": [*others, owner]}})
+                configuration = self._api.get(path)
+                metadata = configuration.get("metadata") or {}
+                given = metadata.get("ownerReferences") or []
+                others = [other for other in given if (other.get("kind"), other.get("name")) != ("Namespace", name)]
+                if owner not in given:
+                    metadata = {**metadata, "ownerReferences": [*others, owner]}
+                    self._api.replace(path, {**configuration, "metadata": metadata})
 
     def _webhooks(self, bundle: bytes | None, key: str) -> Iterator[ApiObject]:
         for path, own in zip(PATHS, _PATHS, strict=True):

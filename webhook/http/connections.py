@@ -74,14 +74,12 @@ class Connections:
             return None
         return connection
 
-    def leave(self, connection: Connection) -> bool:
-        """Remove a closed connection. Returns false, and has no effect, if it was removed before."""
+    def leave(self, connection: Connection) -> None:
+        """Remove a closed connection. Has no effect if it was removed before."""
         rank = self._ranks[connection.rank]
-        if connection not in rank:
-            return False
-        del rank[connection]
-        self.count -= 1
-        return True
+        if connection in rank:
+            del rank[connection]
+            self.count -= 1
 
     def place(self, connection: Connection, rank: Rank) -> None:
         """Change the rank of an open connection, which was in use until now."""

@@ -167,7 +167,7 @@ def spread(replicas: int) -> dict[str, Any]:
 
 def serving(processes: int) -> tuple[Endpoint, Workers]:
     state, workers = cluster(*NODES, *HOLDERS), Workers(processes)
-    made = endpoint(lambda: state, predictors=workers.predictors, give_way=workers.give_way)
+    made = endpoint(lambda: state, predictors=workers.predictors, give_way=workers.evaluating.give_way)
     return made, workers
 
 
