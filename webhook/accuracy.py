@@ -30,6 +30,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import to_dict
+from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, items, sequence
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
@@ -178,9 +179,7 @@ def summary_of(outcome: str, where: str, victims: Iterable[Victim]) -> str:
         return f"runs on {where}" if where else "runs"
     if outcome == PENDING:
         return "stays Pending"
-    names = sorted(v.key for v in victims)
-    named = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"preempts {named or 'no Pod'} on {where}"
+    return f"preempts {listed(sorted(v.key for v in victims)) or 'no Pod'} on {where}"
 
 
 def _or(nodes: tuple[str, ...]) -> str:

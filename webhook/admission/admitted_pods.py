@@ -77,23 +77,17 @@ class Admitted(NamedTuple):
 class Arriving(NamedTuple):
     """A cluster state that includes the Pods that admitted objects will create.
 
-    `omitted`: number of objects for which some Pods are missing.
+    `omitted`: number of objects for which some Pods are missing. `left`: how many more Pods may be placed.
     """
 
     cluster: ClusterSnapshot | None
     omitted: int = 0
+    left: int = 0
 
     @property
     def not_counted(self) -> str:
         """A sentence about Pods that the prediction omits, for the audit log; "" if there are none."""
         return f"Pods of {plural(self.omitted, 'object')} just admitted" if self.omitted else ""
-
-
-class _Placed(NamedTuple):
-    """A cluster state with the Pods of some objects. `left`: how many more Pods may be placed."""
-
-    arriving: Arriving
-    left: int
 
 
 class AdmittedPods:
@@ -106,7 +100,7 @@ class AdmittedPods:
         self._stored: set[int] = set()
         """Numbers of objects that the cluster state has had."""
         self._numbers = 0
-        self._placed: tuple[ClusterSnapshot | None, OrderedDict[tuple[int, ...], _Placed]] = None, OrderedDict()
+        self._placed: tuple[ClusterSnapshot | None, OrderedDict[tuple[int, ...], Arriving]] = None, OrderedDict()
         """A cluster state, and the states that include Pods: by the numbers of their objects."""
 
     def __len__(self) -> int:
@@ -185,7 +179,7 @@ class AdmittedPods:
             cache = OrderedDict()
             self._placed = cluster, cache
         numbers = tuple(entry.number for entry in admitted)
-        count, start = 0, _Placed(Arriving(cluster), MAX_PODS)
+        count, start = 0, Arriving(cluster, left=MAX_PODS)
         for length in range(len(numbers), 0, -1):
             if (placed := cache.get(numbers[:length])) is not None:  # another thread may remove it
                 count, start = length, placed
@@ -195,13 +189,13 @@ class AdmittedPods:
                 for entry in admitted[count:]:
                     start = _with_pods_of(entry, start, cluster, paths)
         except CutShort:
-            start = _Placed(Arriving(cluster, len(admitted)), 0)
+            start = Arriving(cluster, len(admitted))
             if expired():
-                return start.arriving
+                return start
         cache[numbers] = start
         while len(cache) > _PLACED:
             cache.popitem(last=False)
-        return start.arriving
+        return start
 
     def _limit(self, of_one: Sequence[Admitted]) -> None:
         """Remove the oldest records if there are too many. `of_one`: those of one user or namespace, oldest first."""
@@ -228,16 +222,16 @@ def _is_stored(admitted: Admitted, cluster: ClusterSnapshot) -> bool:
 
 
 def _with_pods_of(
-    admitted: Admitted, placed: _Placed, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
-) -> _Placed:
+    admitted: Admitted, so_far: Arriving, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
+) -> Arriving:
     """Place the Pods of one more object after those that are placed. `cluster`: without any of them."""
-    so_far, left = placed
+    left = so_far.left
     assert so_far.cluster is not None
     try:
         pods = not_yet_scheduled(admitted.object, admitted.pods, cluster, paths)
         charged = _charged(admitted, so_far.cluster, cluster, paths)
     except InvalidObject:
-        return placed
+        return so_far
     snapshot = so_far.cluster.scheduling
     omitted = so_far.omitted + (len(pods) > left)
     for pod in pods[:left]:
@@ -245,7 +239,7 @@ def _with_pods_of(
         before, snapshot = snapshot, _with(snapshot, pod)
         if before is snapshot:
             break  # it stays pending, and so do those that are like it
-    return _Placed(Arriving(charged.scheduled_as(snapshot), omitted), left)
+    return Arriving(charged.scheduled_as(snapshot), omitted, left)
 
 
 def _charged(

@@ -414,9 +414,6 @@ class PredictionBudget:
         self._buckets: dict[str, _Bucket] = {}
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        return len(self._buckets)
-
     def level(self, wanted: Mapping[str, Budget]) -> Level:
         """Return the level that all of these buckets allow. `wanted`: bucket key -> its budget."""
         with self._lock:

@@ -12,18 +12,8 @@ from forewarn.webhook.metrics import RejectionReason
 JSON: Final = (("content-type", "application/json"),)
 _CLOSE: Final = (("connection", "close"),)
 _RETRY: Final = (("retry-after", "0"), *_CLOSE)
-_REASONS: Final = {
-    400: "BadRequest",
-    401: "Unauthorized",
-    404: "NotFound",
-    405: "MethodNotAllowed",
-    408: "Timeout",
-    413: "RequestEntityTooLarge",
-    415: "UnsupportedMediaType",
-    500: "InternalError",
-    503: "ServiceUnavailable",
-}
-"""The metav1.StatusReason by HTTP status code."""
+_REASONS: Final = {408: "Timeout", 413: "RequestEntityTooLarge", 500: "InternalError"}
+"""The metav1.StatusReason by HTTP status code, if it is not the phrase of the status."""
 
 
 class Reply(NamedTuple):

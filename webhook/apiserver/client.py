@@ -407,23 +407,15 @@ class ApiServer:
             headers["Content-Type"] = content_type
         repeats = 1 if method == "GET" else 0
         data = None if body is None else json.dumps(body).encode()
-        response = self._open(HttpCall(method, path, query or {}, headers, times, data, repeats))
-        try:
-            parsed = _object(_read_body(response, _MAX_BODY, self._clock() + times.total, self._clock))
-        finally:
-            response.release_conn()
-        headers_ = response.headers
-        return Answer(parsed, _warnings(headers_.getlist("Warning")), date=headers_.get("Date", ""))
+        call = HttpCall(method, path, query or {}, headers, times, data, repeats)
+        received, answered = self._exchange(call, _MAX_BODY)
+        return Answer(_object(received), _warnings(answered.getlist("Warning")), date=answered.get("Date", ""))
 
     def text(self, path: str, limit: int, times: Timeouts, query: Mapping[str, str] | None = None) -> Answer:
         """The text at a path, for example a Pod's response through the API server; at most `limit` bytes."""
         headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
-        response = self._open(HttpCall("GET", path, query or {}, headers, times, repeats=1))
-        try:
-            text = _read_body(response, limit, self._clock() + times.total, self._clock).decode(errors="replace")
-        finally:
-            response.release_conn()
-        return Answer({}, text=text, date=response.headers.get("Date", ""))
+        received, answered = self._exchange(HttpCall("GET", path, query or {}, headers, times, repeats=1), limit)
+        return Answer({}, text=received.decode(errors="replace"), date=answered.get("Date", ""))
 
     def get(
         self, path: str, query: Mapping[str, str] | None = None, timeouts: Timeouts | None = None
@@ -501,6 +493,14 @@ class ApiServer:
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
+
+    def _exchange(self, call: HttpCall, limit: int) -> tuple[bytes, Any]:
+        """Send a request; return the body (at most `limit` bytes) and the headers of the response. Raises ApiError."""
+        response = self._open(call)
+        try:
+            return _read_body(response, limit, self._clock() + call.times.total, self._clock), response.headers
+        finally:
+            response.release_conn()
 
     def _open(self, call: HttpCall) -> Any:
         """Send a request, and return the successful response. Raises ApiError."""

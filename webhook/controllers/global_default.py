@@ -105,9 +105,8 @@ class Reserver:
     def _reserve(self, candidate: DefaultCandidate, until: float) -> tuple[str, str]:
         for _ in range(_ATTEMPTS):
             reservation = self._read()
-            same = reservation.holder == candidate.name
             if reservation.holder and not self._is_free(reservation):
-                if not same:
+                if reservation.holder != candidate.name:
                     return _taken(reservation.holder), "taken"
                 fresh, request = False, candidate.request if candidate.request == reservation.request else ""
             else:

@@ -380,7 +380,7 @@ class Routes:
             parts: list[bytes] = []
             seconds = None if request.is_known else self._limits.patience
             async with BodyTimeout(self._intake, in_flight), asyncio.timeout(seconds):
-                await _read(request.receive, parts, MAX_SMALL, _DISCARDED, hold)
+                await read_body(request.receive, parts, MAX_SMALL, _DISCARDED, hold)
         except NoCapacity:
             return await self._rejected(request, replies.TOO_MANY)
         return request.call._replace(body=b"".join(parts))
@@ -396,7 +396,7 @@ class Routes:
         parts: list[bytes] = []
         try:
             async with BodyTimeout(self._intake, in_flight):
-                is_whole = await _read(request.receive, parts, limit, _DISCARDED)
+                is_whole = await read_body(request.receive, parts, limit, _DISCARDED)
         except TimeoutError:
             is_whole, why = False, replies.NOT_IN_TIME
         call = request.call._replace(body=b"".join(parts))
@@ -411,7 +411,7 @@ class Routes:
     async def _discard(self, receive: Receive, most: int) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.discard):
-                await _read(receive, [], 0, most)
+                await read_body(receive, [], 0, most)
 
     def _http_error(self, request: _Request, reply: Reply) -> Reply:
         return self._endpoint.rejected(request.call.hook, reply, known=request.is_known, client=request.call.client)
@@ -437,7 +437,7 @@ class _Request(NamedTuple):
         return int(length[:_DIGITS]) if length.isdigit() else _UNKNOWN
 
 
-async def _read(
+async def read_body(
     receive: Receive, parts: list[bytes], limit: int, most: int, hold: Callable[[int], None] = lambda _: None
 ) -> bool:
     """Read a body into `parts`; return true if complete. Raises ClientDisconnected.

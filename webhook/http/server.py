@@ -30,6 +30,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
 from forewarn.webhook.admission.replies import Gate, Reply, rejection
 from forewarn.webhook.admission.review import route
+from forewarn.webhook.http import asgi
 from forewarn.webhook.http.asgi import COMPLETE_BODY, DEFAULT_LIMITS, IS_CALLER, Limits, client_of, send_reply
 from forewarn.webhook.http.connections import MAX_CONNECTIONS, Connection, Connections, Rank
 from forewarn.webhook.logs import RareEvents
@@ -414,16 +415,13 @@ def _credentials(scope: Message) -> str:
 
 async def _body(scope: Message, receive: Receive) -> bytes:
     announced = dict(scope["headers"]).get(b"content-length", b"")
-    size, body, more = int(announced[:_DIGITS]) if announced.isdigit() else 0, bytearray(), True
-    while more and max(size, len(body)) <= MAX_BODY:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise _Rejected(400, "the client disconnected")
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    if max(size, len(body)) > MAX_BODY:
-        raise _Rejected(413, f"the body is larger than {MAX_BODY} bytes")
-    return bytes(body)
+    is_large, parts = announced.isdigit() and int(announced[:_DIGITS]) > MAX_BODY, list[bytes]()
+    try:
+        if is_large or not await asgi.read_body(receive, parts, MAX_BODY, MAX_BODY):
+            raise _Rejected(413, f"the body is larger than {MAX_BODY} bytes")
+    except asgi.ClientDisconnected:
+        raise _Rejected(400, "the client disconnected") from None
+    return b"".join(parts)
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -845,7 +843,7 @@ class Server(uvicorn.Server):
         self._tls: dict[str, Any] = {"ssl": context, **times} if context else {}
         self.connections = Connections(limits.connections)
         self._is_accepting = True
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, in place of uvicorn's method, which accepts any number of connections, waits 60 seconds
@@ -885,11 +883,12 @@ class Server(uvicorn.Server):
         accepted.setblocking(False)
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
         protocol = self._protocol(connection=connection, connections=self.connections, **state)
-        task = asyncio.get_running_loop().create_task(self._shake_hands(accepted, protocol))
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(loop.connect_accepted_socket(lambda: protocol, accepted, **self._tls))
         connection.end = task.cancel
         self._opening.add(task)
 
-        def opened(task: asyncio.Task[None]) -> None:
+        def opened(task: asyncio.Task[Any]) -> None:
             self._opening.discard(task)
             error = None if task.cancelled() else task.exception()
             if error is not None or task.cancelled():
@@ -901,9 +900,6 @@ class Server(uvicorn.Server):
                 raise error
 
         task.add_done_callback(opened)
-
-    async def _shake_hands(self, accepted: socket.socket, protocol: Protocol) -> None:
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, accepted, **self._tls)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and finish requests in flight."""

@@ -916,7 +916,7 @@ def _(served: Running) -> None:
         is_status(read_answer(connection), 429)
 
 
-@row("silent-handshake", "forewarn.webhook.http.server.Server._shake_hands")
+@row("silent-handshake", "forewarn.webhook.http.server.Server._open")
 def _(served: Running) -> None:
     with ExitStack() as stack:
         silent = [stack.enter_context(create_connection(("127.0.0.1", served.port), 10)) for _ in range(64)]
