@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.cli import COMMANDS, TRACEBACK
 from forewarn.policies.cli import main as forewarn
 from forewarn.policies.commands.completion import arguments_of, changes, first_words, options_of
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.objects.fields import list_at, text_at
 from forewarn.policies.terminal import as_kubectl_plugin, print_notice
 
 _LONG: Final = ("--context", "--kubeconfig", "--namespace", "--as", "--as-group", "--as-uid")
@@ -133,33 +133,33 @@ def _namespace(flags: Mapping[str, str]) -> str:
     if "namespace" in flags:
         return flags["namespace"]
     config = kubeconfig()
-    context = flags.get("context") or config.get("current-context")
-    for entry in config.get("contexts", ()):
-        if isinstance(entry, dict) and entry.get("name") == context:
-            named = entry.get("context")
-            return str((named.get("namespace") if isinstance(named, dict) else "") or DEFAULT_NAMESPACE)
-    return DEFAULT_NAMESPACE
+    return config.namespaces.get(flags.get("context") or config.current) or DEFAULT_NAMESPACE
 
 
-def kubeconfig() -> Mapping[str, Any]:
-    """The first current-context in the kubeconfig files, and the contexts of all files.
+class Kubeconfig(NamedTuple):
+    """The current context, and the namespaces of all contexts by name; "" for a context without one."""
+
+    current: str
+    namespaces: Mapping[str, str]
+
+
+def kubeconfig() -> Kubeconfig:
+    """The kubeconfig files, merged as kubectl merges them: the first one that names something decides.
 
     Missing and unreadable files are skipped: the command itself reports the error.
     """
     import yaml
 
-    documents: list[dict[str, Any]] = []
+    current, namespaces = "", dict[str, str]()
     for path in (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep):
         with suppress(OSError, ValueError, yaml.YAMLError, RecursionError):
             with open(os.path.expanduser(path), "rb") as file:
                 read = yaml.load(file.read(_LARGEST), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-            if isinstance(read, dict):
-                documents.append({key: value for key, value in read.items() if value})
-    contexts = [
-        entry for document in documents if isinstance(document.get("contexts"), list) for entry in document["contexts"]
-    ]
-    merged: dict[str, Any] = {"contexts": contexts}
-    return ChainMap(merged, *documents)
+            current = current or text_at(read, "current-context")
+            for entry in list_at(read, "contexts"):
+                if name := text_at(entry, "name"):
+                    namespaces.setdefault(name, text_at(entry, "context", "namespace"))
+    return Kubeconfig(current, namespaces)
 
 
 def complete(arguments: Sequence[str] | None = None) -> int:
@@ -179,7 +179,7 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     """Return the completions of the last word, and cobra's directive."""
     *before, word = words
     if before and before[-1] in _FLAGS:
-        names = list(_contexts()) if before[-1] == "--context" else []
+        names = list(kubeconfig().namespaces) if before[-1] == "--context" else []
         return [name for name in names if name.startswith(word)], _FILES if before[-1] == "--kubeconfig" else _NO_FILES
     with suppress(WrongUsage):
         before = split(before).rest
@@ -222,9 +222,3 @@ def _values(before: Sequence[str], options: Mapping[str, Sequence[str]]) -> Sequ
     if len(before) == 2 and before[0] == "whatif" and " ".join(before) not in COMMANDS:
         return arguments_of(COMMANDS["whatif"], before[1])
     return options.get(before[-1], ())
-
-
-def _contexts() -> Iterator[str]:
-    for entry in kubeconfig().get("contexts", ()):
-        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
-            yield entry["name"]

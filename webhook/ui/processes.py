@@ -189,11 +189,9 @@ def _loaded(connection: socket.socket, load: Load) -> Run:
     try:
         run, about = load()
         _send(connection, {"answer": about})
-    except Unanswered as fault:
-        _send(connection, {"fault": str(fault)})
-        os._exit(0)
-    except MemoryError:
-        _send(connection, {"fault": "the cluster does not fit into the memory"})
+    except (Unanswered, MemoryError) as fault:
+        is_known = isinstance(fault, Unanswered)
+        _send(connection, {"fault": str(fault) if is_known else "the cluster does not fit into the memory"})
         os._exit(0)
     signal.alarm(0)
     _share_memory()
