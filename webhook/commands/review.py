@@ -16,7 +16,7 @@ from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import VERSION, Document, Inlined
 from forewarn.policies.findings import Action, Finding, cut, plural
-from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
+from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
 from forewarn.policies.objects.fields import InvalidObject, mapping
 from forewarn.policies.sources.files import SourceError, read_file, status_of
 from forewarn.policies.terminal import as_json, clean, complain
@@ -167,13 +167,9 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
         return pod
     try:
         spec = mapping(pod, "spec")
-        resolved = admit_pod(spec, cluster.priority_classes)
+        return {**pod, "spec": resolved_spec(spec, admit_pod(spec, cluster.priority_classes))}
     except (Forbidden, InvalidObject):
         return pod
-    values = {"priority": resolved.priority, "preemptionPolicy": resolved.preemption_policy}
-    if resolved.priority_class_name:
-        values["priorityClassName"] = resolved.priority_class_name
-    return {**pod, "spec": {**spec, **values}}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,7 +17,7 @@ from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
 from forewarn.policies.findings import Action, Severity, listed, one_line, plural
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, KindSpec
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, list_at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, list_at, text_at
 from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
 from forewarn.policies.objects.reviewed_object import ChangeSet, User
@@ -350,32 +350,23 @@ def _versions(replicas: Sequence[Replica]) -> Iterator[Line]:
 
 
 def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
-    requests, made, shed = (
-        sum(replica.total(f"forewarn_{name}_total", **labels) or 0 for replica in replicas)
-        for name, labels in (
-            ("admission_requests", {}),
-            ("predictions", {}),
-            ("predictions", {"outcome": Outcome.SKIPPED}),
-        )
-    )
-    words = {
-        outcome: sum(replica.total("forewarn_predictions_total", outcome=outcome) or 0 for replica in replicas)
-        for outcome in Outcome
-        if outcome is not Outcome.SKIPPED
-    }
+    requests, made = _total(replicas, "admission_requests"), _total(replicas, "predictions")
+    words = {outcome: _total(replicas, "predictions", outcome=outcome) for outcome in Outcome}
+    shed = words.pop(Outcome.SKIPPED)
     text = ", ".join(f"{count:.0f} {outcome}" for outcome, count in words.items() if count) or "none yet"
     yield PREDICTED.ok("predictions", f"{requests:.0f} requests answered, {made - shed:.0f} predictions ({text})")
     if shed:
         fix = "see ForewarnPredictionsSkipped in docs/guides/troubleshoot.md"
         yield PREDICTED.warning("predictions", f"{shed:.0f} skipped because the queue was full", fix)
-    results = {
-        result: int(sum(replica.total("forewarn_prediction_results_total", result=result) or 0 for replica in replicas))
-        for result in COMPARED
-    }
+    results = {result: int(_total(replicas, "prediction_results", result=result)) for result in COMPARED}
     if any(results.values()):
         text = f"Pods {as_predicted(results)}"
         fix = "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy has examples"
         yield PREDICTED.warning("predictions", text, fix) if results[WRONG] else PREDICTED.ok("predictions", text)
+
+
+def _total(replicas: Sequence[Replica], name: str, **labels: str) -> float:
+    return sum(replica.total(f"forewarn_{name}_total", **labels) or 0 for replica in replicas)
 
 
 def _health(replica: Replica, now: float) -> Iterator[Line]:
@@ -415,17 +406,16 @@ def _impact(obj: ApiObject) -> str:
         impact: Any = json.loads(str(at(obj, "metadata", "annotations", IMPACT))[: 1 << 16])
     except ValueError:
         return "the annotation is not JSON"
-    if isinstance(impact, dict) and isinstance(why := impact.get("notPredicted"), str):
+    if why := text_at(impact, "notPredicted"):
         return f"not predicted: {one_line(why)}"
-    preemptions = at(impact, "preemptions") if isinstance(impact, dict) else None
+    preemptions = at(impact, "preemptions")
     if not isinstance(preemptions, list):
         return "no preemption"
     victims = 0
     for one in preemptions:
-        named, unnamed = at(one, "victims"), at(one, "unnamedVictims")
-        victims += len(named) if isinstance(named, list) else 0
-        victims += unnamed if isinstance(unnamed, int) else 0
-    at_least = "at least " if isinstance(impact, dict) and impact.get("coarse") is True else ""
+        unnamed = at(one, "unnamedVictims")
+        victims += len(list_at(one, "victims")) + (unnamed if isinstance(unnamed, int) else 0)
+    at_least = "at least " if at(impact, "coarse") is True else ""
     return f"would preempt {at_least}{plural(victims, 'Pod')}"
 
 

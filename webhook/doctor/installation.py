@@ -332,8 +332,7 @@ def _objects(value: Any) -> list[ApiObject]:
 
 
 def _texts(rule: ApiObject, field: str) -> list[str]:
-    value = rule.get(field)
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
+    return [text for text in list_at(rule, field) if isinstance(text, str)]
 
 
 OBJECTS: Final = Area("responses")

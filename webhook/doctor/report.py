@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.objects.fields import list_at, text_at
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts
 
 if TYPE_CHECKING:
@@ -200,9 +201,8 @@ class Client:
             seen = self._asked("GET", path, what, query=query_)
             if not seen.exists:
                 return Listed(objects, False, seen.why, seen.status)
-            items, metadata = seen.object.get("items"), seen.object.get("metadata")
-            objects += [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-            token = str((metadata.get("continue") if isinstance(metadata, dict) else "") or "")
+            objects += [item for item in list_at(seen.object, "items") if isinstance(item, dict)]
+            token = text_at(seen.object, "metadata", "continue")
             if not token:
                 return Listed(objects, True)
         return Listed(objects, False)
