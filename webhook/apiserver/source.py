@@ -13,6 +13,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUP
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import PRIORITIES
 from forewarn.policies.findings import Finding, one_line
 from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
+from forewarn.policies.objects.fields import list_at, text_at
 from forewarn.policies.sources.files import MissingFile, SourceError
 from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
 from forewarn.webhook.apiserver import client
@@ -96,15 +97,13 @@ class Live:
                 raise SourceError(
                     _name(context), f"cannot list events: {error}" if error.status else error.problem
                 ) from None
-            items = page.get("items")
-            for obj in items[:MAX_EVENTS] if isinstance(items, list) else ():
+            for obj in list_at(page, "items")[:MAX_EVENTS]:
                 if isinstance(obj, dict):
                     yield {**obj, "apiVersion": "v1", "kind": "Event"}
             left -= MAX_EVENTS
-            following = client.mapping(page.get("metadata")).get("continue")
-            if not isinstance(following, str) or not following:
+            query["continue"] = text_at(page, "metadata", "continue")
+            if not query["continue"]:
                 return
-            query["continue"] = following
         if not name:
             raise SourceError(_name(context), f"more than {MAX_PER_NAMESPACE} Events in namespace {namespace}")
 

@@ -52,6 +52,7 @@ from forewarn.policies.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.whatif.occupancy import Placed
 from forewarn.policies.whatif.questions import workloads_of
+from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.ui.processes import Unanswered
 from forewarn.webhook.ui.questions import EDITS, CommandLine, on_standard_input
 
@@ -250,13 +251,11 @@ def _spec_path(obj: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _spec(obj: dict[str, Any]) -> dict[str, Any]:
-    spec = at(obj, *(_spec_path(obj) or ()))
-    return spec if isinstance(spec, dict) else {}
+    return mapping(at(obj, *(_spec_path(obj) or ())))
 
 
 def _container(obj: dict[str, Any]) -> dict[str, Any]:
-    first = next(iter(list_at(_spec(obj), "containers")), None)
-    return first if isinstance(first, dict) else {}
+    return mapping(next(iter(list_at(_spec(obj), "containers")), None))
 
 
 def _new_class(value: int, policy: str, name: str = NEW_CLASS) -> dict[str, Any]:
@@ -288,8 +287,7 @@ def _change(obj: dict[str, Any], changes: dict[str, Any]) -> None:
 def _editable(obj: dict[str, Any]) -> EditableObject:
     field = _REPLICAS.get(str(obj.get("kind")))
     replicas = at(obj, "spec", field) if field else None
-    requests = at(_container(obj), "resources", "requests")
-    requests = requests if isinstance(requests, dict) else {}
+    requests = mapping(at(_container(obj), "resources", "requests"))
     name = str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or "")
     ref = str(obj.get("kind")), str(at(obj, "metadata", "namespace") or "default"), name
     number = (replicas if isinstance(replicas, int) else 1) if field else None
