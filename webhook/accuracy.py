@@ -422,8 +422,14 @@ def serve_table(port: int, table: Callable[[], Any]) -> Callable[[], None]:
     """Answer each connection with the table as JSON; returns a function that stops. Raises OSError."""
     path = path_of(port)
     path.unlink(missing_ok=True)
-    server = _Server(str(path), _Answer)
-    server.table = table
+
+    class Answer(socketserver.StreamRequestHandler):
+        timeout = _SECONDS
+
+        def handle(self) -> None:
+            self.wfile.write(json.dumps(table()).encode())
+
+    server = _Server(str(path), Answer)
     Thread(target=server.serve_forever, name="accuracy", daemon=True).start()
 
     def stop() -> None:
@@ -444,19 +450,9 @@ def request_table(port: int) -> bytes:
 
 
 class _Server(socketserver.UnixStreamServer):
-    table: Callable[[], Any]
-
     def server_bind(self) -> None:
         super().server_bind()
         os.chmod(str(self.server_address), 0o600)  # before it listens
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that disconnects."""
-
-
-class _Answer(socketserver.StreamRequestHandler):
-    timeout = _SECONDS
-
-    def handle(self) -> None:
-        assert isinstance(self.server, _Server)
-        self.wfile.write(json.dumps(self.server.table()).encode())

@@ -696,6 +696,7 @@ class Evaluation:
         """Return the decision. `was_up`: whether `expired` has been true; predictions are then not cached."""
         services = self.services
         arriving = services.arriving(self.cluster, self.admitted, expired)
+        impacts = partial(services.impacts.of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
         review = prediction_access.ReviewContext(
             request=full_request,
             hook=self.call.hook,
@@ -704,9 +705,7 @@ class Evaluation:
             time=prediction_access.Time(datetime.now(UTC), expired, self.staleness, monotonic),
             confirm=self.confirm,
             recall=services.memory.recall,
-            impacts=self.access.recalling(
-                partial(services.impacts.of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
-            ),
+            impacts=partial(self.access.recall, impacts),
             shown=self.access.shown,
         )
         return evaluate_review(review).audited(NOT_COUNTED, arriving.not_counted)

@@ -121,21 +121,17 @@ class LoopResult:
     `holds_up`: the function runs no other thread for up to some tenths of a second, because it parses a large body.
     """
 
-    __slots__ = ("_is_on_loop", "future", "holds_up", "loop")
+    __slots__ = ("future", "holds_up", "is_on_loop", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, holds_up: bool = False) -> None:
         self.loop, self.holds_up = loop, holds_up
         self.future: asyncio.Future[Any] = loop.create_future()
-        self._is_on_loop = False
+        self.is_on_loop = False
+        """Whether the event loop runs the function, instead of another thread."""
 
     def set_running_or_notify_cancel(self) -> bool:
         """False if the client has closed the connection."""
         return not self.future.done()
-
-    def run_on_loop(self) -> LoopResult:
-        """Expect the result on the event loop instead of another thread."""
-        self._is_on_loop = True
-        return self
 
     def set_result(self, result: Any) -> None:
         """Pass the result on to the event loop."""
@@ -148,7 +144,7 @@ class LoopResult:
         self._call(self.future.cancel)
 
     def _call(self, function: Callable[..., object], *arguments: object) -> None:
-        if self._is_on_loop:
+        if self.is_on_loop:
             function(*arguments)
             return
         with suppress(RuntimeError):  # the event loop has stopped
@@ -339,7 +335,8 @@ class LoopLane(Lane):
                 return
             *_, result, run = heappop(self._short)
             self._begin()
-        self._do(result.run_on_loop(), run)
+        result.is_on_loop = True
+        self._do(result, run)
         self._end_turn(is_on_loop=True)
 
     def _end(self, result: Result) -> None:

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nsmallest
 from math import inf
 from threading import Lock, RLock, local
@@ -504,11 +504,7 @@ class RequestAccess:
         """Return how much of a prediction is shown; EXACT before the first prediction."""
         return self._shown
 
-    def recalling(self, impacts: Recall) -> Recall:
-        """Wrap the lookup of known predictions: it finds none while an access review is necessary."""
-        return partial(self._recall, impacts)
-
-    def _recall(
+    def recall(
         self,
         impacts: Recall,
         subject: ReviewedObject,
@@ -516,6 +512,7 @@ class RequestAccess:
         work_out: Callable[[], Impact | None],
         /,
     ) -> Impact | None:
+        """Look up a known prediction in `impacts`; find none while an access review is necessary."""
         if not (self.is_settled or self._asked):
             self.to_ask = self._unknown(subject)
             if self.to_ask:

@@ -208,15 +208,20 @@ def read_all(api: client.ApiServer, name: str) -> Iterator[dict[str, Any]]:
     for resource in SEPARATE_KINDS:
         yield from _optional(api, name, (resource,))
     for resource in KINDS:
-        count = 0
         try:
-            for page in api.pages(resource, consistent=False):
-                count += len(page.objects)
-                yield from page.objects
+            yield from _complete(api, resource)
         except client.ApiError as error:
             raise _fault(name, resource, error) from None
-        if not count:
-            yield empty_list(resource)
+
+
+def _complete(api: client.ApiServer, resource: KindSpec) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a kind, or an empty list if there are none. Raises ApiError."""
+    is_empty = True
+    for page in api.pages(resource, consistent=False):
+        is_empty = is_empty and not page.objects
+        yield from page.objects
+    if is_empty:
+        yield empty_list(resource)
 
 
 def _optional(api: client.ApiServer, name: str, together: Sequence[KindSpec]) -> list[dict[str, Any]]:
@@ -227,18 +232,14 @@ def _optional(api: client.ApiServer, name: str, together: Sequence[KindSpec]) ->
     """
     result: list[dict[str, Any]] = []
     for resource in together:
-        count = len(result)
         try:
-            for page in api.pages(resource, consistent=False):
-                result += page.objects
+            result += _complete(api, resource)
         except client.ApiError as error:
             if error.status == 404:
                 return [empty_list(item) for item in together]
             if error.status == 403:
                 return []
             raise _fault(name, resource, error) from None
-        if len(result) == count:
-            result.append(empty_list(resource))
     return result
 
 

@@ -81,7 +81,8 @@ class Reserver:
     def __init__(self, api: ObjectApi, path: str, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
         self._api, self._path, self._metrics, self._clock = api, path, metrics, clock
         self._observation, self._lock = Observation(clock), Lock()
-        self._pending = ""
+        self.pending = ""
+        """The class for which this replica may still have a reservation to release; "" for none."""
         self._seen: dict[str, None] = {}
         self.wake = Event()
         """Set when there is something to check."""
@@ -127,7 +128,7 @@ class Reserver:
         """
         other = next((name for name in self._defaults() if name != candidate.name), "")
         if not other:
-            self._pending = candidate.name
+            self.pending = candidate.name
             self.wake.set()
             return "", "granted"
         if fresh:
@@ -140,21 +141,16 @@ class Reserver:
             self._seen[str(at(obj, "metadata", "uid"))] = None
             while len(self._seen) > _REMEMBERED:
                 del self._seen[next(iter(self._seen))]
-        if self._pending and at(obj, "metadata", "name") == self._pending:
+        if self.pending and at(obj, "metadata", "name") == self.pending:
             self.wake.set()
-
-    @property
-    def pending(self) -> bool:
-        """Whether this replica may still have a reservation to release."""
-        return bool(self._pending)
 
     def reconcile(self) -> None:
         """Release the reservation if the holder's request is over. Raises ObjectApiError."""
         reservation = self._read()
         if not reservation.holder:
-            self._pending = ""
+            self.pending = ""
         elif (why := self._is_free(reservation)) and self._release(reservation):
-            self._pending = ""
+            self.pending = ""
             self._metrics.count(self._metrics.reservations, why)
             log_event("global default reservation released", {"class": reservation.holder, "reason": why})
 
