@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.cluster.admission import admitted_group, counted_by_requests
 from forewarn.policies.cluster.cache import SCHEDULER_TABLES, VIEWS, ClusterSnapshot, Key, decoded, key_of
 from forewarn.policies.controllers.disruption import pdb_status
-from forewarn.policies.controllers.persistent_volume import Bind, Provision, sync_unbound_claim
+from forewarn.policies.controllers.persistent_volume import sync_unbound_claim
 from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.templates import admitted_claim
 from forewarn.policies.controllers.view import Key as WorkloadKey
@@ -21,7 +21,12 @@ from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL
 from forewarn.policies.objects.resource_list import mask
-from forewarn.policies.objects.storage import PersistentVolumeClaim, default_storage_class
+from forewarn.policies.objects.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    default_storage_class,
+)
 from forewarn.policies.scheduling.caveats import lists_storage
 
 if TYPE_CHECKING:
@@ -162,12 +167,12 @@ def _with_claims(objects: ClusterObjects, new: Mapping[Key, Any]) -> tuple[Clust
             pending.add(key)
             continue
         result = sync_unbound_claim(claim, storage_class, lambda name: volumes.get(("", name)), of_class)
-        if isinstance(result, Provision):
+        if isinstance(result, StorageClass):
             pending.add(key)
             continue
         claims[key] = claim
-        if isinstance(result, Bind):
-            volume = replace(result.volume, claim=(*key, claim.uid), phase="Bound")
+        if isinstance(result, PersistentVolume):
+            volume = replace(result, claim=(*key, claim.uid), phase="Bound")
             volumes["", volume.name] = volume
             claims[key] = replace(claim, volume_name=volume.name, bind_completed=True, phase="Bound")
     return replace(objects, claims=claims, volumes=volumes), frozenset(pending)

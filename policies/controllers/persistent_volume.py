@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.templates import claim_of_template
 from forewarn.policies.metering import each
@@ -16,25 +16,14 @@ if TYPE_CHECKING:
     from forewarn.policies.controllers.view import PodState, View
 
 
-class Bind(NamedTuple):
-    """The result of a sync: bind the claim to an existing volume."""
-
-    volume: PersistentVolume
-
-
-class Provision(NamedTuple):
-    """The result of a sync: let the provisioner of a StorageClass create a volume for the claim."""
-
-    storage_class: StorageClass
-
-
 def sync_unbound_claim(
     claim: PersistentVolumeClaim,
     storage_class: StorageClass | None,
     volume_of: Callable[[str], PersistentVolume | None],
     volumes: Sequence[PersistentVolume],
-) -> Bind | Provision | None:
-    """Return the result of a sync of an unbound claim; None if the claim stays Pending.
+) -> PersistentVolume | StorageClass | None:
+    """Return the volume to which a sync binds an unbound claim, the StorageClass whose provisioner creates one, or None
+    if the claim stays Pending.
 
     `volume_of`: returns a volume by name, or None. `volumes`: the volumes of the claim's class. Source: upstream
     `syncUnboundClaim`.
@@ -43,16 +32,14 @@ def sync_unbound_claim(
         volume = volume_of(claim.volume_name)
         if volume is None or (volume.claim is None and not _satisfies(volume, claim)):
             return None
-        return Bind(volume) if volume.claim is None or volume.bound_to(claim) else None
+        return volume if volume.claim is None or volume.bound_to(claim) else None
     waits = storage_class is not None and storage_class.delays_binding
     best = _find_best_match(claim, volumes, waits=waits)
     if best is not None:
-        return Bind(best)
-    if waits and claim.selected_node is None:
-        return None
+        return best
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
         return None
-    return Provision(storage_class)
+    return None if waits and claim.selected_node is None else storage_class
 
 
 def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

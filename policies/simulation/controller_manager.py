@@ -18,7 +18,7 @@ from forewarn.policies.controllers import SYNC_DELAY, reconcile
 from forewarn.policies.controllers.daemon_set import DaemonSetStatus, is_rolled_out, triggers_sync
 from forewarn.policies.controllers.deployment import is_recreate
 from forewarn.policies.controllers.own_pods import Recreator, again, has_lost_owner
-from forewarn.policies.controllers.persistent_volume import Bind, missing_claims, sync_unbound_claim
+from forewarn.policies.controllers.persistent_volume import missing_claims, sync_unbound_claim
 from forewarn.policies.controllers.pod_gc import CHECK_PERIOD, collect
 from forewarn.policies.controllers.resource_quota import slow_start_batches
 from forewarn.policies.controllers.stateful_set import StatefulSetStatus
@@ -978,11 +978,11 @@ class StorageControllers:
         storage_class = self._base.storage_classes.get(("", claim.storage_class))
         volumes = self._volumes_of_class(claim.storage_class)
         bound = sync_unbound_claim(claim, storage_class, self._api.storage.volume, volumes)
-        if isinstance(bound, Bind):
-            yield from self._bind(claim, bound.volume)
-        elif bound is not None and key not in self._provisioning and self._can_provision(claim, bound.storage_class):
+        if isinstance(bound, PersistentVolume):
+            yield from self._bind(claim, bound)
+        elif bound is not None and key not in self._provisioning and self._can_provision(claim, bound):
             self._provisioning.add(key)
-            self._clock.spawn(self._provision(claim, bound.storage_class))
+            self._clock.spawn(self._provision(claim, bound))
 
     def _volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
         volumes = self._api.storage.volumes()

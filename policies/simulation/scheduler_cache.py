@@ -26,6 +26,7 @@ from forewarn.policies.scheduling.framework import Code, Status, foreign_at
 from forewarn.policies.scheduling.plugins.dynamic_resources import DynamicResources
 from forewarn.policies.scheduling.plugins.volume_binding import PodVolumes, VolumeBinding
 from forewarn.policies.scheduling.pod_group_cycle import NO_NODES, MemberStatus, NotModelled, place_member
+from forewarn.policies.scheduling.queue.priority_queue import discard
 from forewarn.policies.scheduling.reasons import FitError
 from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from forewarn.policies.scheduling.responsible import (
@@ -70,36 +71,24 @@ class PodGroupStates:
         """Add a Pod, change a Pod, or assume a Pod on its node."""
         if not pod.spec.pod_group:
             return
-        key = _key(pod)
+        key = pod.namespace, pod.spec.pod_group
         self._all.setdefault(key, {})[pod.uid] = pod
         if pod.node_name:
             self._scheduled.setdefault(key, {})[pod.uid] = pod
         else:
-            _discard(self._scheduled, pod)
+            discard(self._scheduled, key, pod.uid)
 
     def remove(self, pod: Pod) -> None:
         """Remove a Pod."""
         if pod.spec.pod_group:
-            _discard(self._all, pod)
-            _discard(self._scheduled, pod)
+            for pods in (self._all, self._scheduled):
+                discard(pods, (pod.namespace, pod.spec.pod_group), pod.uid)
 
     def count(self, key: Key) -> int:
         return len(self._all.get(key, ()))
 
     def scheduled(self, key: Key) -> Sequence[Pod]:
         return list(self._scheduled.get(key, {}).values())
-
-
-def _key(pod: Pod) -> Key:
-    return pod.namespace, pod.spec.pod_group
-
-
-def _discard(table: dict[Key, dict[str, Pod]], pod: Pod) -> None:
-    pods = table.get(_key(pod))
-    if pods is not None:
-        pods.pop(pod.uid, None)
-        if not pods:
-            del table[_key(pod)]
 
 
 _ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -128,12 +117,8 @@ class NodeTree:
         """Remove a node; a zone without nodes is removed, too."""
         self._listed = None
         zone = self._zone_of.pop(name, None)
-        if zone is None:
-            return
-        nodes = self._zones[zone]
-        del nodes[name]
-        if not nodes:
-            del self._zones[zone]
+        if zone is not None:
+            discard(self._zones, zone, name)
 
     def list(self) -> Sequence[str]:
         """Return the names of the nodes, one of each zone in turn."""

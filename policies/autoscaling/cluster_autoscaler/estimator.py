@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.node import HOSTNAME
-from forewarn.policies.scheduling.framework import FILTERS, CycleState, Framework, PluginFault, Status, unresolvable
+from forewarn.policies.scheduling.framework import FILTERS, CycleState, PluginFault, Status, unresolvable
 from forewarn.policies.scheduling.plugins.pod_topology_spread import NOT_MATCHED
 from forewarn.policies.scheduling.responsible import framework_of, not_predicted
 
@@ -67,7 +67,7 @@ class Estimate:
         if why := not_predicted(pod, self._base):
             return why
         try:
-            rejected = self._rejected(Prepared(framework_of(self._with_template, pod), pod), pod, self._template)
+            rejected = Prepared(self._with_template, pod).rejection(pod, self._template)
         except PluginFault as fault:
             return str(fault)
         return "" if rejected is None else ", ".join(rejected.reasons)
@@ -77,11 +77,11 @@ class Estimate:
 
         None if the number depends on other nodes.
         """
-        prepared, info = Prepared(framework_of(self._with_template, pod), pod), self._template.clone()
+        prepared, info = Prepared(self._with_template, pod), self._template.clone()
         if not prepared.holds:
             return None
         for number in range(most):
-            if self._rejected(prepared, pod, info) is not None:
+            if prepared.rejection(pod, info) is not None:
                 return number
             info.add_pod(pod.bound_to(info.name, {}))
         return most
@@ -115,9 +115,7 @@ class Estimate:
         prepared: Prepared | None = None
         for index, pod in enumerate(pods):
             prepared = self._prepared(pod, prepared)
-            number = next(
-                (n for n in self._node_order() if self._rejected(prepared, pod, self._infos[n]) is None), None
-            )
+            number = next((n for n in self._node_order() if prepared.rejection(pod, self._infos[n]) is None), None)
             if number is None:
                 return pods[index:]
             self._last = len(self._base.node_infos) + number
@@ -137,7 +135,7 @@ class Estimate:
         for pod in pods:
             if self._infos:
                 prepared, last = self._prepared(pod, prepared), self._infos[-1]
-                rejected = self._rejected(prepared, pod, last)
+                rejected = prepared.rejection(pod, last)
                 if rejected is None:
                     self._place(pod, last)
                     continue
@@ -149,7 +147,7 @@ class Estimate:
                 return False
             self._add_node()
             prepared = self._prepared(pod, prepared)
-            if self._rejected(prepared, pod, self._infos[-1]) is not None:
+            if prepared.rejection(pod, self._infos[-1]) is not None:
                 break
             self._place(pod, self._infos[-1])
         return True
@@ -163,7 +161,7 @@ class Estimate:
         if rejected.reasons != NOT_MATCHED.reasons or all(c.topology_key != HOSTNAME for c in pod.spec.topology_spread):
             return False
         for info in [*self._base.node_infos, *self._infos[:-1]]:
-            if info.node.unschedulable or self._rejected(prepared, pod, info) is not None:
+            if info.node.unschedulable or prepared.rejection(pod, info) is not None:
                 continue
             if info.name in self._base.rows:
                 self._base = self._base.with_pods([pod.bound_to(info.name, {})], ())
@@ -194,37 +192,37 @@ class Estimate:
         if before is not None and (before.holds or self._snapshot is not None):
             return before
         if before is None and not self._repels_pods:
-            of_node_alone = Prepared(framework_of(self._with_template, pod), pod)
+            of_node_alone = Prepared(self._with_template, pod)
             if of_node_alone.holds:
                 return of_node_alone
         if self._snapshot is None:
             charge((len(self._base.node_infos) + 8 * len(self._infos)) // 4)
             self._snapshot = self._base.with_nodes([info.clone() for info in self._infos])
-        return Prepared(framework_of(self._snapshot, pod), pod)
-
-    def _rejected(self, prepared: Prepared, pod: Pod, info: NodeInfo) -> Status | None:
-        """Return why a node's filters reject a Pod; None if not. Raises PluginFault. Source: `RunFiltersOnNode`."""
-        charge(FILTERS)
-        if prepared.rejected is not None:
-            return prepared.rejected
-        if prepared.names is not None and info.name not in prepared.names:
-            return _FILTERED_OUT
-        return prepared.framework.run_filter_plugins(prepared.state, pod, info)
+        return Prepared(self._snapshot, pod)
 
 
 class Prepared:
     """The result of a Pod's PreFilter plugins.
 
-    `names`: the only nodes that may accept the Pod; None for all. `holds`: true if the result is valid for all equal
+    `holds`: true if the result is valid for all equal
     Pods, on any nodes and with any Pods.
     """
 
-    def __init__(self, framework: Framework, pod: Pod) -> None:
-        self.framework, self.state = framework, CycleState()
-        result, _ = framework.run_pre_filter_plugins(self.state, pod)
-        self.rejected, self.names = result.status, result.names
-        filters = {name for name, _ in framework.filters if name not in self.state.skip_filter}
-        self.holds = result.status is None and result.names is None and filters <= framework.reads_one_node
+    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+        self._framework, self._state = framework_of(snapshot, pod), CycleState()
+        result, _ = self._framework.run_pre_filter_plugins(self._state, pod)
+        self._rejected, self._names = result.status, result.names
+        filters = {name for name, _ in self._framework.filters if name not in self._state.skip_filter}
+        self.holds = result.status is None and result.names is None and filters <= self._framework.reads_one_node
+
+    def rejection(self, pod: Pod, info: NodeInfo) -> Status | None:
+        """Return why a node's filters reject a Pod; None if not. Raises PluginFault. Source: `RunFiltersOnNode`."""
+        charge(FILTERS)
+        if self._rejected is not None:
+            return self._rejected
+        if self._names is not None and info.name not in self._names:
+            return _FILTERED_OUT
+        return self._framework.run_filter_plugins(self._state, pod, info)
 
 
 _MAX_PER_CONTROLLER: Final = 10

@@ -7,9 +7,7 @@ from collections.abc import Container, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import Prepared, group_by_scheduling_properties
-from forewarn.policies.metering import charge
-from forewarn.policies.scheduling.framework import FILTERS
-from forewarn.policies.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def with_all_placed(
 
 def depends_on_other_nodes(pod: Pod, snapshot: Snapshot) -> bool:
     """Report whether other nodes and their Pods decide if the Pod fits on a node."""
-    return not Prepared(framework_of(snapshot, pod), pod).holds
+    return not Prepared(snapshot, pod).holds
 
 
 def _equal(pods: Sequence[Pod]) -> dict[int, int]:
@@ -159,11 +157,7 @@ class _Packing:
         row = snapshot.rows.get(node)
         if row is None or not self._is_acceptable(snapshot.node_infos[row]):
             return ""
-        prepared = Prepared(framework_of(snapshot, pod), pod)
-        charge(FILTERS)
-        if prepared.rejected is not None or (prepared.names is not None and node not in prepared.names):
-            return ""
-        rejected = prepared.framework.run_filter_plugins(prepared.state, pod, snapshot.node_infos[row])
+        rejected = Prepared(snapshot, pod).rejection(pod, snapshot.node_infos[row])
         return self._bind(pod, row) if rejected is None else ""
 
     def _bind(self, pod: Pod, row: int) -> str:
@@ -181,7 +175,7 @@ class _Packing:
         found = (snapshot.rows[name] for name in Prediction(snapshot, pod).feasible)
         rows = sorted(row for row in found if self._is_acceptable(snapshot.node_infos[row]))
         if rows and which not in self._unprepared and not any(snapshot.objects.nominated.values()):
-            prepared = Prepared(framework_of(snapshot, pod), pod)
+            prepared = Prepared(snapshot, pod)
             if prepared.holds:
                 self._suitable[which] = _Suitable(rows, prepared, len(self._taken))
             else:
@@ -192,13 +186,12 @@ class _Packing:
         return not info.node.unschedulable and (self._nodes is None or info.name in self._nodes)
 
     def _update(self, suitable: _Suitable, pod: Pod) -> list[int]:
-        rows, prepared = suitable.rows, suitable.prepared
+        rows = suitable.rows
         for row in {*self._taken[suitable.checked :]}:
             place = bisect_left(rows, row)
             if place < len(rows) and rows[place] == row:
-                charge(FILTERS)
                 info = self._infos.get(row) or self._snapshot.node_infos[row]
-                if prepared.framework.run_filter_plugins(prepared.state, pod, info) is not None:
+                if suitable.prepared.rejection(pod, info) is not None:
                     del rows[place]
         suitable.checked = len(self._taken)
         return rows

@@ -429,7 +429,7 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     if name and (name not in context.classes or own is None):
         return  # unknown-priority-class
     priority = own.priority if own else 0
-    higher = context.once(_Highest).of_others
+    higher = context.once(_highest_of_others)
     is_lower = higher is not None and higher.priority > priority
     if name or priority > 0:
         if is_lower and higher is not None and name not in SYSTEM_NAMES:
@@ -465,27 +465,19 @@ class _Workload(NamedTuple):
         return f" of {self.ref}" if self.ref else ""
 
 
-class _Highest:
-    """The highest class that preempts, of the workloads in the change set and the Pods of the cluster."""
-
-    def __init__(self, context: Context) -> None:
-        workloads = [_Workload(name, value or 0) for name, value in context.pod_counts_by_priority]
-        for subject in context.change_set.subjects:
-            with suppress(InvalidObject):
-                template = context.template(subject) if group_kind(subject.object) != registry.DAEMON_SET else None
-                name = class_or_default(template, subject.effective_namespace, context) if template else ""
-                if name in context.classes:
-                    own = context.classes[name]
-                    workloads.append(_Workload(own.name, own.value, subject.ref))
-        classes = context.classes
-        preempting = [
-            item
-            for item in workloads
-            if item.name not in SYSTEM_NAMES
-            and item.name in classes
-            and classes[item.name].preemption_policy != PREEMPT_NEVER
-        ]
-        self.of_others = max(preempting, key=lambda item: (item.priority, item.ref is not None), default=None)
+def _highest_of_others(context: Context) -> _Workload | None:
+    """Return the highest class that preempts, of the workloads in the change set and the Pods of the cluster."""
+    classes = context.classes
+    workloads = [_Workload(name, value or 0) for name, value in context.pod_counts_by_priority]
+    for subject in context.change_set.subjects:
+        with suppress(InvalidObject):
+            template = context.template(subject) if group_kind(subject.object) != registry.DAEMON_SET else None
+            name = class_or_default(template, subject.effective_namespace, context) if template else ""
+            if name in classes:
+                workloads.append(_Workload(classes[name].name, classes[name].value, subject.ref))
+    known = (item for item in workloads if item.name in classes and item.name not in SYSTEM_NAMES)
+    preempting = (item for item in known if classes[item.name].preemption_policy != PREEMPT_NEVER)
+    return max(preempting, key=lambda item: (item.priority, item.ref is not None), default=None)
 
 
 _AGENT: Final = later(

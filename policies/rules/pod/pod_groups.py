@@ -53,22 +53,18 @@ class GroupToBe(NamedTuple):
         return self.subject is not None and self.subject.ref.api_version == "scheduling.k8s.io/v1alpha2"
 
 
-class _Groups:
-    """The PodGroups of the change set, by namespace and name."""
-
-    def __init__(self, context: Context) -> None:
-        self.found: dict[tuple[str, str], GroupToBe] = {}
-        for subject in context.of_kind(POD_GROUP):
-            with suppress(InvalidObject):
-                group = PodGroup.from_api(subject.object)
-                names = (*group.class_names, "")
-                priority = integer(group.spec.get("priority"))
-                if priority is None:
-                    priority = priority_of(names[0], context)
-                details = GroupToBe(
-                    subject.effective_namespace, group.name, names[0], priority, group.min_count, subject
-                )
-                self.found[details.namespace, details.name] = details
+def _groups(context: Context) -> dict[tuple[str, str], GroupToBe]:
+    """Return the PodGroups of the change set, by namespace and name."""
+    groups: dict[tuple[str, str], GroupToBe] = {}
+    for subject in context.of_kind(POD_GROUP):
+        with suppress(InvalidObject):
+            group, namespace = PodGroup.from_api(subject.object), subject.effective_namespace
+            name = next(iter(group.class_names), "")
+            priority = integer(group.spec.get("priority"))
+            if priority is None:
+                priority = priority_of(name, context)
+            groups[namespace, group.name] = GroupToBe(namespace, group.name, name, priority, group.min_count, subject)
+    return groups
 
 
 def groups_are_off(context: Context) -> bool:
@@ -88,12 +84,12 @@ def named_group(template: PodTemplate, subject: ReviewedObject, context: Context
     key = subject.effective_namespace, group_name(template)
     if not key[1] or groups_are_off(context):
         return None
-    group = context.once(_Groups).found.get(key)
+    group = context.once(_groups).get(key)
     stored = context.cluster.objects.pod_groups.get(key) if group is None and context.cluster else None
     if stored is None:
         return group
-    names = (*stored.class_names, "")
-    return GroupToBe(stored.namespace, stored.name, names[0], stored.priority, stored.min_count)
+    name = next(iter(stored.class_names), "")
+    return GroupToBe(stored.namespace, stored.name, name, stored.priority, stored.min_count)
 
 
 class _Members:

@@ -453,13 +453,6 @@ class _FilterState:
                 _update(self.anti_affinity, term.topology_key, labels, delta)
 
 
-@dataclass(frozen=True, slots=True)
-class _ScoreState:
-    """The scores of topologies for a Pod. `scores`: topology key -> value -> score."""
-
-    scores: dict[str, dict[str, int]]
-
-
 class InterPodAffinity(Plugin, FilterInColumns):
     """Rejects nodes by required affinity and anti-affinity, of the Pod and of others; scores preferred terms."""
 
@@ -568,7 +561,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
                     _score_terms(scores, theirs.preferred_anti_affinity, other, pod, namespace_labels, labels, -1)
         if not scores:
             return SKIP
-        state.data[self.name] = _ScoreState(scores)
+        state.data[self.name] = scores
         return None
 
     def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int:
@@ -580,7 +573,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """Return the sum of the scores of the node's topologies, before normalization. Upstream `Score`."""
         labels = node_info.node.labels
-        return sum(values.get(labels[key], 0) for key, values in state.data[self.name].scores.items() if key in labels)
+        return sum(values.get(labels[key], 0) for key, values in state.data[self.name].items() if key in labels)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """Scale the scores: the lowest becomes 0, the highest 100. Upstream `NormalizeScore`."""

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import count
 from math import floor, sqrt
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from forewarn.policies.copies import replace
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 
 Key = tuple[str, str]
+G = TypeVar("G")
+N = TypeVar("N")
+V = TypeVar("V")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -372,10 +375,7 @@ class Nominator:
         nomination = self._by_pod.pop(pod.identity, None)
         if nomination is None or not nomination.nominated_node_name:
             return
-        pods = self._by_node[nomination.nominated_node_name]
-        del pods[nomination.identity]
-        if not pods:
-            del self._by_node[nomination.nominated_node_name]
+        discard(self._by_node, nomination.nominated_node_name, nomination.identity)
         self._nominate(nomination, None)
 
     def pods_for_node(self, node: str) -> list[Pod]:
@@ -435,11 +435,11 @@ class PodGroupQueue:
         """Remove a Pod that was deleted or bound. Source: upstream `deletePodGroupMember`."""
         key, name = key_of(pod), (pod.namespace, pod.name)
         if key not in self._groups:
-            _discard(self._incomplete, key, name)
+            discard(self._incomplete, key, name)
             return
         entity, strategy = self._queue.take(key)
         if not isinstance(entity, QueuedPodGroupInfo):
-            _discard(self._pending, key, name)
+            discard(self._pending, key, name)
             return
         entity.members[:] = [member for member in entity.members if member.key != name]
         if entity.members:
@@ -510,12 +510,13 @@ def key_of(pod: Pod) -> Key:
     return group_key(pod.namespace, pod.spec.pod_group)
 
 
-def _discard(aside: dict[Key, dict[Key, QueuedPodInfo]], key: Key, name: Key) -> None:
-    pods = aside.get(key)
+def discard(groups: dict[G, dict[N, V]], key: G, name: N) -> None:
+    """Remove an entry of a group, and the group if it is empty then."""
+    pods = groups.get(key)
     if pods is not None:
         pods.pop(name, None)
         if not pods:
-            del aside[key]
+            del groups[key]
 
 
 class Strategy(IntEnum):
@@ -615,10 +616,8 @@ class PriorityQueue:
 
     def _of_what_happened(self, info: QueuedPodInfo) -> Strategy:
         """Return where to requeue, by events during the attempt. Source: `determineSchedulingHintForInFlightPod`."""
-        if not info.is_rejected:
-            return Strategy.AFTER_BACKOFF
         events = self._in_flight.get(info.pod.identity)
-        if events is None:
+        if events is None or not info.is_rejected:
             return Strategy.AFTER_BACKOFF
         if not events:
             return Strategy.SKIP
@@ -635,10 +634,7 @@ class PriorityQueue:
 
     # What comes of the API server's news
 
-    def add(self, pod: Pod) -> None:
-        self._add(pod, UNSCHEDULED_POD_ADD)
-
-    def _add(self, pod: Pod, event: ClusterEvent) -> None:
+    def add(self, pod: Pod, event: ClusterEvent = UNSCHEDULED_POD_ADD) -> None:
         info = QueuedPodInfo(pod=pod, timestamp=self.now())
         if self.groups is not None and pod.spec.pod_group:
             self.nominator.add(pod)
@@ -655,7 +651,7 @@ class PriorityQueue:
             return
         member, info = self.get(old), self.entity(self._key_of(old))
         if member is None:
-            self._add(new, UNSCHEDULED_POD_UPDATE)
+            self.add(new, UNSCHEDULED_POD_UPDATE)
             return
         member.pod = new
         self.nominator.update(old, new)
@@ -834,9 +830,7 @@ class PriorityQueue:
     def _is_pod_worth_requeuing(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Return the strategy for a Pod after an event. Source: upstream `isPodWorthRequeuing`."""
         rejected, pending = info.unschedulable_plugins, info.pending_plugins
-        if not rejected and not pending:
-            return Strategy.AFTER_BACKOFF
-        if event.is_wild_card:
+        if event.is_wild_card or not info.is_rejected:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP
         for plugin, hints in self._hints.of(event).items():
