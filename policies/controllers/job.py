@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.replica_set import ordered_for_deletion
@@ -303,18 +304,9 @@ def _new_pods(sync: _Job, count: int) -> list[CreatePod]:
         return [CreatePod(key, pod, template, f"{key[2]}-")] * count
     completions = int32(sync.object, "spec", "completions") or 0
     held = [*sync.active, *(sync.terminating if only_replaces_failed(sync.object) else ())]
+    taken = sync.status.succeeded_indexes.union(map(_index_of, held))
+    free = (index for index in range(completions) if index not in taken)  # as upstream `firstPendingIndexes`
     return [
         CreatePod(key, labelled(pod, {COMPLETION_INDEX: str(index)}), template, f"{key[2]}-{index}-")
-        for index in _first_pending(frozenset(map(_index_of, held)) | sync.status.succeeded_indexes, count, completions)
+        for index in islice(free, count)
     ]
-
-
-def _first_pending(taken: frozenset[int], count: int, completions: int) -> Iterable[int]:
-    """Return the `count` lowest indexes below `completions` that are not in `taken`. Source: `firstPendingIndexes`."""
-    result: list[int] = []
-    for index in range(completions):
-        if len(result) == count:
-            break
-        if index not in taken:
-            result.append(index)
-    return result

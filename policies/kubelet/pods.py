@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from forewarn.policies.kube_apiserver.validation.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, pod_qos
 from forewarn.policies.objects.fields import ApiObject, at, int32, items, mapping, text
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION, pod_requests
-from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_pod_level
 from forewarn.policies.quantity import NANO
 
 _SYSTEM_CRITICAL: Final = 2_000_000_000
@@ -52,7 +52,7 @@ def read_pod(obj: ApiObject) -> KubeletPod:
     # pkg/api/v1/resource `GetResourceRequestQuantity`.
     requests = pod_requests(obj)
     if requests.pod_level_set:
-        total = {n: a for n, a in requests.pod_level.items() if n in (CPU, MEMORY) or n.startswith("hugepages-")}
+        total = {n: a for n, a in requests.pod_level.items() if is_pod_level(n)}
     else:
         total = requests.total(use_status=False)
         for name, amount in requests.overhead.items():

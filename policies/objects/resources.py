@@ -123,7 +123,7 @@ class PodRequests:
 
     @property
     def pod_level_set(self) -> bool:
-        return any(map(_supports_pod_level, self.pod_level))
+        return any(map(is_pod_level, self.pod_level))
 
     @property
     def resizing(self) -> bool:
@@ -163,7 +163,7 @@ class PodRequests:
             raised = use_status and counting.pod_level and self.running.reported
             effective = self._pod_level_effective if raised else self.pod_level
             for name in effective if counting.by_pod else self.pod_level:
-                if _supports_pod_level(name):
+                if is_pod_level(name):
                     total[name] = effective.get(name, 0)
         _add(total, self.overhead)
         return total
@@ -314,7 +314,8 @@ def _non_missing(requests: ResourceList, defaults: ResourceList) -> ResourceList
     return {**defaults, **requests} if defaults else requests
 
 
-def _supports_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
+    """Report whether a Pod itself may request a resource. Source: component-helpers `IsSupportedPodLevelResource`."""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 

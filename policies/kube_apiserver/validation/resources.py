@@ -35,14 +35,13 @@ from forewarn.policies.objects.resource_list import (
     resource_list,
     rounded,
 )
-from forewarn.policies.objects.resources import sum_of_containers
+from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_pod_level, sum_of_containers
 from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
 
 
-CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
 HUGE_PAGES: Final = "hugepages-"
 REQUESTS: Final = "requests."
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
@@ -79,11 +78,6 @@ def is_native(name: str) -> bool:
 def is_extended(name: str) -> bool:
     """True for an extended resource such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
     return not is_native(name) and not name.startswith(REQUESTS) and not qualified_name(f"{REQUESTS}{name}")
-
-
-def is_pod_level(name: str) -> bool:
-    """True if Pod-level resources support the resource (`IsSupportedPodLevelResource`)."""
-    return name in (CPU, MEMORY) or is_huge_page(name)
 
 
 def is_standard_quota(name: str) -> bool:
