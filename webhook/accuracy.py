@@ -205,12 +205,6 @@ class _Change(NamedTuple):
     what: str
 
 
-class _Preempted(NamedTuple):
-    at: float
-    node: str
-    victim: Victim
-
-
 class _Followed:
     """A prediction without a result. `since`: time of the request. `placed`: the decision is in the cache."""
 
@@ -262,7 +256,6 @@ class Accuracy:
         self._changes: deque[_Change] = deque(maxlen=CHANGES)
         self._forgotten = float("-inf")
         """Time of the latest change that is no longer kept."""
-        self._preempted: deque[_Preempted] = deque(maxlen=CHANGES)
         self._not_compared = 0
 
     def expect(self, expected: Expectation | workload_accuracy.WorkloadExpectation | None, since: float) -> bool:
@@ -337,9 +330,6 @@ class Accuracy:
     def _pod_changed(self, before: Pod | None, after: Pod | None, now: float) -> None:
         pod = after or before
         assert pod is not None
-        if after and before and after.preempted and not (before.preempted or before.terminating):
-            victim = Victim(before.identity, before.key, rank_of(before))
-            self._preempted.append(_Preempted(now, before.node_name, victim))
         if not (_has_node(before) or _has_node(after)):
             return  # it waits for a place, as before, and takes nothing from others
         followed = self._waiting.get(pod.uid)
@@ -387,8 +377,8 @@ class Accuracy:
 
     def _victims(self, node: str, since: float) -> list[Victim]:
         """Return the Pods on a node that kube-scheduler has preempted since a time."""
-        recent = takewhile(lambda preempted: preempted.at >= since, reversed(self._preempted))
-        return [preempted.victim for preempted in recent if preempted.node == node]
+        recent = takewhile(lambda preempted: preempted.at >= since, reversed(self._workloads.preempted))
+        return [Victim(each.uid, each.victim.key, each.rank) for each in recent if each.node == node]
 
     def _change_between(self, followed: _Followed, own: set[str]) -> str:
         """Return the last change between the prediction and the decision; "" without one.

@@ -21,6 +21,7 @@ from forewarn.policies.documents import Always, Exact
 from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
 from forewarn.policies.objects.fields import at, group_kind, has_controller, int32
 from forewarn.policies.objects.resource_quota import ResourceQuota
+from forewarn.policies.scheduling.preemption import rank_of
 
 if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
@@ -222,14 +223,16 @@ _LIMITS: Final = frozenset({DISRUPTION_BUDGET, RESOURCE_QUOTA})
 _READ: Final = frozenset({POD, RESOURCE_QUOTA, *(spec.group_kind for spec in KINDS if spec.table)} - {SERVICE})
 
 
-class _Preempted(NamedTuple):
+class Preempted(NamedTuple):
+    """A victim of preemption. `rank`: see `rank_of`. `placed`: the time at which the Pod got its node, if known."""
+
     at: float
     node: str
     uid: str
     victim: Lost
+    rank: tuple[int, ...]
     workload: Key
     placed: float
-    """The time at which the Pod got its node, if known."""
 
 
 class _Nominated(NamedTuple):
@@ -373,7 +376,8 @@ class WorkloadAccuracy:
     def __init__(self, count: Count, clock: Callable[[], float], wall: Callable[[], float]) -> None:
         self._results, self._clock = Results("workload", WORKLOAD_RESULTS, count, wall), clock
         self._open: OrderedDict[Key, _Rollout] = OrderedDict()
-        self._preempted: deque[_Preempted] = deque(maxlen=MAX_EVENTS)
+        self.preempted: deque[Preempted] = deque(maxlen=MAX_EVENTS)
+        """The latest victims, oldest first."""
         self._nominated: deque[_Nominated] = deque(maxlen=MAX_EVENTS)
         self._changes: deque[_Change] = deque(maxlen=MAX_EVENTS)
         self._placed: OrderedDict[str, float] = OrderedDict()
@@ -445,7 +449,8 @@ class WorkloadAccuracy:
         if before and after and _is_preempted_now(before, after):
             placed = self._placed.get(before.identity, float("-inf"))
             lost = Lost(before.key, before.effective_priority)
-            self._note(self._preempted, _Preempted(now, before.node_name, before.identity, lost, key, placed))
+            uid, rank = before.identity, rank_of(before)
+            self._note(self.preempted, Preempted(now, before.node_name, uid, lost, rank, key, placed))
             self._terminating[before.identity] = now
             while len(self._terminating) > MAX_EVENTS:
                 self._terminating.pop(next(iter(self._terminating)))
@@ -510,7 +515,7 @@ class WorkloadAccuracy:
         for rollout in list(self._open.values()):
             expected = rollout.expected
             latest = now - rollout.since >= MAX_SECONDS
-            last = max(rollout.last, self._preempted[-1].at if self._preempted else rollout.since)
+            last = max(rollout.last, self.preempted[-1].at if self.preempted else rollout.since)
             if not latest and now - last < expected.quiet:
                 continue
             victims, let_in = self._victims(rollout)
@@ -561,7 +566,7 @@ class WorkloadAccuracy:
         """Return workload -> one of its Pods, for other workloads whose Pods changed during the rollout."""
         part = {
             rollout.expected.key,
-            *(preemption.workload for preemption in self._preempted if preemption.at >= rollout.since),
+            *(preemption.workload for preemption in self.preempted if preemption.at >= rollout.since),
         }
         since = rollout.since - LAG
         return {
@@ -570,21 +575,21 @@ class WorkloadAccuracy:
             if change.at >= since and change.workload is not None and change.workload not in part
         }
 
-    def _victims(self, rollout: _Rollout) -> tuple[list[_Preempted], list[_Preempted]]:
+    def _victims(self, rollout: _Rollout) -> tuple[list[Preempted], list[Preempted]]:
         """Return the Pods that were preempted for the rollout: those on a node before the request, and those that got
         a node later.
 
         Excludes victims of Pods that other workloads created during the rollout.
         """
         since = rollout.since
-        every = [preemption for preemption in self._preempted if preemption.at >= since]
+        every = [preemption for preemption in self.preempted if preemption.at >= since]
         others = self._others(rollout) if every else {}
         ours = [preemption for preemption in every if not (others and self._is_by(preemption, others))]
         return [preemption for preemption in ours if preemption.placed < since], [
             preemption for preemption in ours if preemption.placed >= since
         ]
 
-    def _is_by(self, preempted: _Preempted, others: dict[Key, str]) -> bool:
+    def _is_by(self, preempted: Preempted, others: dict[Key, str]) -> bool:
         near = {
             preemption.workload
             for preemption in self._nominated

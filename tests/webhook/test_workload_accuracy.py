@@ -567,7 +567,7 @@ def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: It
             assert sum(table.results.values()) + table.open == taken
             assert table.open <= 2
             assert len(table.examples) <= 2 * 2
-            events = tracker._changes, tracker._preempted, tracker._nominated
+            events = tracker._changes, tracker.preempted, tracker._nominated
             assert max(len(kept) for kept in (*events, tracker._placed, tracker._terminating)) <= 5
             assert all(len(rollout.pods) <= 2 * 3 for rollout in tracker._open.values())
         scene.now += 2 * MAX_SECONDS

@@ -307,10 +307,8 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
     if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != POD:
         return NO_MUTATION
     wanted = _class_by_policy(request, cluster) if assign else ""
-    if wanted and wanted not in cluster.priority_classes:
+    if not wanted or wanted not in cluster.priority_classes:
         return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
-    if not wanted:
-        return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster))
     if at(request.object, *PRIORITY) is None:
         return Mutation(_fill_in(request.object, wanted, cluster), assigned=wanted)
     return Mutation(_assign(request.object, wanted), assigned=wanted)

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural, quote
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at, moment_of
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at, moment_of, text_at
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.controllers.leader import lease_path
@@ -676,10 +676,10 @@ def check_trust(client: Client, registered: Registered, installed: Installed, no
             yield TRUST.problem("caBundle", problem, f"the CA injector sets it: {fix}")
         elif len({*bundles.values()}) > 1:
             yield TRUST.warning("caBundle", "differs between the webhooks", f"wait a minute, then {fix}")
-        try:
-            bundle = base64.b64decode(next(filter(None, bundles.values()), ""), validate=True)
-        except ValueError:
+        decoded = _decoded(next(filter(None, bundles.values()), ""))
+        if decoded is None:
             yield TRUST.problem("caBundle", "not base64", fix)
+        bundle = decoded or b""
     yield from _injector(client, installed, now)
     yield from _certificate(client, installed, bundle, now, fix)
 
@@ -718,8 +718,7 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     if not seen.exists:
         yield TRUST.unknown("certificate", seen.why)
         return
-    data = at(seen.object, "data")
-    chain = _decoded(data, "tls.crt") if isinstance(data, dict) else b""
+    chain = _decoded(text_at(seen.object, "data", "tls.crt"))
     if not chain:
         yield TRUST.problem("certificate", f"Secret {name} is empty: no replica has a certificate", fix)
         return
@@ -745,8 +744,9 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
         yield TRUST.ok("certificate", f"valid for {service} until {until}, {signed}")
 
 
-def _decoded(data: Mapping[str, Any] | ApiObject, key: str) -> bytes:
+def _decoded(text: str) -> bytes | None:
+    """The bytes of a text in base64; None if it is not base64."""
     try:
-        return base64.b64decode(str(data.get(key) or ""), validate=True)
+        return base64.b64decode(text, validate=True)
     except ValueError:
-        return b""
+        return None
