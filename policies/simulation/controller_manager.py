@@ -275,8 +275,8 @@ _WORKERS: Final = {DISRUPTION_BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
 _APART: Final = 1e-5
 """Maximum seconds between reading the clock and setting a timer by it, with random latencies."""
-_SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
-"""Kinds whose controllers write the same objects."""
+_SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet", DISRUPTION_BUDGET)
+"""Kinds whose objects several clients write: controllers, or evictions."""
 _AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
 """Kinds whose Pods are created in batches, and deleted all at once."""
 
@@ -603,7 +603,7 @@ class ControllerManager:
         self._after(key)
 
     def _read(self, key: Key) -> dict[Key, WorkloadState]:
-        """Return the objects of a sync that other controllers also write."""
+        """Return the objects of a sync that other clients also write."""
         if key[0] not in _SHARED:
             return {}
         state = self.api.workloads.get(key)
@@ -614,15 +614,15 @@ class ControllerManager:
     ) -> Generator[float | None, None, bool]:
         """Execute a write, and return whether the API server accepts it. `read`: the objects as the sync has read them.
 
-        A sync does not read a Deployment again after writing its status, so its next status is rejected. A ReplicaSet's
-        controller retries a status write once, over any change. Source: `getNewReplicaSet`, `syncRolloutStatus`,
-        `updateReplicaSetStatus`.
+        A sync does not read a Deployment again after writing its status, so its next status is rejected. So is the
+        status of a PDB after an eviction. A ReplicaSet's controller retries a status write once, over any change.
+        Source: `getNewReplicaSet`, `syncRolloutStatus`, `updateReplicaSetStatus`, `writePdbStatus`.
         """
         verb = "status" if isinstance(action, SetStatus) else "update"
         yield self._written_in(verb, action.key)
         state = self.api.workloads.get(action.key)
         changed = state is None or state is not read.get(action.key)
-        if isinstance(action, UpdateConflict) or (changed and key[0] == DEPLOYMENT):
+        if isinstance(action, UpdateConflict) or (changed and key[0] in (DEPLOYMENT, DISRUPTION_BUDGET)):
             return False
         if isinstance(action, SetStatus):
             if changed:

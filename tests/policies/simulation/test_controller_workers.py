@@ -9,7 +9,7 @@ from forewarn.policies.simulation.clock import Latencies
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
-from tests.builders import Made, make_node, make_pod
+from tests.builders import Made, make_budget, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 
 Obj = dict[str, Any]
@@ -202,3 +202,13 @@ def test_the_collectors_rounds_begin_a_period_after_the_end_of_the_one_before() 
     alone = {pod: time for time, what, pod in events([*nodes, *there], lost[1:]) if what == "gone"}
     assert {pod: round(time, 1) for pod, time in gone.items()} == {"default/web-1": 65.7, "default/web-2": 105.7}
     assert {pod: round(time, 1) for pod, time in alone.items()} == {"default/web-2": 125.7}
+
+
+def test_the_status_of_a_pdb_keeps_the_evictions_during_its_sync() -> None:
+    """The controller's status is rejected after an eviction: otherwise 3 evictions would be allowed."""
+    nodes = [make_node(f"n{number}").obj for number in range(4)]
+    there = [replica_set("web", 4), *(running("web", number, f"n{number}") for number in range(4))]
+    pdb = make_budget("web", 2, app="web").spec(maxUnavailable=2).obj
+    drains = [Arrival(0.0, "drain", node) for node in nodes]
+    told = events([*nodes, *there, pdb], drains, until=4.0)
+    assert sum(what == "deleted" for _, what, _ in told) == 2
