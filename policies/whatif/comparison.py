@@ -142,7 +142,7 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         name: left for name in sorted({*drains, *_upgraded(question)}) if (left := _stuck(simulation, name, drains))
     }
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
-    pdbs = pdbs_below_desired(simulation, start.all_pdbs)
+    pdbs = pdbs_below_desired(simulation, start.all_pdbs - _pdbs_of_removed(simulation, question, start))
     others = of_other_schedulers(simulation, summary.names)
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
@@ -530,7 +530,7 @@ def _bound(simulation: Simulation, names: Names) -> list[Bound]:
 def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None = None) -> dict[str, tuple[int, int]]:
     """Return the PodDisruptionBudgets with fewer healthy Pods than desired: `namespace/name` -> (healthy, desired).
 
-    `at_start`: the others are new, and do not count if they select no Pods.
+    `at_start`: the others do not count if they select no Pods.
     """
     found = {}
     for key in simulation.api.keys_of(DISRUPTION_BUDGET):
@@ -540,6 +540,18 @@ def pdbs_below_desired(simulation: Simulation, at_start: Container[Key] | None =
         if status.current_healthy < status.desired_healthy:
             found["/".join(key[1:])] = (status.current_healthy, status.desired_healthy)
     return found
+
+
+def _pdbs_of_removed(simulation: Simulation, question: Question, start: Start) -> set[Key]:
+    """Return the PodDisruptionBudgets that select only Pods of workloads that the change deletes or scales to 0."""
+    left = _replicas(simulation, question, start.before)
+    removed = {workload for workload, replicas in start.replicas.items() if replicas and not left[workload]}
+    found: dict[bool, set[Key]] = {True: set(), False: set()}
+    for state in simulation.world.pods if removed else ():
+        origin = simulation.timeline.origins.get(state.pod.key)
+        is_removed = origin is not None and origin.workload in removed
+        found[is_removed].update(simulation.api.pdbs_of(state.pod.namespace, state.pod.labels))
+    return found[True] - found[False]
 
 
 def _upgraded(question: Question) -> list[str]:
