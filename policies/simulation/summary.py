@@ -219,7 +219,7 @@ def summarize(simulation: Simulation) -> Summary:
 
 
 def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
-    """Return the new Pods, without replaced ones, those that their workload deleted and has others, and those that name
+    """Return the new Pods, without replaced ones, those that their workload deleted in a rollout, and those that name
     their node or another scheduler, which kube-scheduler ignores.
     """
     scheduled = {event.pod for event in simulation.timeline.events if event.event == "scheduled"}
@@ -227,9 +227,9 @@ def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
     if not new <= scheduled:
         pods, leaves = (state.pod for state in simulation.api.pods.values()), simulation.scheduler.leaves
         new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - scheduled
-    states = _existing(simulation, new)
-    kept = {origins[pod].workload for pod in states}
-    return new - {pod for pod in levels.scaled_down & new - states.keys() if origins[pod].workload in kept}
+    rolled_out = {origins[pod].workload for pod in levels.rolled_out}
+    deleted = levels.scaled_down & new - _existing(simulation, new).keys()
+    return new - {pod for pod in deleted if origins[pod].workload in rolled_out}
 
 
 def _existing(simulation: Simulation, pods: Iterable[str]) -> dict[str, PodState]:
