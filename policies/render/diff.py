@@ -354,7 +354,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _some(count["violated"], "PDB", "violated"),
         _some(count["unhealthy"], "PDB", "with too few healthy Pods"),
         f"HorizontalPodAutoscalers then scale {plural(rescaled, 'workload')}" if rescaled else "",
-        *whatif.other_effects([answer._replace(workloads=(), pdbs={}) for answer in answers]),
+        whatif.rejected_pods(sum((answer.over_quota for answer in answers), Counter())),
         *(
             f"pruning PriorityClass {one_line(each.priority_class)} would reject new Pods of "
             f"{plural(each.workloads, 'workload')}"
@@ -488,7 +488,7 @@ class _Explanation:
         yield from _told("PDBs: ", self._pdbs(), "PDB")
         yield from _told("Placeholder Pods, which only reserve capacity: ", self._placeholders(), "workload")
         yield from map(capital, whatif.dangers(answer))
-        yield from map(capital, whatif.other_effects([answer._replace(workloads=(), pdbs={})]))
+        yield from filter(None, [whatif.rejected_pods(answer.over_quota)])
         yield from _told("Quotas: ", missing(answer.summary), "workload")
         yield from whatif.affected(answer.pod_losses)
         for item in cluster.pruned:

@@ -21,14 +21,14 @@ from forewarn.policies.findings import (
     plural,
 )
 from forewarn.policies.kinds.registry import STATEFUL_SET
-from forewarn.policies.objects.fields import int32
+from forewarn.policies.objects.fields import int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
 from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, limited, text_of
-from forewarn.policies.rules.wording.forecasts import NOT_CREATED
+from forewarn.policies.rules.wording.forecasts import NOT_CREATED, NOT_CREATED_AFTER_REJECTED
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
@@ -268,19 +268,21 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     """Phrases with the effects that need attention, the worst first. `end`: without what the answer with new nodes
     says. `most`: effects in the line, of which few are brief.
     """
-    is_brief = most <= _BRIEF
+    is_brief, is_shortest = most <= _BRIEF, most < _FEWEST
     lost = _counts(answer, placeholders=False)[2]
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losing, losers = [each for each in own if each.missed], [each.workload for each in own if each.missed]
     before = losing[0].before if len(losing) == 1 else 0
     is_told = end is not None and _counts(end, placeholders=False)[2]
-    causes = NO_CAUSES if (is_told and is_brief) or most < _FEWEST else answer.causes
+    causes = NO_CAUSES if (is_told and is_brief) or is_shortest else answer.causes
+    replicas = lost_replicas(lost, "" if is_told else of_workloads(losers, is_brief=is_shortest), causes, before)
+    failed = sum(bool(each.failure) for each in own if is_shortest or not each.missed)
     effects = [
-        lost_replicas(lost, "" if is_told else of_workloads(losers, is_brief=most < _FEWEST), causes, before),
-        *_pdbs(answer, is_brief=is_brief),
-        _preempted(answer, losers, is_brief=is_brief, are_named=most >= _FEWEST),
+        ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else ""))),
+        *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
+        _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
         _starting(answer, [each for each in own if each.not_started]),
-        *other_effects([answer], of_lost=not lost),
+        "" if lost else rejected_pods(answer.over_quota, answer.summary.new_workloads, is_brief=is_shortest),
     ]
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
 
@@ -331,21 +333,21 @@ def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], *,
     return f"{plural(count, 'Pod')}{of} preempted" if count else ""
 
 
-def _pdbs(answer: Answer, *, is_brief: bool) -> list[str]:
+def _pdbs(answer: Answer, *, is_brief: bool, are_named: bool) -> list[str]:
     """Phrases with the PodDisruptionBudgets that preemption violates, or with too few Pods; one in a brief line."""
     violations, names = answer.summary.violated_pdbs, sorted(answer.summary.violated_pdbs)
     several = f"{plural(sum(violations.values()), 'violation')} of {_named_pdbs(names)}"
     effects = [
         (f"{plural(len(names), 'PDB')} violated" if is_brief else several) if names else "",
-        too_few_healthy_pods(sorted({*answer.pdbs} - {*names})),
+        too_few_healthy_pods(sorted({*answer.pdbs} - {*names}), are_named=are_named),
     ]
     found = [effect for effect in effects if effect]
     return [", ".join(found)] if is_brief and found else found
 
 
-def too_few_healthy_pods(pdbs: Sequence[str]) -> str:
-    """A phrase about these PDBs, with the name of the only one; "" for none."""
-    which = f"PDB {named(pdbs)}" if len(pdbs) == 1 else plural(len(pdbs), "PDB")
+def too_few_healthy_pods(pdbs: Sequence[str], *, are_named: bool = True) -> str:
+    """A phrase about these PDBs; "" for none. `are_named`: with the name of the only one."""
+    which = f"PDB {named(pdbs)}" if len(pdbs) == 1 and are_named else plural(len(pdbs), "PDB")
     return f"{which} with too few healthy Pods" if pdbs else ""
 
 
@@ -487,16 +489,12 @@ def _step(before: Resolved | None, after: Resolved | None) -> str:
     return f"get priority {_rank(after)} instead of {_rank(before)}"
 
 
-def other_effects(answers: Sequence[Answer], *, of_lost: bool = True) -> list[str]:
-    """Phrases with failed Jobs and rejected Pods, summed up. `of_lost`: also those in `lost_replicas`."""
-    counts = [each for answer in answers for each in answer.workloads if of_lost or not each.missed]
-    failed = sum(bool(each.failure) for each in counts)
-    over_quota = sum(answer.over_quota for answer in answers) if of_lost else 0
-    effects = [
-        f"{plural(failed, 'Job')} failed" if failed else "",
-        f"{plural(over_quota, 'Pod')} rejected by ResourceQuotas" if over_quota else "",
-    ]
-    return [effect for effect in effects if effect]
+def rejected_pods(over_quota: Counter[str], known: Iterable[str] | None = None, *, is_brief: bool = False) -> str:
+    """A phrase with the Pods that ResourceQuotas reject; "" for none. `known`: the workloads that the line names
+    already; None: without workloads. `is_brief`: as in `of_workloads`.
+    """
+    whose = "" if known is None or {*over_quota} == {*known} else of_workloads(over_quota, is_brief=is_brief)
+    return f"{plural(over_quota.total(), 'Pod')}{whose} rejected by ResourceQuotas" if over_quota else ""
 
 
 def _on_added_nodes(answer: Answer) -> str:
@@ -541,24 +539,37 @@ def _moved(answer: Answer) -> list[str]:
 
 
 def _progress(answer: Answer) -> str:
-    """How far an upgrade or drain gets; "" for other events."""
-    pdbs = answer.drains_blocked_by
-    blocked = f"by {_named_pdbs(pdbs)}"
+    """How far an upgrade or drain gets, and the lost nodes of several events; "" for other events."""
     if answer.upgrade is not None:
+        pdbs = answer.drains_blocked_by
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
         forced = _forced(upgrade.forced)
         if upgrade.complete:
             return f"{done} in {duration(upgrade.seconds)}{forced}"
         nodes = named((step.node for step in upgrade.under_way), "node")
-        why = f"blocked at {nodes} {blocked}" if pdbs else f"{nodes} under way when the simulation ends"
+        why = f"blocked at {nodes} by {_named_pdbs(pdbs)}" if pdbs else f"{nodes} under way when the simulation ends"
         return f"{done}{forced}, {why}"
+    return ", ".join(filter(None, (_drained(answer), _lost_nodes(answer))))
+
+
+def _lost_nodes(answer: Answer) -> str:
+    """A phrase with the number of lost nodes, unless the event is their loss."""
+    simulation = answer.simulation
+    arrivals = [arrival for arrival in simulation.world.arrivals if arrival.at <= simulation.clock.now]
+    lost = {text_at(arrival.object, "metadata", "name") for arrival in arrivals if arrival.op == "lost"}
+    is_loss = all(arrival.op == "lost" and not arrival.at for arrival in arrivals)
+    return "" if is_loss or not lost else f"{plural(len(lost), 'node')} lost"
+
+
+def _drained(answer: Answer) -> str:
+    """How far drains get; "" without any."""
     if not answer.drained:
         return ""
-    nodes, stuck = plural(len(answer.drained), "node"), len(answer.not_drained)
+    nodes, stuck, pdbs = plural(len(answer.drained), "node"), len(answer.not_drained), answer.drains_blocked_by
     drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
     if not stuck or pdbs or not answer.summary.is_changing:
-        return f"{drained}{f', blocked {blocked}' if pdbs else ''}"
+        return f"{drained}{f', blocked by {_named_pdbs(pdbs)}' if pdbs else ''}"
     waiting = sum(any(pod in answer.eviction_blocked_by for pod in pods) for pods in answer.not_drained.values())
     pdbs = [*dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)]
     why = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for {_named_pdbs(pdbs)})" if waiting else ""
@@ -608,7 +619,7 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     which = which if total == 1 else f" new Pods{whose}" * (not is_short)
     why = _reasons(own) if most == _EFFECTS else set()
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
-    counts += f", {later} {NOT_CREATED}" if later else ""
+    counts += f", {later} {NOT_CREATED if pending else NOT_CREATED_AFTER_REJECTED}" if later else ""
     return f"{rollouts(answer)}: {counts}" if blocked else counts
 
 
@@ -642,9 +653,10 @@ def _is_pod(name: str, answer: Answer) -> bool:
 
 
 def not_created(workload: WorkloadCount, answer: Answer) -> int:
-    """The number of Pods that a StatefulSet creates only after its Pending one."""
-    is_waiting = workload.pending and workload.kind == STATEFUL_SET
-    return max(_desired(workload, answer) - workload.after - workload.pending, 0) if is_waiting else 0
+    """The number of Pods that a StatefulSet creates only after its Pending or rejected one."""
+    first = workload.pending + answer.rejected_by_quota.get(workload.workload, 0)
+    is_waiting = first and workload.kind == STATEFUL_SET
+    return max(_desired(workload, answer) - workload.after - first, 0) if is_waiting else 0
 
 
 def _desired(workload: WorkloadCount, answer: Answer) -> int:
@@ -679,10 +691,11 @@ def _afterwards(change: ClassChange) -> str:
 
 def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
     """Lines with the counts at the end. `noun`: the name of new Pods in the text."""
-    if answer.summary.new_pods and answer.upgrade is None:
-        complete = answer.summary.all_run_at is not None
+    if (summary := answer.summary).new_pods and answer.upgrade is None:
+        complete, left = summary.all_run_at is not None, summary.new_pods - _new_pending(answer)
+        summary = summary._replace(new_pods_running=min(summary.new_pods_running, left))
         unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
-        yield paint(f"{new_pods(answer.summary, noun)}{unfinished}", "good" if complete else "warning")
+        yield paint(f"{new_pods(summary, noun)}{unfinished}", "good" if complete else "warning")
     yield from _workload_lines(answer, paint)
     yield from autoscalers.lines_of(answer)
     if arrived := autoscalers.arrived_table(answer):

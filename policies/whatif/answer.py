@@ -410,16 +410,19 @@ class Answer(NamedTuple):
 
     @property
     def replaced(self) -> Counter[str]:
-        """By workload, the number of preempted Pods that are neither lost, Pending nor not simulated at the end."""
-        left = Counter(preemption.workload for preemption in self.preempted)
+        """By workload, the number of preempted Pods that are neither lost, Pending nor not simulated at the end, and
+        after which a Pod of the workload is scheduled.
+        """
+        scheduled = {each.workload: each.t for each in self.bound}
+        left = Counter(each.workload for each in self.preempted if each.t < scheduled.get(each.workload, 0))
         left.subtract({each.workload: each.missed + each.not_started + each.left for each in self.workloads})
         return +left
 
     @property
-    def over_quota(self) -> int:
-        """Number of Pods that ResourceQuotas reject because of the event."""
-        before = (self.without_change.summary.rejected_by_quota if self.without_change else None) or {}
-        return sum(max(row.pods - before.get(row.group, 0), 0) for row in self.summary.missing)
+    def over_quota(self) -> Counter[str]:
+        """By workload, number of Pods that ResourceQuotas reject because of the event."""
+        before = self.without_change.summary.rejected_by_quota if self.without_change else None
+        return Counter(self.rejected_by_quota) - Counter(before)
 
     @property
     def causes(self) -> Causes:
@@ -427,7 +430,7 @@ class Answer(NamedTuple):
         own = [each for each in self.workloads if each.workload not in self.placeholders]
         pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in own)
         failed = [each for each in own if each.failure and each.missed]
-        return Causes(pending, sum(each.missed for each in failed), len(failed), self.over_quota)
+        return Causes(pending, sum(each.missed for each in failed), len(failed), self.over_quota.total())
 
     @property
     def has_blocked_rollouts(self) -> bool:

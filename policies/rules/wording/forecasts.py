@@ -29,6 +29,7 @@ ROLLOUT: Final = (
 """The scope of the counts if the Pod template of a stored workload changes."""
 NOT_CREATED: Final = "not created until Pending Pods run"
 """The outcome of Pods that a workload creates only after Pods that are Pending."""
+NOT_CREATED_AFTER_REJECTED: Final = "not created until rejected Pods run"
 FREED: Final = "victims of the same namespace free quota: more Pods may be created after these terminate; see --cascade"
 
 

@@ -105,7 +105,25 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     spec = {"priorityClassName": "batch", "restartPolicy": "Never", "containers": PINNED["spec"]["containers"]}
     early = Made("batch/v1", "Job", "early", "reports").spec(template={"spec": spec}).obj
     (directory / "events.json").write_text(json.dumps([{"at": 0, "create": early}, {"at": 60, "delete": early}]))
-    names |= {"CREATED_AND_DELETED": "events.json"}
+    nightly = Made("apps/v1", "Deployment", "nightly", "reports").obj
+    deleted = [{"at": 0, "lost": "a-1"}, {"at": 600, "delete": nightly}]
+    (directory / "deleted.json").write_text(json.dumps(deleted))
+    web = {"kind": "Deployment", "namespace": "shop", "name": "web"}
+    evening = [{"scale": web | {"replicas": 8}}, {"at": 60, "lost": "b-2"}, {"at": 900, "scale": web | {"replicas": 4}}]
+    (directory / "evening.json").write_text(json.dumps(evening))
+    names |= {"CREATED_AND_DELETED": "events.json", "PREEMPTED_AND_DELETED": "deleted.json", "EVENING": "evening.json"}
+    small = {"priorityClassName": "batch", "containers": [{"name": "c", "image": "i"}]}
+    of_database: dict[str, Any] = {"metadata": {"labels": {"app": "db"}}, "spec": small}
+    redis = Made("apps/v1", "StatefulSet", "redis", "reports").spec(replicas=3, template=of_database)
+    quota = Made("v1", "ResourceQuota", "reports", "reports").spec(hard={"pods": "5"})
+    (directory / "ordered.json").write_text(cluster_text([redis, quota]))
+    database = Made("apps/v1", "StatefulSet", "db", "default").spec(replicas=1, template=of_database)
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    first = make_pod("db-0").labels(app="db").metadata(ownerReferences=[owner]).on("n1")
+    (directory / "database.json").write_text(
+        cluster_text([make_node("n1"), database, first, make_budget("db", 0, app="db").spec(minAvailable=1)])
+    )
+    names |= {"ORDERED": "ordered.json", "DATABASE": "database.json"}
     pdb = {"maxUnavailable": 3, "selector": {"matchLabels": {"app": "web"}}}
     (directory / "pdb.json").write_text(
         json.dumps(Made("policy/v1", "PodDisruptionBudget", "two", "shop").spec(**pdb).obj)

@@ -10,7 +10,7 @@ import pytest
 import forewarn
 from forewarn.policies.cli import main
 from forewarn.policies.render.autoscalers import limits_of
-from forewarn.policies.render.whatif import effects_of, headline
+from forewarn.policies.render.whatif import effects_of, headline, render
 from forewarn.policies.simulation.scenario import MAX_REPLICAS
 from forewarn.policies.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
 from tests.builders import cluster_text, make_node
@@ -194,3 +194,14 @@ def test_a_brief_line_tells_of_violated_pdbs_pdbs_with_too_few_pods_and_placehol
     answer = answer._replace(placeholders=["reports/nightly"])
     reserving = "4 placeholder Pods preempted (4 Pending at the end)"
     assert effects_of(answer, most=3) == [f"{pdbs}, {reserving}"]
+
+
+def test_the_shortest_line_counts_failed_jobs_and_the_row_counts_new_pods_as_the_line() -> None:
+    change = forewarn.Scale("deployment/web", 9, "shop")
+    answer = forewarn.whatif(forewarn.load("docs/examples/whatif/cluster.yaml"), change).answer
+    failed = answer._replace(workloads=[each._replace(failure="f" * bool(each.missed)) for each in answer.workloads])
+    assert effects_of(failed, most=2)[0] == "4 of 4 replicas of reports/nightly lost, 1 Job failed"
+    more_pending = [each._replace(pending=each.pending + each.not_started) for each in answer.workloads]
+    first, *rows = render(answer._replace(workloads=more_pending))
+    assert first.startswith("3 of 5 new Pods")
+    assert "  3 of 5 new Pods scheduled" in rows
