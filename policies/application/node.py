@@ -21,10 +21,10 @@ from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObj
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.sources.files import SourceError, read_file
-from forewarn.policies.whatif.questions import node_named, pod_not_found, scaled
+from forewarn.policies.whatif.questions import is_there, node_named, pod_not_found, scaled
 from forewarn.policies.whatif.resize import GATE, Wanted
 from forewarn.policies.whatif.resize import resize as results_of
-from forewarn.policies.why.troubles import kind_named
+from forewarn.policies.why.troubles import kind_named, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -245,34 +245,31 @@ class ResizeResult(Result):
     notes: Sequence[str] = (_NOT_CHECKED,)
 
 
-def namespace_and_name(name: str, namespace: str) -> tuple[str, str]:
-    """Split `NAMESPACE/POD` and `NAMESPACE/KIND/NAME` after the namespace; other names are in `namespace`."""
-    first, slash, rest = name.partition("/")
-    return (first, rest) if slash and ("/" in rest or not kind_named(first)) else (namespace, name)
-
-
 def resize(pods: StoredPods, request: ResizeRequest) -> ResizeResult:
     """Predict a resize; changes `pods`. Raises SourceError, InvalidInput and InvalidObject."""
     pods.cache.check_release()
     if request.preempts and not pods.cache.semantics.resizes_can_preempt:
         raise SourceError("--feature-gates", f"{GATE} came with Kubernetes {Semantics.resizes_can_preempt.first}")
     wanted = Wanted(request.container, request.requests, request.limits)
-    results = list(results_of(pods, _names(request, pods), wanted, preempts=request.preempts))
+    results = list(results_of(pods, _keys(request, pods), wanted, preempts=request.preempts))
     return ResizeResult(head_of(pods.cache.snapshot()), results)
 
 
-def _names(request: ResizeRequest, pods: StoredPods) -> list[str]:
-    """Return the names of the Pods to resize: of the named Pod, or of a workload's Pods."""
-    kind, slash, name = request.name.rpartition("/")
+def _keys(request: ResizeRequest, pods: StoredPods) -> list[tuple[str, str]]:
+    """Return namespace and name of the Pods to resize: of the named Pod, or of a workload's Pods."""
+    (namespace, given), *others = meanings(request.name, request.namespace)
+    kind, slash, name = given.rpartition("/")
     cluster = pods.cache.snapshot()
+    if others and others[0] in pods.stored and not is_there(cluster, kind_named(kind), namespace, name):
+        return others
     if not slash or kind.lower() in POD_NAMES:
-        if name not in pods.stored:
-            raise InvalidInput(f"{request.namespace}/{name}: {pod_not_found(cluster, request.namespace, name)}")
-        return [name]
-    (arrival,) = scaled(cluster, request.name, 0, request.namespace).arrivals
-    stored = cluster.workload(group_kind(arrival.object), request.namespace, name)
+        if (namespace, name) not in pods.stored:
+            raise InvalidInput(f"{namespace}/{name}: {pod_not_found(cluster, namespace, name)}")
+        return [(namespace, name)]
+    (arrival,) = scaled(cluster, given, 0, namespace).arrivals
+    stored = cluster.workload(group_kind(arrival.object), namespace, name)
     assert stored is not None
-    names = sorted(pod.name for pod in pods_of(cluster, stored.object) if pod.name in pods.stored)
-    if not names:
-        raise SourceError(request.name, "has no Pods")
-    return names
+    keys = sorted(key for pod in pods_of(cluster, stored.object) if (key := (pod.namespace, pod.name)) in pods.stored)
+    if not keys:
+        raise SourceError(given, "has no Pods")
+    return keys

@@ -18,7 +18,15 @@ from forewarn.policies.sources.cluster import has_events, load_cluster, objects_
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
 from forewarn.policies.why.evidence import LONG, Evidence, ids
-from forewarn.policies.why.troubles import diagnose, kind_named, kind_names, of_deleted_pod, quota_hint, timeline
+from forewarn.policies.why.troubles import (
+    diagnose,
+    kind_named,
+    kind_names,
+    meanings,
+    of_deleted_pod,
+    quota_hint,
+    timeline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,11 +53,15 @@ class WhyRequest:
 
     def evidence(self) -> Evidence:
         """Return empty Evidence for the Pod or workload. Raises InvalidInput."""
-        parts = self.name.split("/")
-        kind = kind_named(parts[-2]) if len(parts) > 1 and all(parts) else ""
-        if kind and len(parts) <= 3:
-            return Evidence(parts[0] if len(parts) == 3 else self.namespace, parts[-1], kind)
-        return Evidence(*pod_key(self.name, self.namespace))
+        first, *others = (_evidence(rest, namespace) for namespace, rest in meanings(self.name, self.namespace))
+        first.otherwise = others[0] if others else None
+        return first
+
+
+def _evidence(name: str, namespace: str) -> Evidence:
+    kind, _, own = name.rpartition("/")
+    of_kind = kind_named(kind) if namespace and own else ""
+    return Evidence(namespace, own, of_kind) if of_kind else Evidence(*pod_key(f"{namespace}/{name}", namespace))
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,10 +150,13 @@ def explain(
     cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, sources: Sequence[str]
 ) -> PodWhy | WorkloadWhy:
     """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster."""
+    pod = evidence.otherwise
+    if pod is not None and not evidence.exists and (pod.namespace, pod.name) in cluster.pods:
+        evidence = pod
     evidence.forget()
     _read_events(sources, evidence)
     now = time.time() if evidence.is_live else evidence.latest or None
-    return (_pod if evidence.kind == POD else _workload)(cluster, request, evidence, now)
+    return _pod(cluster, request, evidence, now) if evidence.kind == POD else _workload(cluster, evidence, now)
 
 
 def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> PodWhy:
@@ -172,13 +187,10 @@ def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     return f"Pod not found in the cluster. Fix: {'; '.join(uses)}" if uses else ""
 
 
-def _workload(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> WorkloadWhy:
+def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> WorkloadWhy:
     pods, kind = timeline(cluster, evidence, now), evidence.kind.rpartition("/")[2]
     if not evidence.workload and not pods.states:
         near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
-        first = request.name.partition("/")[0]
-        if (first, evidence.name) in cluster.pods:
-            near = f". Fix: for the Pod, write {first}/{evidence.name}"
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
     missing, lacks_events = evidence.missing(), evidence.lacks_events
     return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, missing, lacks_events)

@@ -29,12 +29,13 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
 
     def answer() -> int:
-        from forewarn.policies.application.node import ResizeRequest, namespace_and_name, resize
+        from forewarn.policies.application.node import ResizeRequest, resize
         from forewarn.policies.render.node_pressure import resize_lines
         from forewarn.policies.whatif.resize import StoredPods
+        from forewarn.policies.why.troubles import meanings
 
-        namespace, name = namespace_and_name(options.name, options.namespace)
-        pods = StoredPods(namespace)
+        name, namespace = options.name, options.namespace
+        pods = StoredPods(each for each, _ in meanings(name, namespace))
         settle(cluster_command.loaded(run, pods.cache), release)
         request = ResizeRequest(name, options.requests, options.limits, options.container, namespace, preempts)
         result = resize(pods, request)

@@ -68,27 +68,29 @@ class Resized(NamedTuple):
 
 
 class StoredPods:
-    """A cluster, with the API objects of one namespace's Pods by name, and the nodes without resize preemption."""
+    """A cluster, with the API objects of some namespaces' Pods, and the nodes without resize preemption."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespaces: Iterable[str]) -> None:
         self.cache = Cache(collect=self._collect)
-        self._namespace = namespace
-        self.stored: dict[str, ApiObject] = {}
+        self._namespaces = {*namespaces}
+        self.stored: dict[tuple[str, str], ApiObject] = {}
+        """By namespace and name."""
         self.without_preemption: set[str] = set()
 
     def _collect(self, obj: ApiObject) -> None:
-        if obj.get("kind") == "Pod" and text(obj, "metadata", "namespace", default="default") == self._namespace:
-            self.stored[text(obj, "metadata", "name")] = obj
+        namespace = text(obj, "metadata", "namespace", default="default") if obj.get("kind") == "Pod" else ""
+        if namespace in self._namespaces:
+            self.stored[namespace, text(obj, "metadata", "name")] = obj
         if obj.get("kind") == "Node" and at(obj, "spec", "podPreemptionPolicy", "disableResizePreemption"):
             self.without_preemption.add(text(obj, "metadata", "name"))
 
 
-def resize(pods: StoredPods, names: Iterable[str], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
+def resize(pods: StoredPods, keys: Iterable[tuple[str, str]], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
     """Yield the results in the order in which a kubelet evaluates resizes; each accepted resize affects the following.
 
-    `names`: of Pods in the namespace of `pods`. `preempts`: true if the feature gate GATE is on. Raises InvalidInput.
+    `keys`: of stored Pods. `preempts`: true if the feature gate GATE is on. Raises InvalidInput.
     """
-    resizes = [(obj, changed(obj, wanted)) for obj in (pods.stored[name] for name in names)]
+    resizes = [(obj, changed(obj, wanted)) for obj in (pods.stored[key] for key in keys)]
     for old, new in sorted(resizes, key=lambda pair: _order(*pair)):
         result = _result(pods, old, new, preempts=preempts)
         if result.verdict == ACCEPTED:
@@ -194,8 +196,7 @@ def _victims(cluster: ClusterSnapshot, pod: ApiObject, node: str) -> tuple[Seque
 
 
 def _as_stored(pods: StoredPods, namespace: str, name: str, view: Any) -> ApiObject:
-    stored = pods.stored.get(name)
-    if stored is not None and text(stored, "metadata", "namespace", default="default") == namespace:
+    if (stored := pods.stored.get((namespace, name))) is not None:
         return stored
     amounts = view.occupies.resource
     others = {"memory": amounts.memory, "ephemeral-storage": amounts.ephemeral_storage, **amounts.scalars}

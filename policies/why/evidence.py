@@ -575,6 +575,8 @@ class Evidence:
 
     def __init__(self, namespace: str, name: str, kind: str = POD) -> None:
         self.namespace, self.name, self.kind = namespace, name, kind
+        self.otherwise: Evidence | None = None
+        """Another meaning of the name."""
         self.events = Events(namespace, name, of_workload=kind != POD)
         self.not_read = ""
         """Why Events could not be read."""
@@ -594,6 +596,8 @@ class Evidence:
 
     def collect(self, obj: ApiObject) -> bool | None:
         """Add an object of the cluster. Returns None, or False for an Event (see `Cache`)."""
+        if self.otherwise is not None:
+            self.otherwise.collect(obj)
         self.latest = max(self.latest, seconds(at(obj, "metadata", "creationTimestamp")))
         if self.events.add(obj):
             return False
@@ -660,6 +664,10 @@ class Evidence:
     def forget(self) -> None:
         """Remove the records of Pods that do not belong to the workload."""
         self.pods = {name: pod for name, pod in self.pods.items() if self.kind == POD or self.owns(name)}
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.pod or self.workload)
 
     @property
     def lacks_events(self) -> bool:

@@ -986,6 +986,17 @@ def kind_named(given: str) -> str:
     return ""
 
 
+def meanings(name: str, namespace: str) -> Iterator[tuple[str, str]]:
+    """Yield namespace and rest of POD, NAMESPACE/POD, KIND/NAME or NAMESPACE/KIND/NAME. A name that begins with a kind
+    has two meanings, the second of which counts if no object has the first: a namespace may be called `jobs`.
+    """
+    first, slash, rest = name.partition("/")
+    if not slash or ("/" not in rest and kind_named(first)):
+        yield namespace, name
+    if slash:
+        yield first, rest
+
+
 def kind_names() -> list[str]:
     """Return the names of all kinds of workloads that `kind_named` accepts."""
     return sorted(BY_GROUP_KIND[kind].kind.lower() for kind in POD_TEMPLATE_PATHS)

@@ -187,3 +187,11 @@ def test_the_pods_of_a_workload_in_turn(tmp_path: Path, capsys: pytest.CaptureFi
         "Pod default/web-0 on a: deferred: insufficient cpu; no Pods of lower priority free enough resources",
         "  lacks cpu 1000m",
     ]
+
+
+def test_a_namespace_may_have_the_name_of_a_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.json"
+    pod = make_pod("web", "jobs").request(cpu="1").on("a")
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [make_node("a").obj, pod.obj]}))
+    assert main(["whatif", "resize", "jobs/web", "--requests", "cpu=2", "--cluster", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("Pod jobs/web on a: accepted\n")

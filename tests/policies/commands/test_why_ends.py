@@ -407,12 +407,15 @@ def test_of_too_many_events_the_latest_count_and_that_is_said(
     assert "  only the latest 100 Events about Pods, and about their owners and nodes, count\n" in out
 
 
-def test_a_namespace_with_the_name_of_a_kind_is_hinted_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = [make_node("n1"), make_pod("web").metadata(namespace="jobs").on("n1")]
-    status, _, err = why(capsys, tmp_path, made, "jobs/web")
+def test_a_namespace_may_have_the_name_of_a_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = [make_node("n1"), make_pod("web").metadata(namespace="jobs").on("n1"), event("Evicted", LOW, "web")]
+    _, out, _ = why(capsys, tmp_path, made, "jobs/web")
+    assert out.startswith("jobs/web (priority 0): running on n1\n")
+    _, out, _ = why(capsys, tmp_path, [*made, Made("batch/v1", "Job", "web")], "jobs/web")
+    assert out.startswith("Job default/web: ")
+    status, _, err = why(capsys, tmp_path, made, "jobs/other")
     assert status == 2
-    assert "Job default/web not found, and no Event names its Pods. Fix: for the Pod, write jobs/web" in err
-    assert why(capsys, tmp_path, made, "pod/web", "-n", "jobs")[0] == 0
+    assert "Job default/other not found, and no Event names its Pods" in err
 
 
 def test_an_unknown_workload_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
