@@ -134,6 +134,21 @@ class Details(Protocol):
     def _asdict(self) -> dict[str, Any]: ...
 
 
+Harm = tuple[int, int]
+"""What a problem does to Pods, as a sort key, the worst first: the kind of harm, and minus the highest priority."""
+NO_HARM: Final[Harm] = (2, 0)
+
+
+def not_running(priorities: Iterable[int]) -> Harm:
+    """The harm if new Pods with these priorities stay Pending or are rejected."""
+    return 0, -max(priorities, default=0)
+
+
+def preempted(priorities: Iterable[int]) -> Harm:
+    """The harm if Pods with these priorities are preempted."""
+    return 1, -max(priorities, default=0)
+
+
 class Problem(NamedTuple):
     """A problem that a rule reports. forewarn completes it to a Finding.
 
@@ -155,6 +170,8 @@ class Problem(NamedTuple):
     detail: Mapping[str, Any] = NO_DETAIL
     severity: Severity | None = None
     is_incomplete: bool = False
+    harm: Harm = NO_HARM
+    """Without Details, which determine it."""
 
 
 INCOMPLETE: Final = "prediction-incomplete"
@@ -179,6 +196,7 @@ class Finding(NamedTuple):
     for_requester: Hidden[Text | None] = None
     not_evaluated: Hidden[bool] = False
     """True if the finding only reports that its rule was not evaluated completely."""
+    harm: Hidden[Harm] = NO_HARM
 
     @in_json
     def message(self) -> str:
@@ -236,6 +254,11 @@ class Finding(NamedTuple):
         """Return the finding with `change` applied to both texts, except to a text that is not shown."""
         shown = self.for_requester
         return self._replace(text=change(self.text), for_requester=change(shown) if shown and shown.problem else shown)
+
+    @property
+    def damage(self) -> tuple[Any, ...]:
+        """Sort key: the worst first. Equal for findings of the same harm."""
+        return self.severity, self.harm
 
     @property
     def order(self) -> tuple[Any, ...]:

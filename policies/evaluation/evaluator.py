@@ -369,15 +369,16 @@ def _finding(
     reader: Callable[[], Audience] = lambda: OPEN,
 ) -> Finding:
     """The finding for a problem, with the full text and the text for the requester."""
-    message, detail, limited = problem.message, problem.detail, None
+    message, detail, harm, limited = problem.message, problem.detail, problem.harm, None
     if isinstance(message, str):
         full = Text(message, problem.remediation)
     elif isinstance(message, Text):
         full = message
     else:
+        from forewarn.policies.rules.support.details import harm_of
         from forewarn.policies.rules.wording import document_of, text_of  # only if there is such a problem
 
-        later = subject.ref.kind == "CronJob"
+        harm, later = harm_of(message), subject.ref.kind == "CronJob"
         full, detail, audience = text_of(message, OPEN, runs_later=later), document_of(message), reader()
         limited = full if audience is OPEN else text_of(message, audience, runs_later=later)
     if problem.is_incomplete:
@@ -393,6 +394,7 @@ def _finding(
         detail=detail,
         for_requester=None if limited in (None, full) else limited.limited(_MAX_CHARACTERS),
         not_evaluated=problem.is_incomplete,
+        harm=harm,
     )
 
 
@@ -474,7 +476,7 @@ def unsuppressed(
 
 
 def _worst_first(findings: list[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path))
+    return sorted(findings, key=lambda f: (f.damage, f.rule, f.object, f.message, f.path))
 
 
 def _unchanged(obj: ApiObject) -> ReviewedObject:

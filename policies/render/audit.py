@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.findings import fingerprints
@@ -11,7 +10,7 @@ from forewarn.policies.documents.findings import Difference, ReportChange
 from forewarn.policies.findings import Finding, Location, ObjectRef, Severity, cut, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.report import one_line_finding, with_worst
+from forewarn.policies.render.report import one_line_finding, with_worst, worst_first
 from forewarn.policies.render.table import left_out, page_table
 
 if TYPE_CHECKING:
@@ -25,9 +24,9 @@ MAX_PER_RULE: Final = 20
 
 
 def render(findings: Sequence[Finding], paint: Painter = plain) -> Iterator[str]:
-    """The report as lines. `findings`: in the order of `audit`."""
-    for (severity, rule), group in groupby(findings, key=lambda finding: (finding.severity, finding.rule)):
-        found = list(group)
+    """The report as lines."""
+    for found in _by_rule(findings):
+        severity, rule = found[0].severity, found[0].rule
         for finding in found[:MAX_PER_RULE]:
             yield f"{paint(str(severity), str(severity))}: {one_line_finding(finding)} {paint(f'[{rule}]', 'dim')}"
         if len(found) > MAX_PER_RULE:
@@ -36,19 +35,20 @@ def render(findings: Sequence[Finding], paint: Painter = plain) -> Iterator[str]
             yield f"  = Fix: {one_line(fix)}"
 
 
+def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings of each rule and severity, those with the worst one first; unevaluated ones apart."""
+    groups: dict[tuple[Severity, str, bool], list[Finding]] = {}
+    for finding in worst_first(findings):
+        groups.setdefault((finding.severity, finding.rule, finding.not_evaluated), []).append(finding)
+    return [*groups.values()]
+
+
 _HEADS: Final = ("SEVERITY", "RULE", "COUNT", "FIRST FINDING")
 
 
 def render_summary(findings: Sequence[Finding], paint: Painter = plain, width: int = 0) -> Iterator[str]:
-    """One page: a line for each rule, the most severe first, with its first finding; another for unevaluated ones.
-
-    `width`: as in `page_table`.
-    """
-
-    def key(finding: Finding) -> tuple[Severity, str, bool]:
-        return finding.severity, finding.rule, finding.not_evaluated
-
-    groups = [list(group) for _, group in groupby(sorted(findings, key=key), key=key)]
+    """One page: a line for each rule, with its worst finding. `width`: as in `page_table`."""
+    groups = _by_rule(findings)
     rows = [(str(group[0].severity), group[0].rule, len(group), one_line_finding(group[0])) for group in groups]
     for number, line in enumerate(page_table(_HEADS, rows, width) if rows else ()):
         yield line if number else paint(line, "bold")

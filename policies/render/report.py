@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.findings import Report, counts
 from forewarn.policies.documents import json_of, to_dict
-from forewarn.policies.findings import Finding, Severity, cut, no_command_in_json, one_line, plural
+from forewarn.policies.findings import Finding, Severity, Text, cut, no_command_in_json, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,13 +42,14 @@ def found(findings: Sequence[Finding], suppressed: int = 0) -> str:
 
 
 def with_worst(findings: Sequence[Finding], suppressed: int = 0) -> str:
-    """The numbers of findings, and the worst finding."""
-    worst = f": {cut(one_line_finding(worst_first(findings)[0]), _LONGEST_WORST)}" if findings else ""
+    """The numbers of findings, and the problem of the worst finding."""
+    problems = [first._replace(text=Text(first.text.problem)) for first in worst_first(findings)[:1]]
+    worst = "".join(f": {cut(one_line_finding(each), _LONGEST_WORST)}" for each in problems)
     return f"{found(findings, suppressed)}{'; worst' if worst and len(findings) > 1 else ''}{worst}"
 
 
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: finding.severity)
+    return sorted(findings, key=lambda finding: finding.damage)
 
 
 def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:

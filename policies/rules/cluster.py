@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import ObjectRef, Problem, Severity, cut
+from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, not_running
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import group_kind, text_at
@@ -363,5 +363,6 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
             yield Problem(details, object=restart.ref, severity=Severity.NOTE if is_helped else None)
         elif restart.rejection:
             problem = f"a restart now would not finish: {cut(restart.rejection, MAX_CHARACTERS)}"
-            yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref)
+            harm = not_running([restart.impact.priority or 0])
+            yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref, harm=harm)
     restarts.require_all()

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.findings import NO_HARM, not_running, preempted
 from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import ObjectRef
+    from forewarn.policies.findings import Details, Harm, ObjectRef
     from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
@@ -184,3 +185,16 @@ class UncoveredClass(NamedTuple):
     is_in_quota: bool
     why: str
     fix: str
+
+
+def harm_of(details: Details) -> Harm:
+    """What the problem with these details does to Pods."""
+    if isinstance(details, StaysPending | GroupPending):
+        return not_running([details.impact.priority or 0])
+    if isinstance(details, PodsOfMissingClass):
+        return not_running(pod.effective_priority for pod in details.pods)
+    if isinstance(details, Preemption):
+        return preempted(pod.effective_priority for pod in details.victims)
+    if isinstance(details, GroupPreemption):
+        return preempted(unit.priority for unit in details.group.units)
+    return NO_HARM

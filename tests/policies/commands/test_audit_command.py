@@ -499,6 +499,29 @@ def test_the_summary_has_a_line_for_each_rule_the_worst_first(capsys: pytest.Cap
     assert "…" not in out, "a pipe has no width"
 
 
+def test_the_worst_warning_is_the_one_that_harms_the_pods_of_the_highest_priority(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pods that stay Pending before preempted Pods."""
+    *cluster, victim = full_of(("a", "y", "z"), -10, "batch")
+    for obj in cluster[3::2]:
+        obj["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "none"}
+    cluster[5]["spec"]["template"]["spec"]["priorityClassName"] = "gold"
+    gold = Made("scheduling.k8s.io/v1", "PriorityClass", "gold", "").obj | {"value": 1000, "description": "d"}
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text([*cluster, victim, gold]))
+    rules = ("--select", "restart-preempts,restart-stays-pending")
+    _, out, _ = run(capsys, "--cluster", str(path), *rules)
+    first, *_, pending, preempted, _ = out.splitlines()
+    assert first.startswith("3 warnings; worst: Deployment team/z: a restart now would leave it Pending")
+    assert re.split("  +", pending)[1:3] == ["restart-stays-pending", "2"]
+    assert "Deployment team/z: " in pending
+    assert re.split("  +", preempted)[1:3] == ["restart-preempts", "1"]
+    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", *rules)
+    objects = [line.split(": ")[1] for line in out.splitlines() if line.startswith("warning")]
+    assert objects == ["Deployment team/z", "Deployment team/y", "Deployment team/a"]
+
+
 def test_the_summary_is_cut_on_a_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
     with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="80", NO_COLOR="1"):
         _, narrow, _ = run(capsys, "-q", "--cluster", SHOWN)
