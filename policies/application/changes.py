@@ -310,7 +310,8 @@ class ChangeClass:
         title = class_change.title(change)
         title += f"; then {_title(self.manifests)} applied" if objects else ""
         if selected:
-            which = f"{plural(len(selected), 'workload')} of {listed([*self.workloads], 1)}"
+            several = f"{plural(len(selected), 'workload')} of {listed([*self.workloads], 1)}"
+            which = several if selected[1:] else str(ref_of(selected[0], "default"))
             which += f" with PriorityClass {self.name}"
             jobs = first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job")
             which += f", not {jobs} (immutable template)" if jobs else ""

@@ -21,7 +21,7 @@ from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObj
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.sources.files import SourceError, read_file
-from forewarn.policies.whatif.questions import is_there, node_named, pod_not_found, scaled
+from forewarn.policies.whatif.questions import is_there, node_named, pod_not_found, with_pods
 from forewarn.policies.whatif.resize import GATE, Wanted
 from forewarn.policies.whatif.resize import resize as results_of
 from forewarn.policies.why.troubles import kind_named, meanings
@@ -266,10 +266,8 @@ def _keys(request: ResizeRequest, pods: StoredPods) -> list[tuple[str, str]]:
         if (namespace, name) not in pods.stored:
             raise InvalidInput(f"{namespace}/{name}: {pod_not_found(cluster, namespace, name)}")
         return [(namespace, name)]
-    (arrival,) = scaled(cluster, given, 0, namespace).arrivals
-    stored = cluster.workload(group_kind(arrival.object), namespace, name)
-    assert stored is not None
-    keys = sorted(key for pod in pods_of(cluster, stored.object) if (key := (pod.namespace, pod.name)) in pods.stored)
+    workload = cluster.workloads[with_pods(cluster, given, namespace)]
+    keys = sorted(key for pod in pods_of(cluster, workload.object) if (key := (pod.namespace, pod.name)) in pods.stored)
     if not keys:
         raise SourceError(given, "has no Pods")
     return keys

@@ -25,6 +25,7 @@ from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.scheduling.caveats import assumptions
+from forewarn.policies.scheduling.event_handlers import is_pending
 from forewarn.policies.simulation.dump import DumpCache, not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import Outcome, Summary, explore, summarize
@@ -452,4 +453,6 @@ def risk(
     answer = risks(snapshot, simulated.world_with(cluster.cache, [], until), most, lose, options, autoscaling)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
     head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
-    return replace(answer, workloads=selected, head=head)
+    waiting = (pod for pod in snapshot.waiting_pods.values() if workloads.has(pod.namespace, pod.priority_class_name))
+    pending = sum(is_pending(pod, snapshot.semantics.scheduler_names) for pod in waiting)
+    return replace(answer, workloads=selected, head=head, pending=pending)

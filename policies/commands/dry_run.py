@@ -228,7 +228,12 @@ def _verdict(
         evaluated = "accepted" if _is_evaluated(subject, answer) else "not evaluated"
         names[evaluated if answer.allowed else "rejected"].append(str(subject.ref))
     names["not evaluated"] += (kind or "no kind" for kind in others.elements())
-    counts = [f"{len(which)} {answer} ({first_of(which, 'object')})" for answer, which in names.items() if which]
+    why = {"not evaluated": ": unsupported kind"}
+    counts = [
+        f"{len(which)} {answer} ({first_of(which, 'object')}{why.get(answer, '')})"
+        for answer, which in names.items()
+        if which
+    ]
     counts += [f"{plural(len(unread), 'file')} not read ({first_of([*unread], 'file')})"] if unread else []
     return clean(f"{', '.join(counts)}: dry run of {plural(total, 'object')}", color=False) + "\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, first_line, listed, plural
+from forewarn.policies.findings import duration, first_line, fitting, listed, plural
 from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX, PriorityClass
 from forewarn.policies.render import Painter, plain, whatif
@@ -177,17 +177,40 @@ def plan_markdown(plan: Plan) -> str:
 
 
 def _plan_title(plan: Plan) -> str:
-    ignored = f"ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}"
-    absent = f"; {ignored}" if plan.ignored else ""
     if not plan.steps:
-        return f"nothing to change{absent}"
+        return f"nothing to change{_ignored(plan, _EFFECTS)}"
+    numbers = range(_EFFECTS, 0, -1)
+    lines = [f"{_steps_text(plan, most)}: {'; '.join(_phrases(plan, most))}{_ignored(plan, most)}" for most in numbers]
+    return first_line(fitting("", lines))
+
+
+def _ignored(plan: Plan, most: int) -> str:
+    if not plan.ignored:
+        return ""
+    if most < _EFFECTS:
+        return f"; {plural(len(plan.ignored), 'object')} ignored"
+    return f"; ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}"
+
+
+def _steps_text(plan: Plan, most: int) -> str:
     seconds = sum(step.ended_at - step.started_at for step in plan.steps)
-    steps = f"{plural(len(plan.steps), 'step')}{f' in {duration(seconds)}' if seconds else ''}"
+    in_time = f" in {duration(seconds)}" if seconds and most > 1 else ""
+    return f"{plural(len(plan.steps), 'step')}{in_time}"
+
+
+def _phrases(plan: Plan, most: int) -> Iterator[str]:
+    """Yield the changes of priorities, the highest new one first because the plan is for it, and at most `most`
+    effects. With fewer than _EFFECTS, without names.
+    """
+    top = max((each.after.priority for each in plan.affected if each.after), default=0)
+    highest = [each for each in plan.affected if each.after and each.after.priority == top]
+    yield from on_new_pods(highest)
+    yield from on_new_pods([each for each in plan.lowered if each not in highest], are_named=most == _EFFECTS)
     unfinished = named(name for step in plan.steps for name in step.unfinished)
     stuck = [f"rollout of {unfinished} not finished"] if unfinished else []
-    effects = whatif.joined([*stuck, *whatif.effects_of(plan.answer)], _EFFECTS) or whatif.NO_EFFECT
-    phrases = [*on_new_pods(plan.lowered), effects, *whatif.unfinished([plan.answer])]
-    return first_line(f"{steps}: {'; '.join(phrases)}{absent}")
+    no_effect = whatif.NO_EFFECT if most == _EFFECTS else whatif.NO_EFFECT.removesuffix(whatif.OR_PENDING)
+    yield whatif.joined([*stuck, *whatif.effects_of(plan.answer, most=most)], most, 1) or no_effect
+    yield from whatif.unfinished([plan.answer])
 
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:

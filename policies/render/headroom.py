@@ -75,7 +75,10 @@ def answer_of(headroom: Headroom) -> str:
     (without, preempting), quota = headroom.pods, headroom.quota
     first = f"{count_text(without)}{' without preemption' if preempting.pods > without.pods == 0 else ''}"
     limit = f" (limit: {quota_text(quota)})" if quota and quota.pods < headroom.preempting.pods else ""
-    if quota is None and preempting.pods == without.pods:
+    if headroom.largest:
+        name, most = min(headroom.largest.items())
+        limit = f" (no node is large enough: the largest has {cpu(most) if name == 'cpu' else memory(most)} {name})"
+    elif quota is None and preempting.pods == without.pods:
         limit = most_frequent(by_nodes(headroom.reasons))
     answer = f"{first}, {number_text(preempting)} with preemption{limit}"
     together = [] if headroom.all_node_groups is None else [headroom.all_node_groups]

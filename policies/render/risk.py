@@ -89,7 +89,8 @@ def verdict(risks: Risks) -> str:
     total = plural(len(risks.workloads), "workload")
     failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.workloads)
     fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
-    exposed = f"{fail}{_exposed(risks)}"
+    pending = f", {plural(risks.pending, 'Pod')} Pending now" if risks.pending else ""
+    exposed = f"{fail}{_exposed(risks)}{pending}"
     if not any(risks.simulated):
         return first_line(f"{total}{exposed}; no loss simulated")
     counts = [

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS", "PLACEHOLDERS PREEMPTED")
 """Columns of a table with a row for each cluster."""
-NO_EFFECT: Final = "no replica lost, no Pod preempted or newly Pending"
+OR_PENDING: Final = " or newly Pending"
+NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
 _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 12
@@ -121,7 +122,7 @@ def _outcome(
         effects = effects[:1]
     unwanted = joined(effects, max(most - bool(said), _FEWEST), 1)
     is_pending = _creates(answer) and answer.summary.new_pods_pending
-    no_effect = NO_EFFECT.removesuffix(" or newly Pending" if is_pending or of_class else "")
+    no_effect = NO_EFFECT.removesuffix(OR_PENDING if is_pending or of_class else "")
     left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
     of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
     has_no_effect = wanted or of_class or (left and not unread)
@@ -426,10 +427,11 @@ def _may_preempt(change: ClassChange, *, are_named: bool, of_others: bool) -> st
         return ""
     levels = steps.pop()
     if max(levels) == -inf:
-        return _preempted_by_others(change.totals)
+        return _preempted_by_others(change.totals, is_counted=are_named)
     are_lower = levels[1] < levels[0]
     by_others = [each for each in change.totals if of_others and (each.after > each.before) is are_lower]
-    return _preempted_by_new_pods(change, levels, are_named=are_named) + _preempted_by_others(by_others)
+    own = _preempted_by_new_pods(change, levels, are_named=are_named)
+    return own + _preempted_by_others(by_others, is_counted=are_named)
 
 
 def _preempted_by_new_pods(change: ClassChange, levels: tuple[float, float], *, are_named: bool) -> str:
@@ -458,17 +460,20 @@ def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:
     return below
 
 
-def _preempted_by_others(totals: Sequence[PreemptionTotal]) -> str:
-    """A phrase with the class that may preempt many more or fewer running Pods than before; "" for none."""
-    most = max(totals, key=lambda total: abs(total.after - total.before), default=None)
-    if most is None or most.after == most.before:
+def _preempted_by_others(totals: Sequence[PreemptionTotal], *, is_counted: bool) -> str:
+    """A phrase with the class that may preempt the most more or fewer running Pods than before; "" for none. No class,
+    which means the global default, comes first. `is_counted`: with the number of classes with the same effect.
+    """
+    more = max((total.after - total.before for total in totals), key=abs, default=0)
+    alike = sorted(total.class_ for total in totals if total.after - total.before == more)
+    if not more:
         return ""
-    more = most.after - most.before
-    return f", {_class_text(most)} may preempt {plural(abs(more), 'more Pod' if more > 0 else 'fewer Pod')}"
+    others = f" and {plural(len(alike) - 1, 'more class', 'more classes')}" if is_counted and alike[1:] else ""
+    return f", {_class_text(alike[0])}{others} may preempt {plural(abs(more), 'more Pod' if more > 0 else 'fewer Pod')}"
 
 
-def _class_text(total: PreemptionTotal) -> str:
-    return f"class {total.class_}" if total.class_ else "Pods without a class"
+def _class_text(name: str) -> str:
+    return f"class {name}" if name else "Pods without a class"
 
 
 def _level(resolved: Resolved | None) -> float:
@@ -972,7 +977,7 @@ def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
     for total in totals:
         which = listed(total.changed, _FEW)
         counts = f"{total.before} → {total.during_rollout} → {total.after} (changed: {which})"
-        classes.setdefault(counts, []).append(_class_text(total))
+        classes.setdefault(counts, []).append(_class_text(total.class_))
     yield from (f"by {listed(names, _NAMED)}: {numbers}" for numbers, names in classes.items())
 
 

@@ -23,7 +23,7 @@ from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import first_rejected
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, ref_of
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, ref_of
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import pod_template_of
@@ -226,6 +226,7 @@ class Headroom(NamedTuple):
     `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of nodes, most nodes first.
     `stranded`: unusable free capacity, by insufficient resources. `nodeGroups`: additional replicas if one node group
     grows. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`: what the answer assumes, as clauses.
+    `largest`: resource -> the most that a node has, for those of which a Pod requests more.
     """
 
     name: Hidden[str]
@@ -241,6 +242,7 @@ class Headroom(NamedTuple):
     all_node_groups: OfGroup | None = None
     assumes: Hidden[Sequence[str]] = ()
     pod_group: PodGroupHeadroom | None = None
+    largest: Hidden[Mapping[str, int]] = NOTHING
 
     @optional_in_json
     def quota(self) -> Quota | None:
@@ -335,10 +337,22 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         node_groups=groups,
         all_node_groups=together,
         assumes=assumed,
+        largest=_exceeded(pod, snapshot),
         pod_group=None
         if member is None
         else _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted),
     )
+
+
+def _exceeded(pod: Pod, snapshot: Snapshot) -> dict[str, int]:
+    """Return resource -> the largest amount that a node has, for those of which the Pod requests more."""
+    asks = pod.occupies.resource
+    nodes = [info.node.allocatable for info in snapshot.node_infos]
+    amounts = {
+        "cpu": (asks.milli_cpu, max((each.milli_cpu for each in nodes), default=0)),
+        "memory": (asks.memory, max((each.memory for each in nodes), default=0)),
+    }
+    return {name: most for name, (asked, most) in amounts.items() if asked > most > 0}
 
 
 def _foreign(pod: Pod, snapshot: Snapshot) -> list[str]:

@@ -194,6 +194,9 @@ def scaled(
     """
     if replicas > MAX_REPLICAS:
         raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
+    if _kind_called(workload.rpartition("/")[0].rpartition("/")[2], _RESTARTED) == registry.DAEMON_SET:
+        fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
+        raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, _KINDS)
     arrival = _scaling(target, replicas)
     scalers = [item for item in (autoscalers or {}).items() if replicas and target_of(item[0][0], item[1]) == target]
@@ -209,6 +212,11 @@ def scaled(
     verb = "already has" if present == replicas else "scaled to"
     title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}{undone}"
     return Question(title, [arrival], notes=notes)
+
+
+def with_pods(cluster: ClusterSnapshot, workload: str, namespace: str) -> Key:
+    """Return the key of a workload whose Pods can be resized, given as `KIND/NAME`. Raises InvalidInput."""
+    return _named(cluster, workload, namespace, {**_KINDS, **_RESTARTED})
 
 
 def _limits_of(autoscaler: ApiObject) -> tuple[int, int]:

@@ -32,6 +32,7 @@ from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
@@ -162,6 +163,8 @@ class Risks(Result):
     not_modelled: Sequence[str]
     unfinished: Mapping[str, Unfinished]
     changes: Sequence[ReportChange] | None = None
+    pending: Hidden[int] = field(default=0, kw_only=True)
+    """Number of Pods that are Pending now."""
 
     def __repr__(self) -> str:
         losing = [risk.workload for risk in self.workloads if risk.loses_replicas_with]

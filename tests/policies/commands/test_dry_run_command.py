@@ -49,7 +49,10 @@ def test_what_is_accepted_is_printed_as_kubectl_prints_it(tmp_path: Path, capsys
     assert apply(files(tmp_path, a=f"{GOLD}---\n{POD}---\n{CONFIG_MAP}")) == 0
     out, err = capsys.readouterr()
     assert out.splitlines() == [
-        "2 accepted (PriorityClass gold and Pod default/p), 1 not evaluated (ConfigMap): dry run of 3 objects",
+        (
+            "2 accepted (PriorityClass gold and Pod default/p), 1 not evaluated (ConfigMap: unsupported kind): "
+            "dry run of 3 objects"
+        ),
         "priorityclass.scheduling.k8s.io/gold created (dry run)",
         "pod/p created (dry run)",
     ]

@@ -135,7 +135,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "others.yaml").write_text(shown.replace(template, of_another_scheduler))
     classless = shown.replace(template, "      spec:\n")
     (directory / "classless.yaml").write_text(classless)
-    (directory / "default.yaml").write_text(classless.replace("value: 100,", "value: 100, globalDefault: true,"))
+    default = classless.replace("value: 100,", "value: 100, globalDefault: true,")
+    (directory / "default.yaml").write_text(default)
+    middle = Made("scheduling.k8s.io/v1", "PriorityClass", "middle").obj | {"value": 50_000}
+    preempting = default.replace(", preemptionPolicy: Never", "").replace("items:\n", f"items:\n- {middle}\n", 1)
+    (directory / "preempting.yaml").write_text(preempting)
+    names |= {"PREEMPTING_DEFAULT": "preempting.yaml"}
     for name in ("batch", "gold"):
         (directory / f"{name}-default").mkdir()
         namespace = Made("v1", "Namespace", "reports").metadata(annotations={DEFAULT_CLASS_ANNOTATION: name})
@@ -167,6 +172,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "exceeded/quota.json").write_text(json.dumps(quota.obj))
     names |= {"NEVER_DISRUPTED": "never.json", "EXCEEDED": "exceeded"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
+    (directory / "huge.json").write_text(json.dumps(make_pod("huge", "shop").request(cpu="99").obj))
+    top = Made("scheduling.k8s.io/v1", "PriorityClass", "top").obj | {"value": 500_000}
+    with_top = next(obj for obj in next(yaml.safe_load_all(shown))["items"] if obj["kind"] == "Deployment")
+    with_top["spec"]["template"]["spec"]["priorityClassName"] = "top"
+    (directory / "top.json").write_text(cluster_text([top, with_top]))
+    names |= {"HUGE": "huge.json", "WEB_GETS_TOP": "top.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
 

@@ -234,7 +234,7 @@ def test_a_plan_recreates_a_job_that_a_tool_recreates(tmp_path: Path) -> None:
     job["metadata"]["annotations"] = {"argocd.argoproj.io/sync-options": "Replace=true,Force=true"}
     (tmp_path / "job.json").write_text(json.dumps(job))
     answer = forewarn("classes", "plan", "-f", tmp_path / "job.json", "--cluster", "webhook/sample/cluster.yaml")
-    assert answer.stdout.startswith("1 step in 1 min 5 s: no replica lost, no Pod preempted or newly Pending\n")
+    assert answer.stdout.startswith("1 step in 1 min 5 s: new Pods of reports/nightly get priority 100000 ")
     assert "delete and recreate 1 workload (new priority 100000): reports/nightly\n" in answer.stdout
     assert "keep their priority" not in answer.stdout
 

@@ -614,7 +614,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
             2,
             '"rc.apps/web": not a workload of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: deployment',
         ),
-        (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 2, "known: deployment (deploy), replicaset (rs)"),
+        (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 2, "a DaemonSet has no replicas"),
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 2, "a system class"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 2, "maximum allowed value"),
         (["lose", "zone", "a"], 3, "no kubeconfig found"),
