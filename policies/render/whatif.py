@@ -270,22 +270,28 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     says. `most`: effects in the line, of which few are brief.
     """
     is_brief, is_shortest = most <= _BRIEF, most < _FEWEST
-    lost = _counts(answer, placeholders=False)[2]
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
-    losing, losers = [each for each in own if each.missed], [each.workload for each in own if each.missed]
-    before = losing[0].before if len(losing) == 1 else 0
-    is_told = end is not None and _counts(end, placeholders=False)[2]
-    causes = NO_CAUSES if (is_told and is_brief) or is_shortest else answer.causes
-    replicas = lost_replicas(lost, "" if is_told else of_workloads(losers, is_brief=is_shortest), causes, before)
-    failed = sum(bool(each.failure) for each in own if is_shortest or not each.missed)
+    losers = [each.workload for each in own if each.missed]
+    over_quota = "" if losers else rejected_pods(answer.over_quota, answer.summary.new_workloads, is_brief=is_shortest)
     effects = [
-        ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else ""))),
+        _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
         *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
         _starting(answer, [each for each in own if each.not_started]),
-        "" if lost else rejected_pods(answer.over_quota, answer.summary.new_workloads, is_brief=is_shortest),
+        over_quota,
     ]
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
+
+
+def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *, is_told: bool) -> str:
+    """The lost replicas of these workloads, and the failed Jobs. `is_told`: the answer with new nodes names them."""
+    is_shortest, losing = most < _FEWEST, [each for each in own if each.missed]
+    before = losing[0].before if len(losing) == 1 else 0
+    causes = NO_CAUSES if (is_told and most <= _BRIEF) or is_shortest else answer.causes
+    whose = "" if is_told else of_workloads([each.workload for each in losing], is_brief=is_shortest)
+    replicas = lost_replicas(_counts(answer, placeholders=False)[2], whose, causes, before)
+    failed = sum(bool(each.failure) for each in own if is_shortest or not each.missed)
+    return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
 
 
 def _with_placeholders(answer: Answer, effects: list[str], most: int) -> list[str]:
@@ -615,17 +621,23 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
         return rollouts(answer)
     own = [each for each in answer.workloads if each.workload in {*names}]
     later = sum(not_created(each, answer) for each in own)
-    total = summary.new_pods + later + sum(row.pods for row in summary.missing if row.group in names)
-    total = max(total, sum(_desired(each, answer) for each in own)) if blocked else total
-    whose = f" of {named(names) if len(names) == 1 else plural(len(names), 'workload')}"
-    whose = "" if [*names] == [*blocked] else whose
+    missing = sum(row.pods for row in summary.missing if row.group in names)
+    total = max(summary.new_pods + later + missing, sum(_desired(each, answer) for each in own if blocked))
     pending = max(summary.new_pods_pending, _new_pending(answer))
-    which = f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"
-    which = which if total == 1 else f" new Pods{whose}" * (not is_short)
+    which = _subject_of_new(answer, names, total, is_short=is_short)
     why = _reasons(own) if most == _EFFECTS else set()
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
     counts += f", {later} {NOT_CREATED if pending else NOT_CREATED_AFTER_REJECTED}" if later else ""
     return f"{rollouts(answer)}: {counts}" if blocked else counts
+
+
+def _subject_of_new(answer: Answer, names: Sequence[str], total: int, *, is_short: bool) -> str:
+    """The new Pods of the named workloads as the subject of a phrase, unless a blocked rollout names them."""
+    of_named = f" of {named(names) if len(names) == 1 else plural(len(names), 'workload')}"
+    whose = "" if [*names] == [*answer.blocks.rollouts] else of_named
+    if total != 1:
+        return "" if is_short else f" new Pods{whose}"
+    return f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"
 
 
 def _reasons(workloads: Iterable[WorkloadCount]) -> set[str]:
