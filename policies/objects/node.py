@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from forewarn.policies.copies import shared_labels
@@ -30,6 +30,9 @@ class Taint(NamedTuple):
     @property
     def repels_pods(self) -> bool:
         return self.effect in (NO_SCHEDULE, NO_EXECUTE)
+
+
+UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 
 
 class Toleration(NamedTuple):
@@ -104,6 +107,12 @@ class Node:
     operating_system: str = _LINUX
     supplemental_groups_policy: bool = False
     kubelet_version: str = ""
+
+    def uncordoned(self) -> Node:
+        """Return the node schedulable, without the taint that the node lifecycle controller removes."""
+        cordon = (UNSCHEDULABLE_TAINT.key, UNSCHEDULABLE_TAINT.effect)
+        taints = tuple(taint for taint in self.taints if (taint.key, taint.effect) != cordon)
+        return replace(self, unschedulable=False, taints=taints)
 
     def has_taints(self) -> bool:
         return bool(self.taints)

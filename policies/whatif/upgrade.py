@@ -204,7 +204,7 @@ class UpgradeRun:
         elif clock.now >= step.emptied_at + self.away:
             step.back_at = clock.now
             simulation.awaited -= 1
-            api.put_node(progress.node)
+            api.put_node(progress.node.uncordoned())
 
     def _drain(self, simulation: Simulation, progress: _Progress) -> None:
         progress.draining = simulation.clock.now

@@ -22,7 +22,7 @@ from forewarn.policies.autoscaling.karpenter.state import ClusterState, RunningN
 from forewarn.policies.autoscaling.karpenter.topology import Choices, Rejected, Storage
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, mapping
-from forewarn.policies.objects.node import NO_SCHEDULE, Taint
+from forewarn.policies.objects.node import UNSCHEDULABLE_TAINT
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.quantity import Quantity
 
@@ -116,7 +116,6 @@ def provision(
     return Decision(scheduler.new, existing, {key: problem() for key, problem in scheduler.errors.items()})
 
 
-_CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 _DEFAULTS: Final = Options()
 _FIRST: Final = Choices()
 
@@ -223,7 +222,8 @@ class Karpenter:
 
     def _node(self, info: NodeInfo) -> StateNode:
         node, instance_type = info.node, self._by_name.get(info.node.labels.get(label.INSTANCE_TYPE, ""))
-        taints = (*node.taints, _CORDONED) if node.unschedulable and _CORDONED not in node.taints else node.taints
+        is_untainted = node.unschedulable and UNSCHEDULABLE_TAINT not in node.taints
+        taints = (*node.taints, UNSCHEDULABLE_TAINT) if is_untainted else node.taints
         allocatable = exact(node.allocatable)
         capacity = instance_type.capacity if instance_type else allocatable
         running = RunningNode(node.name, node.labels, taints, capacity, allocatable, node.name, False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.objects.node import NO_SCHEDULE, Node, Taint, tolerations_tolerate_taint
+from forewarn.policies.objects.node import UNSCHEDULABLE_TAINT, Node, tolerations_tolerate_taint
 from forewarn.policies.scheduling.framework import (
     CycleState,
     Plugin,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 _IS_UNSCHEDULABLE: Final = attrgetter("unschedulable")
-UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 REASON: Final = unresolvable(Reason("node(s) were unschedulable", "cordoned", UNCORDON))
 
 

@@ -11,12 +11,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.metering import each
-from forewarn.policies.objects.node import Node, tolerations_tolerate_taint, untolerated_taint
+from forewarn.policies.objects.node import UNSCHEDULABLE_TAINT, Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import matches_all
 from forewarn.policies.scheduling.plugins.node_ports import WantedPorts
 from forewarn.policies.scheduling.plugins.node_resources_fit import insufficient_resources
-from forewarn.policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
 from forewarn.policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 
 if TYPE_CHECKING:

@@ -57,6 +57,20 @@ def answer_of(cache: DumpCache, **options: Any) -> Answer:
     return ask(question, world_of(cache, (), until=10 * HOUR), without=False)
 
 
+@pytest.mark.parametrize("change", ["events", "upgrade"])
+def test_an_uncordoned_node_loses_the_taint_of_its_cordon(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    cordoned = make_node("n1").has(cpu="4").spec(unschedulable=True, taints=[taint])
+    cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
+    cluster.write_text(json.dumps({"kind": "List", "items": [cordoned.obj, make_pod("p").request(cpu="1").obj]}))
+    events.write_text("- {at: 0, uncordon: n1}")
+    options = ["--events", str(events)] if change == "events" else []
+    main(["whatif", change, *options, "--cluster", str(cluster)])
+    assert "running: 0 Pods before, 1 after" in capsys.readouterr().out
+
+
 def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
     answer = answer_of(cluster_of(3, 2), surge=True)
     assert answer.upgrade is not None
