@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
@@ -11,7 +12,7 @@ from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, int32, text
 from forewarn.policies.rules.support.context import POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
-from forewarn.policies.rules.support.rule_text import naming, selected, workloads_in
+from forewarn.policies.rules.support.rule_text import MAX_WORKLOADS, naming, selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
-    workloads = [workload for workload, _, _ in selected(selector, [namespace], context)]
+    workloads = _not_controlled(selector, namespace, context)
     replicas = [at(w.object, "spec", "replicas") if group_kind(w.object) in _SCALED else None for w in workloads]
     total = sum(number for number in replicas if isinstance(number, int))
     if all(isinstance(number, int) for number in replicas) and 0 < total <= least:
@@ -218,6 +219,26 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
             f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
         )
         yield Problem(Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas"), ("spec", "minAvailable"))
+
+
+def _not_controlled(selector: Any, namespace: str, context: Context) -> list[ReviewedObject]:
+    """The selected objects without a selected controller: `replicas` of a Deployment include its ReplicaSets and Pods.
+
+    Empty if workloads of the namespace, which may have more replicas, are beyond the maximum.
+    """
+    if sum(1 for _ in workloads_in([namespace], context)) == MAX_WORKLOADS:
+        return []
+    subjects = [workload.subject for workload in selected(selector, [namespace], context)]
+    names = {(group_kind(subject.object), subject.ref.name) for subject in subjects}
+    return [subject for subject in subjects if _controller(subject.object) not in names]
+
+
+def _controller(obj: ApiObject) -> tuple[str, str] | None:
+    from forewarn.policies.objects.pod import Owner  # the linter starts without it
+
+    with suppress(InvalidObject):
+        return (owner.group_kind, owner.name) if (owner := Owner.from_api(obj)) else None
+    return None
 
 
 _JOBS: Final = {JOB: (), CRON_JOB: JOB_TEMPLATE}
