@@ -436,10 +436,13 @@ def _risk(
     )
 
 
-def _by_damage(risk: WorkloadRisk) -> tuple[bool, int, int, str]:
-    """Sort key: with lost replicas, the highest priority and the largest losses first; others by ascending priority."""
-    lost = sum(risk.loses_replicas_with.values())
-    return not lost, -risk.priority if lost else risk.priority, -lost, risk.workload
+def _by_damage(risk: WorkloadRisk) -> tuple[bool, int, float, int, str]:
+    """Sort key: with lost replicas, the highest priority, then the largest share of replicas that one loss costs, then
+    the largest losses first; others by ascending priority.
+    """
+    losses = risk.loses_replicas_with.values()
+    priority = -risk.priority if losses else risk.priority
+    return not losses, priority, -max(losses, default=0) / risk.pods, -sum(losses), risk.workload
 
 
 def _only_placeholders(pods: Sequence[Pod], options: Options) -> bool:

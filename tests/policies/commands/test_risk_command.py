@@ -454,3 +454,26 @@ def test_the_verdict_about_one_workload(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     out = run(capsys, "risk", "--cluster", str(tmp_path / "cluster.json"))[1]
     assert out.startswith("0 of 1 workload loses replicas with a lost node")
+
+
+def test_of_equal_priorities_the_largest_share_is_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A lost node costs `b` its only Pod, and `a` one of two."""
+    items = [make_node(name).has(cpu="2", memory="8Gi", pods="9").obj for name in ("n1", "n2")]
+    for workload, nodes in (("a", ("n1", "n2")), ("b", ("n1",))):
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": workload, "controller": True, "uid": workload}
+        labels = {"app": workload}
+        template = {"metadata": {"labels": labels}, "spec": make_pod("p").request(cpu="1").obj["spec"]}
+        made_of = {"replicas": len(nodes), "selector": {"matchLabels": labels}, "template": template}
+        items.append(Made("apps/v1", "ReplicaSet", workload, "default").spec(**made_of).obj)
+        items += [
+            make_pod(f"{workload}-{node}")
+            .request(cpu="1")
+            .labels(app=workload)
+            .on(node)
+            .metadata(ownerReferences=[owner])
+            .obj
+            for node in nodes
+        ]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    rows = told(capsys, "--cluster", str(tmp_path / "cluster.json"))["workloads"]
+    assert [row["workload"] for row in rows] == ["default/b", "default/a"]
