@@ -49,6 +49,11 @@ _INSTEAD: Final = {
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
 }
 """Kinds without such changes -> what to do instead."""
+_INSTEAD_OF_SCALE: Final = {
+    **_INSTEAD,
+    "job": "change parallelism in its manifest, and pass it to forewarn whatif apply -f",
+}
+_INSTEAD_OF_RESTART: Final = {**_INSTEAD, "job": "delete and create it with forewarn whatif events --events"}
 _SHOWN: Final = 3
 
 
@@ -197,7 +202,7 @@ def scaled(
     if _kind_called(workload.rpartition("/")[0].rpartition("/")[2], _RESTARTED) == registry.DAEMON_SET:
         fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
-    target = _named(cluster, workload, namespace, _KINDS)
+    target = _named(cluster, workload, namespace, _KINDS, _INSTEAD_OF_SCALE)
     arrival = _scaling(target, replicas)
     scalers = [item for item in (autoscalers or {}).items() if replicas and target_of(item[0][0], item[1]) == target]
     notes, undone = [], ""
@@ -294,7 +299,7 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
 
     Raises InvalidInput.
     """
-    key = _named(cluster, workload, namespace, _RESTARTED)
+    key = _named(cluster, workload, namespace, _RESTARTED, _INSTEAD_OF_RESTART)
     arrivals = [Arrival(0.0, "update", restarted(cluster.workloads[key].object).object)]
     return Question(f"{_text_of(key)} restarted", arrivals, restarts=True)
 
@@ -354,9 +359,16 @@ def _inside(cluster: ClusterSnapshot, kinds: Container[str], pattern: str, label
     ]
 
 
-def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> Key:
+def _named(
+    cluster: ClusterSnapshot,
+    workload: str,
+    namespace: str,
+    kinds: Mapping[tuple[str, ...], str],
+    instead_of: Mapping[str, str] = _INSTEAD,
+) -> Key:
     """Return the key of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or
-    `NAMESPACE/NAME` if the name has one kind. `kinds`: names accepted for a kind -> the kind.
+    `NAMESPACE/NAME` if the name has one kind. `kinds`: names accepted for a kind -> the kind. `instead_of`: other kinds
+    -> what to do instead.
 
     Raises InvalidInput for other arguments and unknown workloads.
     """
@@ -370,7 +382,7 @@ def _named(cluster: ClusterSnapshot, workload: str, namespace: str, kinds: Mappi
     if not found or not name:
         known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
         fix = _with_kind(cluster, workload, namespace, kinds)
-        instead = _INSTEAD.get(kind.lower(), "write NAMESPACE/KIND/NAME")
+        instead = instead_of.get(kind.lower(), "write NAMESPACE/KIND/NAME")
         more = f". Fix: {fix}" if fix else f" of a supported kind. Fix: {instead}; known: {known}"
         raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{more}")
     key = found, namespace, name
