@@ -6,11 +6,11 @@ opens one more for each further request. At the limit, each new connection repla
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv6Address, ip_address
+from itertools import chain
 from time import monotonic
 from typing import Final
 
@@ -54,8 +54,8 @@ class Connections:
 
     def __init__(self, most: int = MAX_CONNECTIONS) -> None:
         self._most = most
-        self._ranks: dict[Rank, dict[Connection, None]] = {rank: {} for rank in Rank}
-        """The connections of each rank, the longest idle first."""
+        self._ranks: dict[Rank, dict[str, dict[Connection, None]]] = {rank: {} for rank in Rank}
+        """Rank -> network -> connections, the longest idle first."""
         self._evictions = RareEvents()
         self.count = 0
 
@@ -67,34 +67,38 @@ class Connections:
     def enter(self, address: str) -> Connection | None:
         """Register a connection, if necessary by evicting another one. Returns None if all others are busy."""
         connection = Connection(network_of(address), monotonic())
-        self._ranks[connection.rank][connection] = None
-        self.count += 1
+        self._add(connection)
         if self.count > self._most and not self.evict(connection):
             self.leave(connection)
             return None
         return connection
 
-    def leave(self, connection: Connection) -> None:
-        """Remove a closed connection. Has no effect if it was removed before."""
-        rank = self._ranks[connection.rank]
-        if connection in rank:
-            del rank[connection]
-            self.count -= 1
+    def leave(self, connection: Connection) -> bool:
+        """Remove a closed connection. Returns false, and has no effect, if it was removed before."""
+        networks = self._ranks[connection.rank]
+        group = networks.get(connection.network, {})
+        if connection not in group:
+            return False
+        del group[connection]
+        self.count -= 1
+        if not group:
+            del networks[connection.network]
+        return True
 
     def place(self, connection: Connection, rank: Rank) -> None:
         """Change the rank of an open connection, which was in use until now."""
-        before = self._ranks[connection.rank]
-        if connection in before:
-            del before[connection]
+        if self.leave(connection):
             connection.rank = rank
-            self._ranks[rank][connection] = None
+            self._add(connection)
 
     def evict(self, newcomer: Connection | None = None) -> bool:
         """Close the connection with the lowest rank, of the network with the most of this rank, idle for longest.
 
         Returns false if there is none besides `newcomer` that is not busy.
         """
-        victim = self._victim(newcomer)
+        networks = (sorted(of_rank.values(), key=len, reverse=True) for of_rank in self._ranks.values())
+        in_order = chain.from_iterable(chain.from_iterable(networks))
+        victim = next((other for other in in_order if other is not newcomer and not other.busy), None)
         if victim is None:
             return False
         self.leave(victim)
@@ -102,13 +106,9 @@ class Connections:
         self._evictions.log("connection evicted", {"client": victim.network, "rank": victim.rank.name.lower()})
         return True
 
-    def _victim(self, newcomer: Connection | None) -> Connection | None:
-        for connections in self._ranks.values():
-            evictable = [other for other in connections if other is not newcomer and not other.busy]
-            if evictable:
-                sizes = Counter(other.network for other in connections)
-                return max(evictable, key=lambda other: sizes[other.network])
-        return None
+    def _add(self, connection: Connection) -> None:
+        self._ranks[connection.rank].setdefault(connection.network, {})[connection] = None
+        self.count += 1
 
 
 def network_of(address: str) -> str:
