@@ -94,6 +94,23 @@ def test_a_kind_that_is_installed_later_is_followed_then() -> None:
     assert [spec.plural for spec in followed] == ["proxies"]
 
 
+def test_a_kind_that_cannot_be_followed_does_not_end_the_search_for_others() -> None:
+    served, stopped = Served(), Event()
+    templates = {"/Thing": PATH, "example.com/Proxy": PATH}
+    followed: list[KindSpec] = []
+
+    def follow(spec: KindSpec) -> None:
+        if spec.kind == "Thing":
+            raise RuntimeError("can't start new thread")
+        followed.append(spec)
+
+    thread = follow_optional(served, templates, follow, stopped, pause=0.01)
+    until(lambda: bool(followed))
+    stopped.set()
+    thread.join(10)
+    assert [spec.plural for spec in followed] == ["proxies"]
+
+
 def scaled(cache: Cache) -> set[str]:
     """Which rules have something to say when the Proxy is scaled."""
     old = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}

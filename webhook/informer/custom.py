@@ -75,18 +75,15 @@ def _follow(wanted: dict[str, Find], follow: Callable[[KindSpec], object], stopp
     while wanted and not stopped.is_set():
         for name, find in [*wanted.items()]:
             try:
-                found = find()
+                for spec in find():
+                    wanted.pop(name, None)
+                    follow(spec)
             except ApiError as error:
                 if logged.get(name) != str(error):
                     logged[name] = str(error)
                     log_event("cannot watch custom kind", {"kind": name, "reason": str(error)}, logging.WARNING)
             except Exception:
                 LOGGER.exception("internal error while discovering %s", name)
-            else:
-                if found:
-                    del wanted[name]
-                for spec in found:
-                    follow(spec)
         if wanted:
             stopped.wait(pause)
 
