@@ -106,10 +106,6 @@ def _changes_a_namespace(request: AdmissionRequest) -> bool:
     return new != old
 
 
-def _is_scale(request: AdmissionRequest) -> bool:
-    return request.subresource == "scale" and request.operation is not Operation.CONNECT
-
-
 def _is_revision(request: AdmissionRequest) -> bool:
     return request.kind.group_kind == CONTROLLER_REVISION
 
@@ -117,9 +113,10 @@ def _is_revision(request: AdmissionRequest) -> bool:
 def direction_of(request: AdmissionRequest, config: Config) -> Direction:
     if request.operation is Operation.CONNECT:
         return Direction.CONNECT
+    if request.subresource == "scale":
+        return Direction.SCALE
     if request.subresource:
-        other = Direction.NAMESPACE_SUBRESOURCE if _changes_a_namespace(request) else Direction.OTHER_SUBRESOURCE
-        return Direction.SCALE if _is_scale(request) else other
+        return Direction.NAMESPACE_SUBRESOURCE if _changes_a_namespace(request) else Direction.OTHER_SUBRESOURCE
     if not is_evaluated(request, config):
         return Direction.UNKNOWN_KIND
     if _is_revision(request):
@@ -152,7 +149,7 @@ def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, confi
     """The object to evaluate: also a `scale` request's workload, a ControllerRevision's template; None if unknown."""
     if _is_revision(request):
         return _template_in(request)
-    return _scaled(request, cluster, config) if _is_scale(request) else request.subject
+    return _scaled(request, cluster, config) if request.subresource == "scale" else request.subject
 
 
 def _template_in(request: AdmissionRequest) -> ReviewedObject | None:
