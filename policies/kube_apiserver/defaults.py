@@ -42,8 +42,8 @@ def with_default_tolerations(pod: ApiObject) -> ApiObject:
     reports the error.
     """
     try:
-        own = read_tolerations(pod, "spec", "tolerations")
-        missing = () if text(pod, "metadata", "uid") else missing_tolerations(own)
+        is_stored = bool(text(pod, "metadata", "uid"))
+        missing = () if is_stored else missing_tolerations(read_tolerations(pod, "spec", "tolerations"))
     except InvalidObject:
         return pod
     if not missing:

@@ -342,10 +342,8 @@ def _common(metadata: ApiObject) -> list[FieldError]:
     path = (*_META, "annotations")
     for key in each(sorted(annotations), 2):
         errors += [invalid(path, key, fault) for fault in qualified_name(key.lower())]
-    if (
-        sum(len((text or "").encode(errors="surrogatepass")) for entry in annotations.items() for text in entry)
-        > _ANNOTATION_BYTES
-    ):
+    size = sum(len((text or "").encode(errors="surrogatepass")) for entry in annotations.items() for text in entry)
+    if size > _ANNOTATION_BYTES:
         errors.append(too_long(path, _ANNOTATION_BYTES))
     return errors + _owners(metadata.get("ownerReferences") or [])
 
