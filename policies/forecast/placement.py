@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from forewarn.policies.cluster.admission import admitted, counted_by_quotas
 from forewarn.policies.controllers.changes import arriving, is_ordered, template_while_paused
 from forewarn.policies.controllers.deployment import is_paused
-from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, NewPods, Same, new_pods, without_missing_claims
+from forewarn.policies.controllers.new_pods import (
+    MAX_SEQUENTIAL,
+    NewPods,
+    Same,
+    check_template,
+    new_pods,
+    without_missing_claims,
+)
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
@@ -177,6 +184,7 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
         if template is None:
             return NewPods(len(own), ()), str(ref)
     if template.is_template:
+        check_template(obj)
         return new_pods(cluster, obj, template.object, replicas), str(ref)
     return _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas), str(ref)
 

@@ -41,6 +41,9 @@ FILES = {
     "service.yaml": "{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {ports: [{port: 80}]}}\n",
     "severity.yaml": "severities: {class-still-in-use: warning}\n",
     "table.txt": "NAME   READY   STATUS\nweb-1  1/1     Running\n",
+    "undecodable": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: api, namespace: shop}, spec: {replicas: 0,"
+    " selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: api}}, spec: {containers: [],"
+    " tolerations: [{operator: 5}]}}}}\n",
     "unknown": f"{POD}, priorityClassName: no-such}}}}\n",
     "unreachable": UNREACHABLE,
 }
