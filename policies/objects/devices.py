@@ -14,7 +14,7 @@ from forewarn.policies.objects.fields import (
     ApiObject,
     at,
     boolean,
-    int32,
+    integer,
     items,
     mapping,
     string_map,
@@ -155,8 +155,8 @@ class ResourceSlice:
             name=text(obj, "metadata", "name"),
             driver=text(obj, "spec", "driver"),
             pool=text(obj, "spec", "pool", "name"),
-            generation=integer(obj, "spec", "pool", "generation"),
-            slices=integer(obj, "spec", "pool", "resourceSliceCount"),
+            generation=integer(obj, "spec", "pool", "generation") or 0,
+            slices=integer(obj, "spec", "pool", "resourceSliceCount") or 0,
             place=_place(mapping(obj, "spec")),
             per_device=boolean(obj, "spec", "perDeviceNodeSelection"),
             devices=devices,
@@ -275,12 +275,6 @@ def _place(holder: ApiObject) -> NodePlace:
     selects = holder.get("nodeSelector") is not None
     selector = read_node_selector(holder, "nodeSelector") if selects else None
     return NodePlace(text(holder, "nodeName"), boolean(holder, "allNodes"), selector)
-
-
-def integer(obj: ApiObject, *path: str) -> int:
-    """Return an integer of any size, 0 if there is none. Raises InvalidObject."""
-    value = at(obj, *path)
-    return value if isinstance(value, int) else int32(obj, *path) or 0
 
 
 EXTENDED_RESOURCE_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"

@@ -130,9 +130,15 @@ def boolean(obj: ApiObject, *path: str | int) -> bool:
     return bool(_expect(obj, path, (bool,), "a boolean"))
 
 
+def integer(obj: ApiObject, *path: str | int) -> int | None:
+    """Return an integer field of any size; None if absent or null. Raises InvalidObject for other types."""
+    value: int | None = _expect(obj, path, (int,), "an integer")
+    return value
+
+
 def int32(obj: ApiObject, *path: str | int) -> int | None:
     """Return a 32-bit integer field; None if the field is absent or null. Raises InvalidObject for other values."""
-    value: int | None = _expect(obj, path, (int,), "an integer")
+    value = integer(obj, *path)
     if value is not None and value not in INT32:
         raise InvalidObject(f"{cut(str(value), 40)} does not fit into 32 bits", path, ref_of(obj))
     return value

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from forewarn.policies.copies import shared_labels
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import ApiObject, boolean, items, sequence, string_map, strings, text, within
+from forewarn.policies.objects.fields import ApiObject, boolean, integer, items, string_map, strings, text, within
 from forewarn.policies.objects.resources import Resource, as_resource, read_resource_list
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -75,14 +75,12 @@ def read_taints(node: ApiObject) -> tuple[Taint, ...]:
 
 def read_tolerations(obj: ApiObject, *path: str) -> tuple[Toleration, ...]:
     """Parse the tolerations at a path. Raises InvalidObject."""
-    return tuple(map(_toleration, items(obj, *path))) if sequence(obj, *path) else ()
+    return tuple(map(_toleration, items(obj, *path)))
 
 
 def _toleration(entry: ApiObject) -> Toleration:
     key, operator, value, effect = (text(entry, name) for name in ("key", "operator", "value", "effect"))
-    seconds = entry.get("tolerationSeconds")
-    is_number = isinstance(seconds, int) and not isinstance(seconds, bool)
-    return Toleration(key, operator, value, effect, seconds if is_number else None)
+    return Toleration(key, operator, value, effect, integer(entry, "tolerationSeconds"))
 
 
 LABEL_OS: Final = "kubernetes.io/os"

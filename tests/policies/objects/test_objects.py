@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import pytest
 
+from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.node import read_tolerations
 from forewarn.policies.objects.pod import Pod
 
 
@@ -104,3 +106,9 @@ def test_local_storage_is_read_from_the_volumes_and_the_annotation(
     annotations = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": safe}
     obj = {"metadata": {"name": "p", "annotations": annotations}, "spec": {"volumes": [volume]}}
     assert Pod.from_api(obj).has_local_storage is is_local
+
+
+@pytest.mark.parametrize("seconds", ["300", 1.5, True, []])
+def test_toleration_seconds_are_an_integer(seconds: object) -> None:
+    with pytest.raises(InvalidObject, match="tolerationSeconds: must be an integer"):
+        read_tolerations({"tolerations": [{"tolerationSeconds": seconds}]}, "tolerations")
