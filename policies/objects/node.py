@@ -106,11 +106,13 @@ class Node:
     supplemental_groups_policy: bool = False
     kubelet_version: str = ""
 
-    def uncordoned(self) -> Node:
-        """Return the node schedulable, without the taint that the node lifecycle controller removes."""
+    def with_taint_of_cordon(self) -> Node:
+        """Return the node with UNSCHEDULABLE_TAINT if it is unschedulable, otherwise without."""
         cordon = (UNSCHEDULABLE_TAINT.key, UNSCHEDULABLE_TAINT.effect)
         taints = tuple(taint for taint in self.taints if (taint.key, taint.effect) != cordon)
-        return replace(self, unschedulable=False, taints=taints)
+        if self.unschedulable == (len(taints) < len(self.taints)):
+            return self
+        return replace(self, taints=(*taints, UNSCHEDULABLE_TAINT) if self.unschedulable else taints)
 
     def has_taints(self) -> bool:
         return bool(self.taints)

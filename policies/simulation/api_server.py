@@ -721,14 +721,14 @@ class ApiServer:
 
     # Nodes, workloads and budgets
 
-    def put_node(self, node: Node) -> None:
-        """Create or change a node."""
+    def put_node(self, node: Node, *, in_timeline: bool = True) -> None:
+        """Create or change a node. `in_timeline`: whether a change is an event of the timeline."""
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
         self._missing_nodes.discard(node.name)
         if old is None:
             self.timeline.add("nodeAdded", node=node.name)
-        else:
+        elif in_timeline:
             self.timeline.add("nodeUpdated", node=node.name, change=node_change(old, node))
         self._notify("Node", old, node)
 

@@ -1095,6 +1095,29 @@ BETWEEN_RETRIES: Final = 0.01
 """Seconds between attempts."""
 
 
+class CordonTaints:
+    """The controller that taints cordoned nodes, and removes the taint of others.
+
+    Source: kubernetes `pkg/controller/nodelifecycle` (`doNoScheduleTaintingPass`).
+    """
+
+    def __init__(self, clock: Clock, api: ApiServer) -> None:
+        self._clock, self._api = clock, api
+
+    def start(self) -> None:
+        """Watch changes from now on."""
+        self._api.watchers.append(self._handle)
+
+    def _handle(self, change: Change) -> None:
+        if change.kind == "Node" and change.new is not None and change.new.with_taint_of_cordon() is not change.new:
+            self._clock.at(self._clock.now, partial(self._sync, change.new.name))
+
+    def _sync(self, name: str) -> None:
+        node = self._api.nodes.get(name)
+        if node is not None and (changed := node.with_taint_of_cordon()) is not node:
+            self._api.put_node(changed, in_timeline=False)
+
+
 class TaintEvictions:
     """Evicts Pods for NoExecute taints of their nodes in a simulation."""
 

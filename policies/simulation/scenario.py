@@ -294,7 +294,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "scale": Operation(_scale, to_workload(_scaled)),
     "run": Operation(_run, lambda simulation, job: simulation.complete(job)),
     "cordon": Operation(_named_node, to_node(lambda node, _: replace(node, unschedulable=True))),
-    "uncordon": Operation(_named_node, to_node(lambda node, _: node.uncordoned())),
+    "uncordon": Operation(_named_node, to_node(lambda node, _: replace(node, unschedulable=False))),
     "drain": Operation(_named_node, lambda simulation, node: simulation.drain(text(node, "metadata", "name"))),
     "lost": Operation(_named_node, to_node(lambda *_: None), "loss"),
 }

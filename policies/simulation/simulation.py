@@ -26,6 +26,7 @@ from forewarn.policies.simulation.clock import Clock, Latencies, Steps, Timeline
 from forewarn.policies.simulation.controller_manager import (
     FIRST_COLLECTION,
     ControllerManager,
+    CordonTaints,
     DeviceTaintEvictions,
     Recreation,
     StorageControllers,
@@ -327,6 +328,7 @@ class Simulation:
         self.clock.at(0.0, self.controllers.start)
         self.clock.at(0.0, self.storage.start)
         if world.controllers is None:
+            self.clock.at(0.0, CordonTaints(self.clock, self.api).start)
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
             self.clock.at(0.0, DeviceTaintEvictions(self.clock, self.api, latencies, base).start)
         self.api.watchers.append(Recreation(self.clock, self.api, latencies).handle)

@@ -9,6 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.disruption import PdbStatus
+from forewarn.policies.copies import replace
 from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.simulation.clock import Latencies, Steps
@@ -204,7 +205,7 @@ class UpgradeRun:
         elif clock.now >= step.emptied_at + self.away:
             step.back_at = clock.now
             simulation.awaited -= 1
-            api.put_node(progress.node.uncordoned())
+            api.put_node(replace(progress.node, unschedulable=False))
 
     def _drain(self, simulation: Simulation, progress: _Progress) -> None:
         progress.draining = simulation.clock.now

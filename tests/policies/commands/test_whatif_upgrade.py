@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
+from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.render.drain import upgrade_tables
 from forewarn.policies.render.whatif import render
 from forewarn.policies.simulation.dump import DumpCache, world_of
@@ -69,6 +70,27 @@ def test_an_uncordoned_node_loses_the_taint_of_its_cordon(
     options = ["--events", str(events)] if change == "events" else []
     main(["whatif", change, *options, "--cluster", str(cluster)])
     assert "running: 0 Pods before, 1 after" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("policy", "lost"), [("Honor", 0), ("Ignore", 1)])
+def test_topology_spread_honors_the_taint_of_a_drained_node(
+    policy: str, lost: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = {"matchLabels": {"app": "web"}}
+    spread = {"topologyKey": HOSTNAME, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": labels}
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"containers": [container], "topologySpreadConstraints": [{**spread, "nodeTaintsPolicy": policy}]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    made: list[Made] = [
+        Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=2, selector=labels, template=template),
+        *(make_node(f"n{n}").label(HOSTNAME, f"n{n}") for n in range(2)),
+        *(make_pod(f"web-{n}").labels(app="web").on(f"n{n}").metadata(ownerReferences=[owner]) for n in range(2)),
+    ]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": [each.obj for each in made]}))
+    main(["whatif", "drain", "n1", "--cluster", str(cluster), "-o", "json"])
+    assert json.loads(capsys.readouterr().out)["fewer"] == lost
 
 
 def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
