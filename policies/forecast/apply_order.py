@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.changes import arriving, is_ordered
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, creates_pods_later
-from forewarn.policies.forecast.placement import ChargedQuotas, Placement, new_pods_of, place_pods, placement_of
+from forewarn.policies.forecast.placement import (
+    ChargedQuotas,
+    Placement,
+    arriving_in_turn,
+    new_pods_of,
+    place_pods,
+    placement_of,
+)
 from forewarn.policies.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue, le_priority_pre_check
 from forewarn.policies.scheduling.queue.registrations import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, QueueingHints
@@ -114,7 +121,8 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
         try:
             new, name = new_pods_of(cluster, obj, replicas)
             pods = arriving(cluster, obj, new.pods)
-            arrive, (count, rejection) = len(pods), quotas.admit(obj, pods, charge=False)
+            count, rejection = quotas.admit(obj, pods, charge=False)
+            arrive = arriving_in_turn(obj, len(pods), count)
         except InvalidObject as fault:
             placed.append(fault)
             continue

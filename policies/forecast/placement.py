@@ -104,7 +104,7 @@ class Placement:
     rejection: str = ""
     """The message with which a ResourceQuota rejects the first of them."""
     later: int = 0
-    """New Pods that an ordered StatefulSet creates after its Pending Pods run, besides those of `rollout`."""
+    """New Pods, besides those of `rollout`, that an ordered StatefulSet creates after Pending or rejected ones run."""
     ahead: int | None = 0
     """Number of Pending Pods before this Pending Pod in the queue, which the prediction ignores; None for more than
     MAX_PENDING.
@@ -161,8 +161,14 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
     predictions = place_pods(cluster, pods[: min(admitted_pods, MAX_SEQUENTIAL)], one_by_one=is_ordered(obj))
     if is_ordered(obj) and predictions and predictions[-1].outcome == "pending":
         pods, admitted_pods, rejection = pods[: len(predictions)], len(predictions), ""
-    placement = placement_of(name, new, len(pods), admitted_pods, len(predictions))
+    arrive = arriving_in_turn(obj, len(pods), admitted_pods)
+    placement = placement_of(name, new, arrive, admitted_pods, len(predictions))
     return replace(placement, predictions=predictions, rejection=rejection)
+
+
+def arriving_in_turn(obj: ApiObject, arrive: int, admitted_pods: int) -> int:
+    """Return how many of these Pods the controller creates: an ordered StatefulSet none after a rejected one."""
+    return min(arrive, admitted_pods + 1) if is_ordered(obj) else arrive
 
 
 def placement_of(name: str, new: NewPods, arrive: int, admitted_pods: int, evaluated: int) -> Placement:

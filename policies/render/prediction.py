@@ -32,7 +32,12 @@ from forewarn.policies.rules.support.predictions import (
     needs_class,
     volume_fix,
 )
-from forewarn.policies.rules.wording.forecasts import NOT_CREATED, ONE_BY_ONE, placement_notes
+from forewarn.policies.rules.wording.forecasts import (
+    NOT_CREATED,
+    NOT_CREATED_AFTER_REJECTED,
+    ONE_BY_ONE,
+    placement_notes,
+)
 from forewarn.policies.rules.wording.impact import failing, victims_text
 from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.reasons import in_short, joined
@@ -189,8 +194,9 @@ def _overview(placement: Placement, result: PredictResult, applied: Applied | No
 
 
 def _with_blocked(counts: Mapping[str, int], placement: Placement) -> dict[str, int]:
-    """These counts by outcome, with "blocked" instead of "later" if other Pods block those."""
-    later = "blocked" if placement.is_blocked else "later"
+    """These counts by outcome, instead of "later" with how other Pods block those."""
+    blocked = "after-rejected" if placement.rejected else "blocked"
+    later = blocked if placement.is_blocked else "later"
     return {later if outcome == "later" else outcome: count for outcome, count in counts.items()}
 
 
@@ -216,6 +222,7 @@ OUTCOMES: Final = {
     "not-predicted": "not predicted",
     "later": "created later, when the Pods before them are ready",
     "blocked": NOT_CREATED,
+    "after-rejected": NOT_CREATED_AFTER_REJECTED,
     "refused": "rejected by a ResourceQuota",
     "unknown": "not predicted",
 }

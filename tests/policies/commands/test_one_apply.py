@@ -284,6 +284,23 @@ def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
     assert (answer["running"]["after"], sum(answer["rejectedByQuota"].values())) == (3, 1)
 
 
+def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: Path) -> None:
+    new = deployment(4)
+    new.obj["kind"] = "StatefulSet"
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
+    for objects, counts in (([new], "4 new Pods: 2 would fit"), ([new, deployment(0)], "4 new Pods, one after")):
+        path = write(tmp_path / "new.json", [quota(pods="2").obj, *(each.obj for each in objects)])
+        first = forewarn("predict", "-f", path, "--cluster", cluster).stdout.splitlines()[0]
+        assert counts in first
+        assert "2 would fit, 1 rejected by a ResourceQuota, 1 not created until rejected Pods run" in first
+    assert (
+        "2 of 4 new Pods of default/new run, 1 not created until rejected Pods run; 1 Pod rejected"
+        in forewarn(
+            "whatif", "apply", "-f", write(tmp_path / "new.json", [quota(pods="2").obj, new.obj]), "--cluster", cluster
+        ).stdout
+    )
+
+
 def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
     stored = [of_class("local", provisioner="kubernetes.io/no-provisioner"), LOCAL]
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in (*NODES, *stored)), *LISTED])
