@@ -618,7 +618,12 @@ class Prediction:
     @property
     def may_be_elsewhere(self) -> bool:
         """Whether the node that preemption nominates is random."""
-        return not self.fits and (len(self.best_nodes) > 1 or self._decision.is_sampled)
+        return not self.fits and (len(self.best_nodes) > 1 or self.is_sampled)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the preemption evaluates only some of the candidates."""
+        return not self.fits and self._decision.is_sampled
 
     @cached_property
     def outcome(self) -> PredictedOutcome:

@@ -159,10 +159,14 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     if len(predictions) == 1 and len(predictions[0].best_nodes) > 1:
         tied = predictions[0].best_nodes
         return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
-    nodes = sorted({prediction.nominated_node for prediction in predictions})
-    if any(prediction.may_be_elsewhere for prediction in predictions[:MAX_SHOWN]):
+    nodes, shown = sorted({prediction.nominated_node for prediction in predictions}), predictions[:MAX_SHOWN]
+    if any(prediction.is_sampled for prediction in shown):
         return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
-    return listed(nodes, 2)
+    tied = sorted({name for prediction in shown for name in prediction.best_nodes} - {*nodes})
+    if not tied:
+        return listed(nodes, 2)
+    others = [*nodes[2:], *tied]
+    return f"{', '.join(nodes[:2])} or {others[0] if len(others) == 1 else plural(len(others), 'other node')}"
 
 
 def of_new_pods(count: int, impact: Impact, audience: Audience) -> str:
