@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace, Diff, OnCluster
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import NAMED, capital, cut, first_line, first_of, listed, one_line, plural
+from forewarn.policies.findings import LONGEST_LINE, NAMED, capital, cut, first_line, first_of, listed, one_line, plural
 from forewarn.policies.lint.versions import ALSO, CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, autoscalers, plain, whatif
@@ -31,8 +31,10 @@ MAX_BYTES: Final = 60_000
 """Of the Markdown; GitHub accepts 65,536 characters in a comment."""
 _MAX_OBJECTS: Final = 50
 _FEW_ROWS: Final = 10
-_EFFECTS: Final = 2
+_EFFECTS: Final = 4
 """Maximum number of effects in a line."""
+_BRIEF: Final = 2
+"""The least effects in a line that is too long."""
 _LONGEST_REASON: Final = 300
 _SUMS: Final = "The rows of namespaces add up the clusters. Rows are sorted by the numbers, the first column first."
 _NO_ROLLOUT: Final = (
@@ -301,12 +303,20 @@ def _effects(diff: Diff) -> str:
     if not affected:
         first, *others = diff.clusters
         return f"{_title(first)}: {first.reason}" if first.reason and not others else ""
-    worst, many = whatif.joined(_phrases(affected[0]), _EFFECTS), len(affected)
+    many, heading = len(affected), _heading(affected[0])
     if many == 1:
-        return f"{_heading(affected[0])}: {worst}"
+        return f"{heading}: {_worst(affected[0], len(heading))}"
     of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
-    is_alike = all(whatif.joined(_phrases(cluster), _EFFECTS) == worst for cluster in affected)
-    return f"{of_all} clusters{'' if is_alike else f' affected, {affected[0].cluster} most'}: {worst}"
+    is_alike = all(_worst(cluster, 0) == _worst(affected[0], 0) for cluster in affected)
+    which = f"{of_all} clusters{'' if is_alike else f' affected, {affected[0].cluster} most'}"
+    return f"{which}: {_worst(affected[0], len(which))}"
+
+
+def _worst(cluster: OnCluster, taken: int) -> str:
+    """The worst effects on a cluster that fit in a line of which so many characters are taken; at least some."""
+    phrases, room = _phrases(cluster), LONGEST_LINE - taken - len(f": {_INCOMPLETE}")
+    texts = [whatif.joined(phrases, most) for most in range(_EFFECTS, _BRIEF - 1, -1)]
+    return next((text for text in texts if len(text) <= room), texts[-1])
 
 
 def _most_affected_first(diff: Diff) -> list[OnCluster]:
@@ -330,7 +340,7 @@ def needs_attention(cluster: OnCluster) -> bool:
 def _effect(cluster: OnCluster) -> str:
     gaps = any(_lacking(cluster))
     nothing = _no_effect([cluster]) if gaps else whatif.NO_EFFECT if cluster.answer else "not concerned"
-    return cluster.reason or f"{whatif.joined(_phrases(cluster), _EFFECTS) or nothing}{_INCOMPLETE if gaps else ''}"
+    return cluster.reason or f"{_worst(cluster, len(_heading(cluster))) or nothing}{_INCOMPLETE if gaps else ''}"
 
 
 def _phrases(cluster: OnCluster) -> list[str]:
