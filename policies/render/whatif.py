@@ -190,7 +190,7 @@ def _limits_hit(reaction: Autoscalers) -> str:
 
 def unfinished(answers: Sequence[Answer]) -> list[str]:
     """A phrase if a simulation ended while Pods changed."""
-    ends = [each.summary.ended_at for each in answers if each.summary.is_changing and each.upgrade is None]
+    ends = [each.summary.ended_at for each in answers if each.summary.is_cut_off and each.upgrade is None]
     return [f"no steady state after {duration(max(ends))}"] if ends else []
 
 

@@ -154,6 +154,12 @@ class Summary(NamedTuple):
         return self.settled_at if self.stopped else self.horizon
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether Pods changed in the last quarter of a run that ended while Pods changed. In a run that is shorter
+        than the quiet time, no other sign tells whether more follows."""
+        return self.is_changing and self.ended_at - self.settled_at <= self.ended_at / 4
+
+    @property
     def effects(self) -> Effects:
         """What happens to the Pods of each workload: not on which nodes, and when."""
         waiting, missing = ([(row.group, row.pods) for row in rows] for rows in (self.waiting, self.missing))
