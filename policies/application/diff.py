@@ -58,6 +58,7 @@ class AffectedNamespace(NamedTuple):
     not counting placeholder Pods. `lost`: required replicas that no longer run at the end. `pending`: other Pods that
     the change leaves Pending. `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas
     that the change removes from workloads of `OnCluster.scaled_down` which no HorizontalPodAutoscaler scales.
+    `removed`: running Pods of other workloads that the change deletes or scales down.
     `rejected`: workloads that the API server rejects, or whose Pods it rejects.
     `new_priority`: unchanged workloads whose new Pods get another priority or preemptionPolicy. `placeholders`:
     preempted placeholder Pods. `pruned`: workloads of `Pruned`.
@@ -74,6 +75,7 @@ class AffectedNamespace(NamedTuple):
     placeholders: int = 0
     replaced: int = 0
     pruned: int = 0
+    removed: int = 0
 
 
 class ScaledDown(NamedTuple):
@@ -186,6 +188,11 @@ class OnCluster(NamedTuple):
         """The workloads that an apply scales down for good, because no HorizontalPodAutoscaler scales them."""
         autoscaled = {item.workload for item in self.autoscaled}
         return [item for item in self.scaled_down if item.workload not in autoscaled]
+
+    @property
+    def removing(self) -> list[WorkloadCount]:
+        """The workloads that the change deletes or scales down, without `scaled_down`."""
+        return removing(self.answer, self.scaled_down)
 
     @property
     def directories(self) -> tuple[list[str], list[str]]:
@@ -331,7 +338,9 @@ def _on_cluster(
         autoscaled = [*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)]
         names = {item.workload for item in autoscaled}
         lasting = [item for item in scaled_down if item.workload not in names]
-        affected = _affected(answer, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace))
+        affected = _affected(
+            answer, scaled_down, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace)
+        )
         rejected, of_pods, unpredicted = _reasons([*answer.faults, *without_class])
         return OnCluster(
             name,
@@ -595,7 +604,11 @@ _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
 def _affected(
-    applied: WhatIf, scaled_down: Sequence[ScaledDown], pruned: Sequence[Pruned], owner: Callable[[str], str]
+    applied: WhatIf,
+    scaled_down: Sequence[ScaledDown],
+    lasting: Sequence[ScaledDown],
+    pruned: Sequence[Pruned],
+    owner: Callable[[str], str],
 ) -> list[AffectedNamespace]:
     reserving, victims = applied.answer.placeholders, {True: Counter[str](), False: Counter[str]()}
     for preemption in applied.preemptions:
@@ -606,7 +619,7 @@ def _affected(
     for workload in (workload for workload in applied.workloads if workload.workload not in reserving):
         pending[workload.namespace] += workload.not_started
         lost[workload.namespace] += workload.missed
-    for item in scaled_down:
+    for item in lasting:
         scaled[item.workload.partition("/")[0]] += item.before - item.after
     new_pods, summary = applied.answer.new_pods, applied.answer.summary
     changed = Counter(ranked.workload.partition("/")[0] for ranked in new_pods if ranked.after is not None)
@@ -624,6 +637,7 @@ def _affected(
         "new_priority": changed,
         "placeholders": victims[True],
         "replaced": replaced,
+        "removed": _removed(removing(applied, scaled_down)),
         "pruned": _by_namespace(pruned),
     }
     affected = [
@@ -633,13 +647,27 @@ def _affected(
     return sorted(affected, key=lambda item: (-_counted(item), -item.placeholders, item.namespace))
 
 
+def _removed(workloads: Iterable[WorkloadCount]) -> Counter[str]:
+    removed = Counter[str]()
+    for each in workloads:
+        removed[each.namespace] += each.removed
+    return removed
+
+
+def removing(applied: WhatIf | None, scaled_down: Iterable[ScaledDown]) -> list[WorkloadCount]:
+    """Return the workloads that a change deletes or scales down, without these that are `scaled_down`."""
+    others = {item.workload for item in scaled_down}
+    return [each for each in (applied.workloads if applied else ()) if each.removed and each.workload not in others]
+
+
 def _by_namespace(pruned: Iterable[Pruned]) -> Counter[str]:
     return Counter(name.partition("/")[0] for item in pruned for name in item.names)
 
 
 def _counted(item: AffectedNamespace) -> int:
     """The largest number of Pods or workloads, not counting placeholder Pods."""
-    return max(item.preempted, item.pending, item.lost, item.rejected, item.scaled_down, item.new_priority, item.pruned)
+    counts = (item.preempted, item.pending, item.lost, item.rejected, item.scaled_down, item.removed)
+    return max(*counts, item.new_priority, item.pruned)
 
 
 def conditions(diff: Diff) -> set[str]:

@@ -91,6 +91,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that fit on no node."),
     "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
     "scaled_down": ("SCALED DOWN", "running replicas beyond the number in the manifests."),
+    "removed": ("PODS REMOVED", "of workloads that the change deletes or scales down."),
     "replaced": ("REPLACED", "preempted, and running again at the end."),
     "failed": ("JOBS FAILED", ""),
     "violated": ("PDBS VIOLATED", ""),
@@ -115,7 +116,7 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
     if len(diff.clusters) > 1:
         yield from table(*_table(diff.clusters), paint, texts=_TEXTS)
     for cluster in diff.clusters:
-        heading = f"{_heading(cluster)}: {_effect(cluster)}"
+        heading = f"{_heading(cluster)}: {_effect(diff, cluster)}"
         if len(diff.clusters) > 1 or not first.startswith(heading):
             yield paint(heading, "bold")
         explained = _explained(diff, cluster) if details and not cluster.reason else {}
@@ -153,11 +154,27 @@ def verdict(diff: Diff) -> str:
     blocking = f"{plural(pdbs, 'changed PDB never allows', 'changed PDBs never allow')} an eviction" if pdbs else ""
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
     unchanged = f"{NOTHING}, nothing simulated" if diff.with_clusters else NOTHING
-    nothing = unchanged if not is_simulated else whatif.NO_EFFECT if is_whole else _no_effect(diff.clusters)
+    nothing = _nothing(diff, diff.clusters, _merged(diff), is_whole=is_whole) if is_simulated else unchanged
     where = f"{_title(diff.clusters[0])}: " if is_simulated and not diff.clusters[1:] else ""
     effect = _effects(diff) if diff.clusters else _changes(diff) if diff.objects else ""
-    text = "; ".join(filter(None, (effect or f"{where}{nothing}", blocking)))
-    return first_line(text, "" if is_whole else _INCOMPLETE)
+    parts = dict.fromkeys(filter(None, (effect or nothing, blocking, _kept(diff, _merged(diff)))))
+    return first_line(f"{'' if effect else where}{'; '.join(parts)}", "" if is_whole else _INCOMPLETE)
+
+
+def _nothing(diff: Diff, clusters: Sequence[OnCluster], objects: Collection[ChangedObject], *, is_whole: bool) -> str:
+    """The phrase for a change of these objects that has no effect on these clusters. `is_whole`: there are no gaps."""
+    kept = _kept(diff, objects)
+    if kept and all(each.operation == "deleted" for each in objects):
+        return kept
+    return whatif.NO_EFFECT if is_whole else _no_effect(clusters)
+
+
+def _kept(diff: Diff, objects: Iterable[ChangedObject]) -> str:
+    """A phrase about the objects that only a tool that prunes deletes, and whose effect no other phrase has; or ""."""
+    told = {f"PriorityClass {each.priority_class}" for cluster in diff.clusters for each in cluster.pruned}
+    kept = [str(each) for each in objects if each.operation == "deleted" and str(each) not in told]
+    is_kept = kept and diff.clusters and not diff.prunes
+    return f"deletion of {whatif.named(kept, 'object')} not simulated without --prune" if is_kept else ""
 
 
 class _Told(NamedTuple):
@@ -337,9 +354,10 @@ def needs_attention(cluster: OnCluster) -> bool:
     return bool(cluster.reason or _phrases(cluster))
 
 
-def _effect(cluster: OnCluster) -> str:
+def _effect(diff: Diff, cluster: OnCluster) -> str:
     gaps = any(_lacking(cluster))
-    nothing = _no_effect([cluster]) if gaps else whatif.NO_EFFECT if cluster.answer else "not concerned"
+    is_concerned = gaps or cluster.answer
+    nothing = _nothing(diff, [cluster], cluster.applied, is_whole=not gaps) if is_concerned else "not concerned"
     return cluster.reason or f"{_worst(cluster, len(_heading(cluster))) or nothing}{_INCOMPLETE if gaps else ''}"
 
 
@@ -361,6 +379,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _replaced(cluster, losing),
         _some(count["reduced"], "replica", "scaled down until HorizontalPodAutoscalers act"),
         _some(count["scaled_down"], "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
+        _removed(cluster),
         _some(count["violated"], "PDB", "violated"),
         _some(count["unhealthy"], "PDB", "with too few healthy Pods"),
         f"HorizontalPodAutoscalers then scale {plural(rescaled, 'workload')}" if rescaled else "",
@@ -409,6 +428,12 @@ def _replaced(cluster: OnCluster, losing: str) -> str:
     return f"{plural(count, 'more Pod' if losing else 'Pod')}{whose} {by} and replaced" if count else ""
 
 
+def _removed(cluster: OnCluster) -> str:
+    """A phrase about the Pods that the change itself removes; "" for none."""
+    whose = _visible(cluster, [(each.workload, each.namespace) for each in cluster.removing])
+    return _some(sum(each.removed for each in cluster.removing), "Pod", f"of {whose} removed")
+
+
 def _preemptions(cluster: OnCluster, *, placeholders: bool = False) -> list[Preemption]:
     """The preemptions of placeholder Pods, or of others."""
     preempted = cluster.answer.answer.preempted if cluster.answer else ()
@@ -426,6 +451,10 @@ def _visible(cluster: OnCluster, workloads: Collection[tuple[str, str]]) -> str:
     if all(namespace in known or name in known_names for name, namespace in workloads):
         return whatif.named(name for name, _ in workloads)
     return plural(len({*workloads}), "workload")
+
+
+def _lacks_pods(workload: WorkloadCount) -> bool:
+    return bool(workload.pending or workload.missed or workload.failure or not workload.after)
 
 
 def _loss(workloads: Collection[WorkloadCount]) -> str:
@@ -482,6 +511,8 @@ class _Explanation:
         cluster, answer = self.cluster, self.answer
         yield from self._autoscaled()
         yield from self._scaled_down("Without spec.replicas, an apply scales down ", is_drift=False)
+        removed = [f"{each.workload} ({each.removed} of {each.before})" for each in self.cluster.removing]
+        yield from _told("Pods of deleted or scaled-down workloads removed: ", removed, "workload")
         phrases = [*map(capital, whatif.on_new_pods(answer.new_pods))]
         yield from phrases[:-1]
         yield f"{phrases[-1]}{_passed(cluster)}" if phrases else ""
@@ -575,7 +606,7 @@ class _Explanation:
         """The sentence how many changed workloads get all their Pods; "" for none."""
         lasting = [changed for changed in self.cluster.simulated if changed.kind in _LASTING]
         names = {f"{changed.namespace}/{changed.name}": str(changed) in self.rejected for changed in lasting}
-        failing = {item.workload for item in self.answer.workloads if item.pending or item.missed or item.failure}
+        failing = {each.workload for each in self.answer.workloads if _lacks_pods(each)}
         running = [one_line(name) for name, fails in names.items() if not fails and name not in failing]
         if not running or self.answer.over_quota:
             return ""
@@ -805,6 +836,7 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
         scaled_down=sum(item.before - item.after for item in cluster.lasting),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
         reduced=sum(item.before - item.after for item in cluster.scaled_down if item not in cluster.lasting),
+        removed=sum(each.removed for each in cluster.removing),
         failed=sum(bool(workload.failure) for workload in workloads),
         violated=len(answer.summary.violated_pdbs),
         unhealthy=len(answer.pdbs.keys() - answer.summary.violated_pdbs),
@@ -828,7 +860,7 @@ def markdown(diff: Diff, *, details: bool = True) -> str:
 def _details_of(diff: Diff, cluster: OnCluster, *, details: bool) -> str:
     """Folded: lists that sentences cut, and all workloads; "" if the sentences have all."""
     if not details:
-        return text_of(f"{cluster.cluster}: {_effect(cluster)}")
+        return text_of(f"{cluster.cluster}: {_effect(diff, cluster)}")
     if cluster.answer is None:
         return ""
     cuts = [f"- {text_of(told.full)}" for told in chain(*_explained(diff, cluster).values()) if told.is_cut]

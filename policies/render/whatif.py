@@ -544,7 +544,7 @@ def _moved(answer: Answer) -> list[str]:
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
     started = sum(max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads)
-    names = (row.workload for row in answer.workloads if row.lost - row.missed > min(row.lost, row.with_node))
+    names = (row.workload for row in answer.workloads if row.removed)
     removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
     return [removed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]
 

@@ -77,6 +77,11 @@ class WorkloadCount(NamedTuple):
         return max(self.lost - self.with_node - self.unwanted, 0)
 
     @property
+    def removed(self) -> int:
+        """The number of running Pods that the change removes."""
+        return self.lost - self.missed - min(self.lost, self.with_node)
+
+    @property
     def not_started(self) -> int:
         """The number of additional Pending Pods at the end, without replacements of lost Pods."""
         return max(self.pending - self.pending_before - self.missed, 0)
@@ -361,8 +366,7 @@ class Answer(NamedTuple):
     @in_json
     def scaled_down(self) -> int:
         """Pods that no longer run because the change scales down or deletes their workload."""
-        lost = sum(workload.lost - workload.missed for workload in self.workloads)
-        return lost - self.daemon_pods_of_lost_nodes
+        return sum(workload.removed for workload in self.workloads)
 
     @in_json
     def pending(self) -> PendingPods:

@@ -412,6 +412,7 @@ def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Pat
         "placeholders": 0,
         "replaced": 0,
         "pruned": 0,
+        "removed": 0,
     }
     markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
     assert "| shop | web\\<b\\> | 1 |" in markdown
@@ -699,7 +700,8 @@ def test_only_what_differs_and_concerns_somebody_is_told(
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
     lines = done.stdout.splitlines()
-    assert lines[0] == 'cluster "c": no effect of what is simulated (incomplete)'  # the PDB protects no Pod
+    kept = "deletion of Deployment shop/old not simulated without --prune"  # and the PDB protects no Pod
+    assert lines[0] == f'cluster "c": no effect of what is simulated; {kept} (incomplete)'
     assert any(
         line.startswith("Removed from the manifests, deletion not simulated: Deployment shop/old. ") for line in lines
     )
@@ -786,7 +788,7 @@ def test_replicas_that_the_change_removes_are_not_lost(
     done = forewarn(
         "diff", *versions({"web.yaml": [state(3)]}, {"web.yaml": [state(1)]}), "--cluster", tmp_path / "c.yaml"
     )
-    assert done.stdout.startswith('cluster "c": no replica lost, no Pod preempted or newly Pending\n'), done.stdout
+    assert done.stdout.startswith('cluster "c": 2 Pods of shop/web removed\n'), done.stdout
     given = ("--cluster", tmp_path / "c.yaml", "-o", "json")
     (cluster,) = json.loads(forewarn("diff", tmp_path / "one", tmp_path / "two", *given).stdout)["clusters"]
     assert cluster["answer"]["running"] == {"before": 3, "after": 1}
@@ -794,6 +796,16 @@ def test_replicas_that_the_change_removes_are_not_lost(
         forewarn("whatif", "apply", "-f", tmp_path / "two", "--cluster", tmp_path / "c.yaml", "-o", "json").stdout
     )
     assert (gone["fewer"], gone["scaledDown"]) == (0, 2)
+    shutil.copy(tmp_path / "c.yaml", tmp_path / "d.yaml")
+    write(tmp_path / "two/web.yaml", state(0))
+    write(tmp_path / "none/web.yaml")
+    of_two = ("--clusters", tmp_path / "[cd].yaml")
+    for head in ("two", "none"):
+        done = forewarn("diff", tmp_path / "one", tmp_path / head, *of_two, "--prune")
+        assert done.stdout.startswith("both clusters: 3 Pods of shop/web removed\n"), done.stdout
+        assert "\n  c        unknown              3\n" in done.stdout
+        assert "All Pods of" not in done.stdout
+        assert "\n  Pods of deleted or scaled-down workloads removed: shop/web (3 of 3)\n" in done.stdout
 
 
 def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(

@@ -160,10 +160,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     names |= {"ROLLOUT": "rollout.json"}
     (directory / "before").mkdir()
     (directory / "before/web.json").write_text(json.dumps(rollout))
+    (directory / "empty").mkdir()
     (directory / "too-large").mkdir()
     rollout["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "40"
     (directory / "too-large/web.json").write_text(json.dumps(rollout))
-    names |= {"TOO_LARGE": "too-large", "BEFORE": "before"}
+    names |= {"TOO_LARGE": "too-large", "BEFORE": "before", "EMPTY": "empty"}
     pdb["maxUnavailable"] = 0
     never = Made("policy/v1", "PodDisruptionBudget", "web", "shop").spec(**pdb)
     quota = Made("v1", "ResourceQuota", "batch", "reports").spec(hard={"pods": "3"})
