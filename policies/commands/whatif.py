@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         each, imported = partial(evaluate_sweep, of_each), ("application.whatif", "render.sweep")
         return answered_each(Evaluation("whatif", HEADS_OF_EACH, each, modules=imported), run)
-    from forewarn.policies.render.whatif import HEADS, row
+    from forewarn.policies.render.harm import HEADS, numbers, rank
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster
@@ -82,9 +82,9 @@ def main(arguments: Sequence[str]) -> int:
             )
         print_faults("whatif", result.faults, run.errors)
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
-        status, cells = FAILED if result.faults else len(failures), row(result.answer.of_upgrade)
+        status, of = FAILED if result.faults else len(failures), (result.answer, result.class_change)
         printed = _printed(result, run.output, timeline=options.timeline)
-        return Evaluated(status, [*cells[3::-1], cells[4]], cells, printed, failures)
+        return Evaluated(status, rank(*of), numbers(*of), printed, failures)
 
     request = options.request(options)
     modules = ("sources.cluster", "render.whatif", "application.whatif")

@@ -59,6 +59,7 @@ def render(
     of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
     yield paint(clean(verdict(command, outcomes)), "warning" if any(item.status for item in outcomes) else "good")
+    heads, outcomes = _shown(command, heads, outcomes)
     head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
@@ -123,6 +124,15 @@ def name_of(outcome: Outcome) -> str:
     return cut(one_line(outcome.name[: 4 * _LONGEST]), _LONGEST)
 
 
+def _shown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Sequence[str], Sequence[Outcome]]:
+    """The table of `whatif` without columns in which all numbers are 0; at least one column."""
+    cells = [outcome.cells for outcome in outcomes if not outcome.reason]
+    every = range(len(heads))
+    shown = [column for column in every if command != "whatif" or any(row[column] for row in cells)] or [*every[:1]]
+    kept = [each._replace(cells=[each.cells[column] for column in shown if each.cells]) for each in outcomes]
+    return [heads[column] for column in shown], kept
+
+
 def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | int]]:
     unknown: list[str | int] = ["-"] * (len(heads) - 1)
     return [
@@ -134,6 +144,7 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
 def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
     lines = [f"## forewarn {command}: {text_of(verdict(command, outcomes))}", ""]
+    heads, outcomes = _shown(command, heads, outcomes)
     lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
     for outcome in outcomes if in_full else ():
         if not outcome.reason:

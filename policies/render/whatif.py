@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
     from forewarn.policies.whatif.upgrade import ForcedPod
 
-HEADS: Final = ("PREEMPTED", "MORE PENDING", "REPLICAS LOST", "PDB VIOLATIONS", "PLACEHOLDERS PREEMPTED")
-"""Columns of a table with a row for each cluster."""
 OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
 _NAMED: Final = 10
@@ -252,7 +250,9 @@ def verdict(answer: Answer, change: ClassChange | None = None) -> str:
 
 
 def row(answer: Answer) -> list[int]:
-    """Return the numbers below HEADS, placeholder Pods apart from others."""
+    """Return the numbers of preempted, more Pending and lost Pods, PDB violations, and preempted placeholder Pods,
+    which are not in the first three.
+    """
     reserving, others = _counts(answer, placeholders=True), _counts(answer, placeholders=False)
     return [*others, sum(answer.summary.violated_pdbs.values()), reserving[0]]
 
@@ -543,7 +543,7 @@ def _moved(answer: Answer) -> list[str]:
     """Phrases with the Pods that the change removes, and with the Pending Pods that run because of it."""
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
-    started = sum(max(min(row.pending_before - row.pending, row.after - row.before), 0) for row in answer.workloads)
+    started = sum(row.started for row in answer.workloads)
     names = (row.workload for row in answer.workloads if row.removed)
     removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
     return [removed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]

@@ -82,6 +82,11 @@ class WorkloadCount(NamedTuple):
         return self.lost - self.missed - min(self.lost, self.with_node)
 
     @property
+    def started(self) -> int:
+        """The number of Pods that were Pending before, and run at the end."""
+        return max(min(self.pending_before - self.pending, self.after - self.before), 0)
+
+    @property
     def not_started(self) -> int:
         """The number of additional Pending Pods at the end, without replacements of lost Pods."""
         return max(self.pending - self.pending_before - self.missed, 0)

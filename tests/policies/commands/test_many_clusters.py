@@ -19,6 +19,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.commands import audit, many_clusters
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.render.openreports import of_cluster, without_answer
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 pytestmark = pytest.mark.forks
 
@@ -139,7 +140,7 @@ def test_markdown_has_the_table_and_each_report(
         rf"## forewarn {command}: ((most affected|fullest|least headroom) of 2 clusters|prod-b) \(\d more without an ",
         out,
     )
-    assert "| prod-c | - |" in out
+    assert "| prod-c | " in out
     alone = run(capsys, *line, "--cluster", f"{snapshots}/prod-b.yaml", "-o", "markdown")[1]
     assert f"## prod-b\n\n{alone.strip()}" in out
 
@@ -490,3 +491,76 @@ def test_a_rejection_in_all_clusters_is_the_verdict(tmp_path: Path, capsys: pyte
         rejected = "rejected: Pods of Deployment shop/cache (no PriorityClass with name gold was found)"
         assert (status, out.splitlines()[0]) == (3, f"2 clusters: {rejected}")
         assert [line.endswith(rejected) for line in out.splitlines()[2:]] == [True, True]
+
+
+QUOTA = Made("v1", "ResourceQuota", "q").spec(hard={"pods": "2"})
+DEFAULT = make_priority_class(7, globalDefault=True)
+GOLD = make_priority_class(9, "gold")
+
+
+def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
+    """A cluster with the running Pods of a Deployment."""
+    pods = [make_pod(f"web-{number}").labels(app="web").request(cpu="1").on("n1") for number in range(replicas)]
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [pods[0].container], **of_pods}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    web = Made("apps/v1", "Deployment", "web").spec(**spec)
+    return cluster_text([make_node("n1").has(cpu="8"), web, *pods, *others])
+
+
+@pytest.mark.parametrize(
+    ("change", "clusters", "first", "column"),
+    [
+        (
+            ("scale", "deployment/web", "3"),
+            [of_web(1), of_web(1, QUOTA)],
+            "most affected of 2 clusters: b: 1 of 2 new Pods of default/web run; 1 Pod rejected by ResourceQuotas: ",
+            ("PODS REJECTED", "1", "0"),
+        ),
+        (
+            ("apply", "-f", "quota.json"),
+            [of_web(2), of_web(3)],
+            (
+                "most affected of 2 clusters: b: new Pods of default/web rejected by ResourceQuotas (3 running Pods "
+                "cannot be recreated); "
+            ),
+            ("NOT RECREATABLE", "3", "0"),
+        ),
+        (
+            ("apply", "-f", "default.json"),
+            [of_web(1, GOLD, priorityClassName="gold"), of_web(1, GOLD)],
+            "most affected of 2 clusters: b: new Pods of default/web get priority 7 instead of 0; ",
+            ("NEW PRIORITY", "1", "0"),
+        ),
+        (
+            ("scale", "deployment/web", "0"),
+            [of_web(1), of_web(2), of_web(2)],
+            "most affected of 3 clusters: b (equal: c): 2 Pods of default/web removed; ",
+            ("PODS REMOVED", "2", "2", "1"),
+        ),
+        (
+            ("scale", "deployment/web", "3"),
+            [of_web(2), of_web(1)],
+            "most affected of 2 clusters: b: both new Pods of default/web run; no replica lost, ",
+            ("REPLICAS LOST", "0", "0"),
+        ),
+    ],
+)
+def test_the_most_affected_cluster_and_its_equals_have_the_worst_first_line(
+    change: tuple[str, ...],
+    clusters: list[str],
+    first: str,
+    column: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in zip("abc", clusters, strict=False):
+        Path(f"{name}.yaml").write_text(text)
+    Path("quota.json").write_text(json.dumps(QUOTA.obj))
+    Path("default.json").write_text(json.dumps(DEFAULT.obj))
+    line, heads, *rows = run(capsys, "whatif", *change, "--clusters", "*.yaml")[1].partition("\n\n")[0].splitlines()
+    assert line.startswith(first)
+    name, *numbers = column
+    assert heads == f"CLUSTER  {name}"
+    assert [row.split()[1] for row in rows] == numbers

@@ -1,0 +1,80 @@
+"""The numbers of a simulated change by which clusters are compared, the worst first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.render import whatif
+
+if TYPE_CHECKING:
+    from forewarn.policies.whatif.answer import Answer
+    from forewarn.policies.whatif.class_change import ClassChange
+
+HEADS: Final = (
+    "REPLICAS LOST",
+    "JOBS FAILED",
+    "NODES NOT DRAINED",
+    "MORE PENDING",
+    "PODS REJECTED",
+    "NOT RECREATABLE",
+    "PDB VIOLATIONS",
+    "UNHEALTHY PDBS",
+    "ROLLOUTS BLOCKED",
+    "PREEMPTED",
+    "DRAINS BLOCKED",
+    "NEW PRIORITY",
+    "PLACEHOLDERS PREEMPTED",
+    "PODS REMOVED",
+)
+"""Columns of a table with a row for each cluster."""
+
+
+def numbers(answer: Answer, change: ClassChange | None = None) -> list[int]:
+    """Return the numbers below HEADS."""
+    answer = answer.of_upgrade
+    preempted, pending, lost, violations, placeholders = whatif.row(answer)
+    new_pods = change.changed if change else answer.new_pods
+    rejected = [each for each in new_pods if each.after is None]
+    drains = () if answer.upgrade else answer.blocks.drains
+    return [
+        lost,
+        sum(bool(each.failure) for each in answer.workloads),
+        len(answer.not_drained),
+        pending,
+        answer.over_quota.total(),
+        sum(each.pods for each in answer.blocks.recreation.values())
+        + sum(sum(each.running.values()) for each in rejected),
+        violations,
+        len(answer.pdbs.keys() - answer.summary.violated_pdbs),
+        len(answer.blocks.rollouts),
+        preempted,
+        len({node for blocker in drains for node in blocker.nodes}),
+        len(new_pods) - len(rejected),
+        placeholders,
+        answer.scaled_down,
+    ]
+
+
+def rank(answer: Answer, change: ClassChange | None = None) -> list[int]:
+    """Return numbers that are larger for a worse cluster, and equal only if those of the first line are."""
+    answer, end, summary = answer.of_upgrade, answer.end, answer.summary
+    upgraded, arrived, added = answer.upgrade, answer.with_new_nodes, answer.new_nodes
+    return [
+        *numbers(answer, change),
+        *(numbers(end) if end is not answer else ()),
+        sum(arrived.nodes.values()) if arrived else 0,
+        len(upgraded.steps) - len(upgraded.done) if upgraded else 0,
+        len(upgraded.done) if upgraded else len(answer.drained),
+        int(upgraded.seconds) if upgraded else 0,
+        len(added.nodes) if added else 0,
+        -added.pods if added else 0,
+        -sum(each.before for each in answer.workloads if each.missed),
+        -answer.replaced.total(),
+        len(answer.blocks.drains),
+        sum(each.after is None for each in (change.changed if change else answer.new_pods)),
+        sum(abs(total.after - total.before) for total in change.totals) if change else 0,
+        len(answer.not_simulated) + sum(answer.left.values()) + summary.is_changing,
+        summary.new_pods_ended,
+        summary.new_pods,
+        sum(each.started for each in answer.workloads),
+    ]
