@@ -173,7 +173,8 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
         raise InvalidInput(f"{key}: {near}")
     prediction = diagnosis.prediction
     reasons = why_not(prediction) if prediction is not None and prediction.outcome == "pending" else ()
-    missing = evidence.missing() if diagnosis.state != "pending" or evidence.not_read else []
+    is_bound = pod is not None and bool(pod.node_name)
+    missing = evidence.missing() if diagnosis.state != "pending" or is_bound or evidence.not_read else []
     messages = _messages(evidence, pod.uid if pod is not None else "")
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
     return PodWhy(head, key, diagnosis, list(starmap(CountedReason, reasons)), messages, missing)

@@ -70,9 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_output_option(add)
     help_text = "also show the original messages of conditions and Events"
     add("-v", "--verbose", action="store_true", help=help_text)
-    help_text = (
-        "exit with 1 for this state (pending, preempted, terminating, running, ended, gone) or cause (repeatable)"
-    )
+    states = "pending, preempted, terminating, running, not-ready, ended, gone"
+    help_text = f"exit with 1 for this state ({states}) or cause (repeatable)"
     add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)
     cluster_command.add_color_option(add)
     add_release_options(add)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import first_line, listed, plural
 from forewarn.policies.why.evidence import shown_time
 
 if TYPE_CHECKING:
@@ -29,12 +29,17 @@ def lines(result: PodWhy | WorkloadWhy, paint: Painter, *, verbose: bool = False
 
 def _pod(result: PodWhy, paint: Painter, *, verbose: bool) -> Iterator[str]:
     diagnosis = result.diagnosis
-    yield _headline(result.key, diagnosis, paint)
+    headline = _headline(result.key, diagnosis)
+    state = "good" if diagnosis.state == "running" else "warning"
+    name, between, rest = headline.partition(": ")
+    key, space, priority = name.partition(" ")
+    yield f"{paint(key, 'bold')}{space}{priority}{between}{paint(rest, state)}"
     following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
     for place, (trouble, next_help) in enumerate(zip(diagnosis.troubles, following, strict=False)):
         when = shown_time(trouble.when)
-        name = f"{paint(trouble.id, 'bold')}{when and f' at {when}'}"
-        yield f"  {name}: {trouble.message}" if place or diagnosis.state == "running" else f"  cause: {name}"
+        name = f"{paint(trouble.words, 'bold')}{when and f' at {when}'}"
+        is_said = not place and headline.endswith(trouble.message)
+        yield f"  cause: {name}" if is_said else f"  {name}: {trouble.message}"
         if trouble.help and trouble.help != next_help:
             yield f"    Fix: {trouble.help}"
     if result.nodes:
@@ -46,41 +51,42 @@ def _pod(result: PodWhy, paint: Painter, *, verbose: bool) -> Iterator[str]:
 
 
 def _shown(state: str) -> str:
-    return "Pending" if state == "pending" else state
+    return "Pending" if state == "pending" else state.replace("-", " ")
 
 
-def _headline(key: str, diagnosis: Diagnosis, paint: Painter) -> str:
+def _headline(key: str, diagnosis: Diagnosis) -> str:
     """The state and, unless the Pod runs, the first reason."""
     pod = diagnosis.pod
-    name = paint(key, "bold") if pod is None else f"{paint(key, 'bold')} (priority {pod.effective_priority})"
+    name = key if pod is None else f"{key} (priority {pod.effective_priority})"
     node = pod.node_name if pod else ""
     nominated = pod.nominated_node_name if pod and not node else ""
-    where = f" on {node}" if node else f", nominated to {nominated}" if nominated else ""
+    bound = f", bound to {node}" if diagnosis.state == "pending" else f" on {node}"
+    where = bound if node else f", nominated to {nominated}" if nominated else ""
     state = f"{_shown(diagnosis.state)}{where}"
     if diagnosis.troubles and diagnosis.state != "running":
         reason = diagnosis.troubles[0].message
-        is_said = (node or nominated) in reason
+        is_said = (node or nominated) in reason and not (node and diagnosis.state == "pending")
         state = reason if reason.startswith(state) else f"{_shown(diagnosis.state) if is_said else state}: {reason}"
-    return f"{name}: {paint(state, 'good' if diagnosis.state == 'running' else 'warning')}"
+    return first_line(f"{name}: {state}")
 
 
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
     timeline, first = result.timeline, result.timeline.first_pending
     states = ", ".join(_states(timeline)) or "no Pods with this owner"
-    states += "; deleted Pods unknown (no Events)" if result.lacks_events else ""
-    yield f"{paint(f'{result.kind} {result.key}', 'bold')}: {states}"
+    name, unknown = f"{result.kind} {result.key}", "; deleted Pods unknown (no Events)" if result.lacks_events else ""
+    yield f"{paint(name, 'bold')}{first_line(f'{name}: {states}', unknown)[len(name) :]}"
     for ending in timeline.endings[:_MAX_SHOWN]:
         when, pod = shown_time(ending.cause.when) or "unknown time", ending.pod.rpartition("/")[2]
-        yield f"  {when} {pod}: {paint(ending.cause.id, 'bold')}: {ending.cause.message}"
-    rest = Counter(ending.cause.id for ending in timeline.endings[_MAX_SHOWN:])
+        yield f"  {when} {pod}: {paint(ending.cause.words, 'bold')}: {ending.cause.message}"
+    rest = Counter(ending.cause.words for ending in timeline.endings[_MAX_SHOWN:])
     if rest:
         counts = ", ".join(f"{count} {cause}" for cause, count in rest.most_common())
         yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
-    for fix, ids in _fixes(timeline).items():
-        yield f"  Fix ({', '.join(ids)}): {fix}"
+    for fix, causes in _fixes(timeline).items():
+        yield f"  Fix ({', '.join(causes)}): {fix}"
     if first:
-        yield f"  {timeline.pending[0]}: {paint(first.cause.id, 'bold')}: {first.cause.message}"
+        yield f"  {timeline.pending[0]}: {paint(first.cause.words, 'bold')}: {first.cause.message}"
         yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {first.pod}`"
     if timeline.not_explained:
         yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
@@ -90,18 +96,20 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
 def _states(timeline: Timeline) -> Iterator[str]:
     """Yield the number of Pods by state, with the causes, of Pending Pods that of the first one."""
     for state, count in timeline.states.items():
-        causes = Counter(ending.cause.id for ending in timeline.endings if ending.diagnosis.state == state)
+        causes = Counter(ending.cause.words for ending in timeline.endings if ending.diagnosis.state == state)
         texts = [cause if number == count else f"{number} {cause}" for cause, number in causes.most_common()]
         if state == "pending" and timeline.first_pending:
-            texts = [f"{'the first: ' if count > 1 else ''}{timeline.first_pending.cause.id}"]
+            unbound = len(timeline.pending)
+            what = f"{'the first: ' if unbound > 1 else ''}{timeline.first_pending.cause.words}"
+            texts.append(what if unbound == count else f"{unbound} not scheduled: {what}")
         yield f"{count} {_shown(state)}{f' ({listed(texts)})' if texts else ''}"
 
 
 def _fixes(timeline: Timeline) -> dict[str, list[str]]:
-    """Return fix -> ids of the causes, for the terminations that are shown."""
+    """Return fix -> words of the causes, for the terminations that are shown."""
     fixes: dict[str, list[str]] = {}
     for ending in timeline.endings[:_MAX_SHOWN]:
         if ending.cause.help:
-            ids = fixes.setdefault(ending.cause.help, [])
-            ids += [] if ending.cause.id in ids else [ending.cause.id]
+            causes = fixes.setdefault(ending.cause.help, [])
+            causes += [] if ending.cause.words in causes else [ending.cause.words]
     return fixes

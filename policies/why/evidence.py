@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from forewarn.policies.documents import Hidden, optional_in_json
 from forewarn.policies.findings import cut, one_line
@@ -18,7 +18,8 @@ MAX_TEXT: Final = 1000
 """Maximum characters of a message that is parsed."""
 MAX_NAME: Final = 253
 _CREATING: Final = "ContainerCreating"
-_USUAL: Final = (_CREATING, "PodInitializing", "CrashLoopBackOff")
+BACK_OFF: Final = "CrashLoopBackOff"
+_USUAL: Final = (_CREATING, "PodInitializing", BACK_OFF)
 """Reasons of waiting containers that start soon, or whose last termination is reported."""
 
 
@@ -33,7 +34,9 @@ class Condition(NamedTuple):
 
 
 class Container(NamedTuple):
-    """The last termination of a container, which ran from `started` to `when`. `limit`: its memory limits, or ""."""
+    """The last termination of a container, which ran from `started` to `when`. `limit`: its memory limits, or "".
+    `backs_off`: the kubelet waits before it restarts the container.
+    """
 
     name: str
     reason: str
@@ -42,6 +45,14 @@ class Container(NamedTuple):
     when: float
     restarts: int
     limit: str
+    backs_off: bool = False
+
+    @property
+    def more(self) -> str:
+        """The restarts and the back-off as a phrase; "" without any."""
+        restarts = [f"{self.restarts} restarts"] if self.restarts > 1 else []
+        parts = [*restarts, BACK_OFF] if self.backs_off else restarts
+        return f"; {', '.join(parts)}" if parts else ""
 
 
 class WaitingContainer(NamedTuple):
@@ -89,6 +100,11 @@ class PodRecord(NamedTuple):
     @property
     def has_terminated(self) -> bool:
         return self.disruption is not None or self.deleted is not None or self.phase in ("Failed", "Succeeded")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a container does not start, or not again."""
+        return bool(self.waiting) or any(container.backs_off for container in self.terminated)
 
     @property
     def disruption(self) -> Condition | None:
@@ -240,7 +256,8 @@ def _terminated(obj: ApiObject, statuses: list[ApiObject]) -> Iterator[Container
                 times = seconds(end.get("startedAt")), seconds(end.get("finishedAt"))
                 limits = (("its", own.get(name)), ("its Pod's", of_pod))
                 limit = " or ".join(f"{whose} memory limit of {most}" for whose, most in limits if most)
-                yield Container(name, _text(end, "reason"), code, *times, restarts, limit)
+                backs_off = _text(status, "state", "waiting", "reason") == BACK_OFF
+                yield Container(name, _text(end, "reason"), code, *times, restarts, limit, backs_off)
                 break
 
 
@@ -281,7 +298,8 @@ def _line(value: str, most: int = MAX_NAME) -> str:
     return cut(one_line(value[: 4 * most]), most)
 
 
-STATES: Final = ("pending", "preempted", "terminating", "running", "ended", "gone")
+PodState = Literal["pending", "preempted", "terminating", "running", "not-ready", "ended", "gone"]
+STATES: Final = get_args(PodState)
 IDS: Final = (
     *("preempted", "missing-lists", "former-preempted", "former-ended", "being-deleted", "gated", "other-scheduler"),
     *("class-gone", "class-changed", "not-predicted", "not-tried-yet", "will-preempt", "nominated-node-gone"),
@@ -292,22 +310,31 @@ IDS: Final = (
     *("rejected-by-kubelet", "deadline-exceeded", "disrupted", "oom-killed", "container-failed", "completed"),
     *("container-waiting", "deleted-by-controller", "scaled", "deleted", "stuck-terminating", "job-failed"),
     *("workload-fails", "workload-interrupted", "group-waits", "group-unschedulable"),
-    *("group-will-preempt", "group-not-tried-yet"),
+    *("group-will-preempt", "group-not-tried-yet", "container-not-ready"),
 )
 """The ids of all Troubles."""
+
+
+_NAMES: Final = {"api": "API", "daemonset": "DaemonSet", "pod": "Pod"}
 
 
 class Trouble(NamedTuple):
     """A reason for a Pod's state.
 
     `id`: for programs, such as `fits-nowhere`. `help`: the fix, what to wait for, or "". `when`: in seconds since 1970;
-    0 if unknown.
+    0 if unknown. `reason`: the kubelet's word for it, such as OOMKilled, or "".
     """
 
     id: str
     message: str
     help: str = ""
     when: Hidden[float] = 0.0
+    reason: Hidden[str] = ""
+
+    @property
+    def words(self) -> str:
+        """The reason, or the words of the id."""
+        return self.reason or " ".join(_NAMES.get(word, word) for word in self.id.split("-"))
 
     @optional_in_json
     def time(self) -> str | None:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.taint_eviction import tolerated_for
@@ -35,7 +35,19 @@ from forewarn.policies.scheduling.framework import Code
 from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.why.evidence import DEADLINE, LONG, PREEMPTED, TAINT, PodRecord, Trouble, ids, shown_time
+from forewarn.policies.why.evidence import (
+    BACK_OFF,
+    DEADLINE,
+    LONG,
+    PREEMPTED,
+    TAINT,
+    Condition,
+    PodRecord,
+    PodState,
+    Trouble,
+    ids,
+    shown_time,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -76,35 +88,36 @@ def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Ite
     for container in pod.terminated:
         if container.reason == "OOMKilled":
             yield _oom(container)
-        elif not explained and container.exit_code:
+        elif not explained and (container.exit_code or container.backs_off):
             yield _failed(evidence, pod, container)
     if not explained:
         yield from map(_waiting_container, pod.waiting)
 
 
 def _oom(container: Container) -> Trouble:
-    limit, more = container.limit, f"; {container.restarts} restarts" if container.restarts > 1 else ""
+    limit = container.limit
     where = f"at {limit}" if limit else "without a memory limit: its node ran out of memory"
     fix = "raise the memory limit, or use less memory" if limit else "set a memory request and limit"
-    return Trouble("oom-killed", f"container {container.name} was OOMKilled {where}{more}", fix, container.when)
+    text = f"container {container.name} was {container.reason} {where}{container.more}"
+    return Trouble("oom-killed", text, fix, container.when, container.reason)
 
 
 def _waiting_container(container: WaitingContainer) -> Trouble:
     text = f"container {container.name} does not start: {container.reason}: {cut(container.message, LONG)}"
-    return Trouble("container-waiting", text.rstrip(": "))
+    return Trouble("container-waiting", text.rstrip(": "), reason=container.reason)
 
 
 def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble:
     why = f" ({container.reason})" if container.reason not in ("", "Error") else ""
-    more = f"; {container.restarts} restarts" if container.restarts > 1 else ""
     probe, in_this_run = _failed_probe(evidence, pod, container)
     if probe:
         killed = f"was killed because its {probe} failed (exit code {container.exit_code})"
         ended = f"exited with {container.exit_code}, after its {probe} failed in an earlier run"
         text, fix = killed if in_this_run else ended, f"see the Event Unhealthy; check the {probe}"
-        return Trouble("container-failed", f"container {container.name} {text}{more}", fix, container.when)
-    text = f"container {container.name} exited with {container.exit_code}{why}{more}"
-    return Trouble("container-failed", text, f"see `kubectl logs -c {container.name} --previous`", container.when)
+        return Trouble("container-failed", f"container {container.name} {text}{container.more}", fix, container.when)
+    text = f"container {container.name} exited with {container.exit_code}{why}{container.more}"
+    fix = f"see `kubectl logs -c {container.name} --previous`"
+    return Trouble("container-failed", text, fix, container.when, BACK_OFF if container.backs_off else "")
 
 
 def _failed_probe(evidence: Evidence, pod: PodRecord, container: Container) -> tuple[str, bool]:
@@ -427,11 +440,14 @@ def _on(node: str) -> str:
     return f" on {node}" if node else ""
 
 
-def of_bound_pod(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod, record: PodRecord) -> Iterator[Trouble]:
-    """Yield the problems of a Pod that has a node and is neither terminating nor preempted."""
-    yield from _creating(evidence, record)
-    yield from _on_lost_node(cluster, evidence, pod)
-    yield from _drain_blocked(cluster, pod)
+def _unready(state: PodState, record: PodRecord) -> Trouble:
+    """The reason of a Pod that is not ready although no problem of its containers and node is known."""
+    if state == "pending":
+        text, init = "its containers have not started", listed([*record.still_running], _SHOWN)
+        return Trouble("container-waiting", f"{text}: init container {init} runs" if init else text)
+    ready = next((each for each in record.conditions if each.type == "Ready"), Condition("Ready", ""))
+    text = cut(ready.message, LONG) or "its condition Ready is not True"
+    return Trouble("container-not-ready", text, "", ready.when, ready.reason)
 
 
 def _creating(evidence: Evidence, record: PodRecord) -> Iterator[Trouble]:
@@ -694,12 +710,10 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
     return InQueue(prediction, tuple(before))
 
 
-PodState = Literal["pending", "preempted", "terminating", "running", "ended", "gone"]
-
-
 class Diagnosis(NamedTuple):
-    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: "ended" means Succeeded
-    or Failed, and "gone" means deleted.
+    """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: the phase of a "pending"
+    Pod is Pending, with or without a node; "not-ready" means Running, but not ready; "ended" means Succeeded or Failed,
+    and "gone" means deleted.
 
     `troubles`: causes and problems, the cause first. `prediction`: the predicted result of the next scheduling
     cycle; None if no cycle is predicted.
@@ -734,7 +748,8 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     if pod.node_name:
         if pod.terminating:
             return Diagnosis(pod, "terminating", (*ends, *before))
-        return Diagnosis(pod, "running", (*ends, *of_bound_pod(cluster, evidence, pod, record), *before))
+        bound = _of_bound_pod(cluster, evidence, pod, record, ends)
+        return bound._replace(troubles=(*bound.troubles, *before))
     held = tuple(_gates(cluster, pod, evidence.pod))
     if held:
         stuck = (trouble for trouble in ends if trouble.id == "stuck-terminating")
@@ -746,6 +761,20 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
     waiting = _waiting(cluster, queued, evidence, now)
     reasons = (*waiting, *_of_a_daemon_set(prediction, record), *_of_its_class(cluster, pod))
     return Diagnosis(pod, "pending", (*reasons, *before), prediction)
+
+
+def _of_bound_pod(
+    cluster: ClusterSnapshot, evidence: Evidence, pod: Pod, record: PodRecord, ends: Sequence[Trouble]
+) -> Diagnosis:
+    """Explain a Pod that has a node and is neither terminating nor preempted. `ends`: of its containers."""
+    is_running = pod.ready and not record.is_waiting
+    state: PodState = "pending" if pod.phase == "Pending" else "running" if is_running else "not-ready"
+    now = (*_creating(evidence, record), *_on_lost_node(cluster, evidence, pod))
+    # A container that runs again does not explain a Pod on a lost node.
+    problems = (*ends, *now) if is_running or record.is_waiting else (*now, *ends)
+    if state != "running" and not problems:
+        problems = (_unready(state, record),)
+    return Diagnosis(pod, state, (*problems, *_drain_blocked(cluster, pod)))
 
 
 def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
@@ -961,8 +990,8 @@ class PodEnd(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods. `firstPending`: why
-    the first one is Pending.
+    """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods without a node.
+    `firstPending`: why the first one is Pending.
 
     `endings`: Pods that terminated, restarted, or have another problem; the newest first, requested terminations last.
     `notExplained`: number of Pods beyond the limit of 2,000. `ids`: of all troubles; of Pending Pods, only the first.

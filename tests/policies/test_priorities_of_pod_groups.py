@@ -109,7 +109,7 @@ def test_the_preemptor_of_a_pod_outranks_its_group(tmp_path: Path, capsys: pytes
     assert "by default/b (priority 9" in why(tmp_path, capsys, make_node("n1"), group(5), victim, lower, higher)
 
 
-@pytest.mark.parametrize(("priority", "reason"), [(0, "waits-for-termination"), (5, "overtaken")])
+@pytest.mark.parametrize(("priority", "reason"), [(0, "waits for termination"), (5, "overtaken")])
 def test_a_nominated_pod_waits_for_pods_that_it_may_preempt(
     priority: int, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -296,7 +296,7 @@ def test_why_tells_what_the_group_lacks(
     main(["why", "ml/me", "--cluster", str(tmp_path / "c.json"), "--kubernetes-version", "1.37"])
     out = capsys.readouterr().out
     cause, _, message = expected.partition(": ")
-    assert f"  cause: {cause}\n" in out
+    assert f"  cause: {cause.replace('-', ' ')}\n" in out
     assert message in out.splitlines()[0]
     fix = "the controller that set a gate must remove it" if "gates" in expected else "lower requests or minCount"
     assert (f"    Fix: {fix}" in out) == ("unschedulable" in expected)

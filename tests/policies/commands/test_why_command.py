@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from forewarn.policies.why.evidence import IDS, STATES
+from forewarn.policies.why.evidence import IDS
 from tests.builders import (
     Made,
     cluster_text,
@@ -103,7 +103,8 @@ def test_each_trouble_is_told_by_its_id(
     status, out, _ = run(capsys, tmp_path, made, "new", "--fail-on", expected[0] if expected else state)
     assert status == 1
     assert out.startswith("default/new (priority ")
-    assert [word for word in re.findall(r"^  (?:cause: )?([a-z-]+)", out, re.MULTILINE) if word in expected] == expected
+    words = [each.replace("-", " ") for each in expected]
+    assert [line for line in re.findall(r"^  (?:cause: )?([a-z ]+)", out, re.MULTILINE) if line in words] == words
 
 
 ELSEWHERE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}
@@ -279,15 +280,15 @@ def test_a_victim_that_the_cluster_no_longer_explains(tmp_path: Path, capsys: py
     made[0].status(allocatable={"cpu": "8", "memory": "8Gi", "pods": "110"})
     _, out, _ = run(capsys, tmp_path, made, "default/new")
     reason = "kube-scheduler would now preempt default/lowest (priority 0) on n1 instead: the cluster has changed since"
-    assert f"  preempted-before-lower: {reason}\n" in out
-    assert out.count("preempted-before-lower") == 1
+    assert f"  preempted before lower: {reason}\n" in out
+    assert out.count("preempted before lower") == 1
 
 
 def test_equal_fixes_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lower = [make_pod(f"lower-{number}").request(cpu="4").on(f"n{number}") for number in (3, 4)]
     made = [*victim_world(None), make_node("n3"), make_node("n4"), *lower]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
-    assert out.count("preempted-before-lower") == 3
+    assert out.count("preempted before lower") == 3
     assert out.count("    Fix: check PDBs and constraints") == 1
 
 
@@ -488,7 +489,7 @@ def test_an_event_that_is_not_as_it_should_be_stops_nothing(
     broken.obj.update(odd)
     status, out, err = run(capsys, tmp_path, [make_node("n1"), PENDING, broken], "default/new")
     assert (status, err) == (0, "")
-    assert "not-tried-yet" in out
+    assert "cause: not tried yet" in out
 
 
 def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -538,7 +539,6 @@ def test_every_finding_id_can_fail_the_run() -> None:
     source = "".join(path.read_text() for path in Path("policies/why").glob("*.py"))
     of_groups = {*re.findall(r'\(\("(group-[a-z-]+)"', source)}
     assert {*re.findall(r'Trouble\(\s*"([a-z-]+)"', source)} | of_groups == {*IDS}
-    assert {*re.findall(r'Diagnosis\([^"()]*"([a-z]+)"', source)} == {*STATES}
 
 
 def test_predict_why_and_whatif_word_one_cause_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

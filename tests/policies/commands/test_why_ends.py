@@ -70,6 +70,7 @@ LOST = make_node("n1").taint("node.kubernetes.io/unreachable", effect="NoExecute
 LOST.status(conditions=[condition("NodeStatusUnknown", "Kubelet stopped posting node status.", "Ready", "Unknown")])
 CORDONED = make_node("n1").spec(unschedulable=True)
 UNREADY = pod(condition("", "", "Ready", "False"), phase="Running").labels(app="web")
+NOT_READY = "container-not-ready: its condition Ready is not True"
 PRESSED = make_node("n1").status(conditions=[condition("KubeletHasInsufficientMemory", "", "MemoryPressure")])
 PROBE = "Container c failed liveness probe, will be restarted"
 SCALED = "Scaled down replica set web-5f from 3 to 2"
@@ -81,6 +82,14 @@ def pressure(at: str) -> Made:
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
     return {"name": "c", "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def restarted(restarts: int) -> dict[str, Any]:
+    return {"name": "c", "restartCount": restarts, "state": {"running": {}}, "lastState": ended("Error", 1)["state"]}
+
+
+def crashing(reason: str, code: int) -> dict[str, Any]:
+    return {**waiting("CrashLoopBackOff"), "restartCount": 7, "lastState": ended(reason, code)["state"]}
 
 
 def by_kubelet(message: str) -> MadePod:
@@ -135,8 +144,7 @@ def terminating(**metadata: Any) -> MadePod:
         ([pod(containerStatuses=[ended("OOMKilled", 137)]).spec(
             resources=MEMORY, containers=[{"name": "c", "resources": {"limits": {"memory": "64Mi"}}}])], "ended",
          ["oom-killed: container c was OOMKilled at its memory limit of 64Mi or its Pod's memory limit of 1Gi"]),
-        ([pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "restartCount": 4,
-                                                   "lastState": ended("Error", 1)["state"]}])], "running",
+        ([pod(phase="Running", containerStatuses=[restarted(4)])], "running",
          ["container-failed: container c exited with 1; 4 restarts"]),
         ([KILLED, event("Killing", PROBE)], "ended",
          ["container-failed: container c was killed because its liveness probe failed (exit code 137)"]),
@@ -151,7 +159,7 @@ def terminating(**metadata: Any) -> MadePod:
          ["container-failed: container c exited with 3"]),
         ([KILLED, event("Killing", PROBE.replace(" c ", " d "))], "ended",
          ["container-failed: container c exited with 137"]),
-        ([pod(phase="Pending", containerStatuses=[waiting("ErrImagePull", "not found")])], "running",
+        ([pod(phase="Pending", containerStatuses=[waiting("ErrImagePull", "not found")])], "pending",
          ["container-waiting: container c does not start: ErrImagePull: not found"]),
         ([by_kubelet(LOW), make_node("n1"), pressure("2026-11-22T03:12:08Z")], "ended",
          [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
@@ -172,12 +180,26 @@ def terminating(**metadata: Any) -> MadePod:
         ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 1, app="web"),
           make_budget("c", 1, app="web")], "running",
          ["drain-blocked: n1 is cordoned, and several PodDisruptionBudgets select the Pod: b, c"]),
-        ([UNREADY, CORDONED, make_budget("b", 0, app="web")], "running",
-         ["drain-blocked: n1 is cordoned, and PodDisruptionBudget b allows no disruption"]),
-        ([UNREADY, CORDONED, make_budget("b", 0, app="web").spec(unhealthyPodEvictionPolicy="AlwaysAllow")], "running",
-         []),
-        ([UNREADY, CORDONED, make_budget("b", 0, app="web").status(currentHealthy=1, desiredHealthy=1)], "running",
-         []),
+        ([UNREADY, CORDONED, make_budget("b", 0, app="web")], "not-ready",
+         [NOT_READY, "drain-blocked: n1 is cordoned, and PodDisruptionBudget b allows no disruption"]),
+        ([UNREADY, CORDONED, make_budget("b", 0, app="web").spec(unhealthyPodEvictionPolicy="AlwaysAllow")],
+         "not-ready", [NOT_READY]),
+        ([UNREADY, CORDONED, make_budget("b", 0, app="web").status(currentHealthy=1, desiredHealthy=1)], "not-ready",
+         [NOT_READY]),
+        ([pod(condition("ContainersNotReady", "containers with unready status: [c]", "Ready", "False"),
+              phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}}])], "not-ready",
+         ["container-not-ready: containers with unready status: [c]"]),
+        ([pod(phase="Running", containerStatuses=[crashing("OOMKilled", 137)])], "not-ready",
+         [("oom-killed: container c was OOMKilled without a memory limit: its node ran out of memory; 7 restarts, "
+          "CrashLoopBackOff")]),
+        ([pod(phase="Running", containerStatuses=[crashing("Completed", 0)])], "not-ready",
+         ["container-failed: container c exited with 0 (Completed); 7 restarts, CrashLoopBackOff"]),
+        ([pod(condition("", "", "Ready", "False"), phase="Running", containerStatuses=[restarted(1)]), LOST],
+         "not-ready",
+         [("node-not-ready: n1 has been not ready (NodeStatusUnknown: Kubelet stopped posting node status.); the Pod "
+          "does not tolerate its NoExecute taint, and is deleted"), "container-failed: container c exited with 1"]),
+        ([pod(phase="Pending", initContainerStatuses=[{"name": "setup", "state": {"running": {}}}])], "pending",
+         ["container-waiting: its containers have not started: init container setup runs"]),
         ([owned(by_kubelet(LOW), "Job", "web"), job("web")], "ended",
          [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
           "100Mi): container app used 412Mi and requests 100Mi"),
@@ -213,11 +235,21 @@ def test_the_fix_of_an_eviction_depends_on_the_resource(
     assert f"    Fix: use a class of higher priority{fix}\n" in out
 
 
-def test_a_container_that_starts_after_init_containers_is_no_cause(
+def test_a_container_that_starts_after_init_containers_does_not_fail(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = [pod(phase="Pending", containerStatuses=[waiting("PodInitializing")])]
-    assert json.loads(why(capsys, tmp_path, made, "default/web", "-o", "json")[1])["troubles"] == []
+    (trouble,) = json.loads(why(capsys, tmp_path, made, "default/web", "-o", "json")[1])["troubles"]
+    assert trouble["message"] == "its containers have not started"
+
+
+def test_a_long_cause_is_cut_in_the_first_line_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = "Back-off pulling image: " + " ".join(["denied"] * 35)
+    made = [pod(phase="Pending", containerStatuses=[waiting("ImagePullBackOff", message)])]
+    first, *others = why(capsys, tmp_path, made, "default/web")[1].splitlines()
+    assert len(first) <= 256
+    assert first.endswith("…")
+    assert f"  ImagePullBackOff: container c does not start: ImagePullBackOff: {message}" in others
 
 
 DELETED_POD = "default/web-5f-x1"
@@ -309,10 +341,10 @@ def test_the_earlier_pod_of_a_stateful_set_is_explained(
     ]
     _, out, _ = why(capsys, tmp_path, made, "default/web")
     told = {"Evicted": "evicted by the kubelet on n0", "TaintManagerEviction": "deleted on n0 because of a NoExecute"}
-    assert f"  former-ended at {T0}: the previous Pod of this name: {told[reason]}" in out
+    assert f"  former ended at {T0}: the previous Pod of this name: {told[reason]}" in out
     made[0].metadata(creationTimestamp="2026-11-22T03:00:00Z")
     _, out, _ = why(capsys, tmp_path, made, "default/web")
-    assert ("former-ended" in out) == (reason == "Evicted")
+    assert ("former ended" in out) == (reason == "Evicted")
 
 
 def test_a_deleted_pod_has_the_cause_of_the_last_pod_of_this_name(
@@ -321,7 +353,7 @@ def test_a_deleted_pod_has_the_cause_of_the_last_pod_of_this_name(
     last = of_uid(event("Killing", "Stopping container app", at="2026-11-22T04:00:00Z"), "last")
     _, out, _ = why(capsys, tmp_path, [of_uid(event("Evicted", LOW), "earlier"), last], "default/web")
     assert "deleted; no Event names the cause" in out
-    assert f"  former-ended at {T0}: the previous Pod of this name: evicted by the kubelet" in out
+    assert f"  former ended at {T0}: the previous Pod of this name: evicted by the kubelet" in out
 
 
 def test_a_daemon_set_pod_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -330,7 +362,7 @@ def test_a_daemon_set_pod_names_its_node(tmp_path: Path, capsys: pytest.CaptureF
     made = [owned(pending, "DaemonSet", "agent"), make_node("n1"), make_pod("x").priority(5).request(cpu="4").on("n1")]
     _, out, _ = why(capsys, tmp_path, [*made, make_node("n2")], "default/web")
     assert (
-        "daemonset-pod-pending: DaemonSet agent creates it for n1 only: 1 Pod there of equal or higher priority" in out
+        "DaemonSet Pod pending: DaemonSet agent creates it for n1 only: 1 Pod there of equal or higher priority" in out
     )
 
 
@@ -370,6 +402,8 @@ def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.C
         *deployment(), make_node("n1"),
         of("web-5f-a", pod(phase="Running")), of("web-5f-b", by_kubelet(LOW)),
         of("web-5f-c", make_pod("c").priority(5)),
+        of("web-5f-f", pod(phase="Pending", containerStatuses=[waiting("ImagePullBackOff")])),
+        of("web-5f-g", pod(phase="Running", containerStatuses=[crashing("Error", 1)])),
         event("SuccessfulDelete", "Deleted pod: web-5f-d", "web-5f", "ReplicaSet", "2026-11-22T04:00:00Z"),
         event("Evicted", LOW, "web-5f-e", at="2026-11-22T03:30:00Z"),
         event("Evicted", LOW, "web-api-5f-e"),
@@ -378,17 +412,18 @@ def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.C
     status, out, _ = why(capsys, tmp_path, made, "deploy/web", "--fail-on", "node-pressure-evicted")
     lines = without_head(out).splitlines()
     assert status == 1
-    of_gone = "2 gone (1 node-pressure-evicted, 1 deleted-by-controller)"
-    ended = "1 ended (node-pressure-evicted)"
-    assert lines[0] == f"Deployment default/web: 1 running, {ended}, 1 Pending (not-tried-yet), {of_gone}"
+    of_gone = "2 gone (1 node pressure evicted, 1 deleted by controller)"
+    ended = "1 ended (node pressure evicted)"
+    bound = "2 Pending (1 ImagePullBackOff, 1 not scheduled: not tried yet), 1 not ready (CrashLoopBackOff)"
+    assert lines[0] == f"Deployment default/web: 1 running, {ended}, {bound}, {of_gone}"
     assert [line.split(": ")[0] for line in lines[1:4]] == [
-        "  2026-11-22T03:30:00Z web-5f-e", f"  {T0} web-5f-b", "  2026-11-22T04:00:00Z web-5f-d",
+        "  2026-11-22T03:30:00Z web-5f-e", f"  {T0} web-5f-b", f"  {T0} web-5f-g",
     ]  # fmt: skip
     assert "  Pending: web-5f-c. Fix: see `forewarn why default/web-5f-c`" in lines
     assert "web-api" not in out
     _, out, _ = why(capsys, tmp_path, made, "default/deployments.apps/web", "-o", "json")
     assert [each["pod"] for each in json.loads(out)["endings"]] == [
-        "default/web-5f-e", "default/web-5f-b", "default/web-5f-d",
+        "default/web-5f-e", "default/web-5f-b", "default/web-5f-g", "default/web-5f-f", "default/web-5f-d",
     ]  # fmt: skip
 
 
@@ -396,7 +431,7 @@ def test_a_timeline_is_at_most_a_screen(tmp_path: Path, capsys: pytest.CaptureFi
     many = [event("Evicted", LOW, f"web-5f-{number:05}") for number in range(300)]
     _, out, _ = why(capsys, tmp_path, [*deployment(), *many], "deploy/web")
     assert len(out.splitlines()) <= 24
-    assert "  and 280 more Pods: 280 node-pressure-evicted" in out
+    assert "  and 280 more Pods: 280 node pressure evicted" in out
 
 
 def test_of_too_many_events_the_latest_count_and_that_is_said(
