@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 HEADS: Final = (
     "REPLICAS LOST",
     "JOBS FAILED",
+    "REPLICAS DOWN",
     "NODES NOT DRAINED",
     "MORE PENDING",
     "PODS REJECTED",
@@ -39,6 +40,7 @@ def numbers(answer: Answer, change: ClassChange | None = None) -> list[int]:
     return [
         lost,
         sum(bool(each.failure) for each in answer.workloads),
+        sum(each.down for each in answer.interruptions),
         len(answer.not_drained),
         pending,
         answer.over_quota.total(),
@@ -62,6 +64,7 @@ def rank(answer: Answer, change: ClassChange | None = None) -> list[int]:
     return [
         *numbers(answer, change),
         *(numbers(end) if end is not answer else ()),
+        int(sum(each.seconds for each in answer.interruptions)),
         sum(arrived.nodes.values()) if arrived else 0,
         len(upgraded.steps) - len(upgraded.done) if upgraded else 0,
         len(upgraded.done) if upgraded else len(answer.drained),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
+    from forewarn.policies.whatif.interruptions import Interruption
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
     from forewarn.policies.whatif.upgrade import ForcedPod
 
@@ -232,7 +233,7 @@ def _with_same_new_pods(answer: Answer) -> Answer:
         new_pods_ended=min(end.summary.new_pods_ended, before.new_pods - pending),
         new_workloads=before.new_workloads,
     )
-    return end._replace(summary=summary)
+    return end._replace(summary=summary, interruptions=())
 
 
 def on_removed_nodes(answer: Answer) -> str:
@@ -272,13 +273,14 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     is_brief, is_shortest = most <= _BRIEF, most < _FEWEST
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losers = [each.workload for each in own if each.missed]
-    over_quota = "" if losers else rejected_pods(answer.over_quota, answer.summary.new_workloads, is_brief=is_shortest)
+    rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in losers})
     effects = [
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
+        down([each for each in answer.interruptions if each.workload not in {*answer.placeholders, *losers}]),
         *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
         _starting(answer, [each for each in own if each.not_started]),
-        over_quota,
+        rejected_pods(rejected, () if losers else answer.summary.new_workloads, is_brief=is_shortest),
     ]
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
 
@@ -292,6 +294,18 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     replicas = lost_replicas(_counts(answer, placeholders=False)[2], whose, causes, before)
     failed = sum(bool(each.failure) for each in own if is_shortest or not each.missed)
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
+
+
+def down(interruptions: Sequence[Interruption]) -> str:
+    """A phrase with the workloads that have fewer replicas for a time; "" for none."""
+    if not interruptions:
+        return ""
+    first, *others = interruptions
+    longest = duration(max(each.seconds for each in interruptions))
+    if others:
+        return f"replicas{of_workloads(each.workload for each in interruptions)} down for up to {longest}"
+    count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
+    return f"{count} of {named([first.workload])} down for {longest}"
 
 
 def _with_placeholders(answer: Answer, effects: list[str], most: int) -> list[str]:
@@ -540,13 +554,15 @@ def _needed(answer: Answer, nodes: str) -> str:
 
 
 def _moved(answer: Answer) -> list[str]:
-    """Phrases with the Pods that the change removes, and with the Pending Pods that run because of it."""
+    """Phrases with the Pods that the change removes, that complete, and the Pending Pods that run because of it."""
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
     started = sum(row.started for row in answer.workloads)
     names = (row.workload for row in answer.workloads if row.removed)
     removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
-    return [removed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]
+    done = [row.workload for row in answer.workloads if row.completed]
+    completed = f"{plural(answer.completed, 'Pod')}{of_workloads(done)} completed" if done else ""
+    return [removed, completed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]
 
 
 def _progress(answer: Answer) -> str:
@@ -602,7 +618,7 @@ def _forced(pods: Sequence[ForcedPod]) -> str:
 
 def _creates(answer: Answer) -> bool:
     """Report whether `_created` counts new Pods."""
-    is_loss = all(arrival.op in ("lost", "drain") for arrival in answer.simulation.world.arrivals)
+    is_loss = all(arrival.op in ("lost", "cordon", "drain") for arrival in answer.simulation.world.arrivals)
     return not is_loss and answer.new_nodes is None and bool(answer.summary.new_pods)
 
 
@@ -735,12 +751,18 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     rows = [*filter(is_affected, answer.workloads)]
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
     yield from limited(_each_reason_once(rows[:MAX_LINES], _affected_text), len(rows), one, many)
+    yield from limited(map(_down_text, answer.interruptions), len(answer.interruptions), "workload", "workloads")
     pending = [standing for standing in rows if standing.pending]
     if len(pending) < 2:
         return
     for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")):
         if pods := answer.count_pending(what):
             yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in pods], MAX_LINES)}"
+
+
+def _down_text(each: Interruption) -> str:
+    end = duration(each.since + each.seconds)
+    return f"{each.workload}: {each.down} of {each.replicas} down from {duration(each.since)} to {end}"
 
 
 def _without(answer: Answer) -> str:
@@ -755,17 +777,17 @@ def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
 def _lost(answer: Answer) -> str:
     """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
     left = sum(max(each.before - each.after, 0) - each.lost for each in answer.workloads)
-    gone = answer.fewer + answer.daemon_pods_of_lost_nodes + answer.scaled_down + left
+    gone = answer.fewer + answer.daemon_pods_of_lost_nodes + answer.scaled_down + answer.completed + left
     started = gone - (answer.running_before - answer.running_after)
     reserving, fewer = _counts(answer, placeholders=True)[2], _counts(answer, placeholders=False)[2]
-    completed = any(event.event == "succeeded" for event in answer.simulation.timeline.events)
     daemons = answer.daemon_pods_of_lost_nodes
     lost = plural(daemons, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
     parts = [
         f"{fewer} lost" if fewer or daemons else "",
         f"{plural(reserving, 'placeholder Pod')} lost" if reserving else "",
         lost if daemons else "",
-        f"{answer.scaled_down} scaled down{' or completed' if completed else ''}" if answer.scaled_down else "",
+        f"{answer.scaled_down} scaled down" if answer.scaled_down else "",
+        f"{answer.completed} completed" if answer.completed else "",
         f"{plural(left, 'replacement')} not simulated" if left else "",
         f"{started} more of other workloads" if started else "",
     ]

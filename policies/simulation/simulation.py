@@ -51,7 +51,8 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
     """Drain a node as `kubectl drain --ignore-daemonsets --force --delete-emptydir-data` does."""
     node = api.nodes.get(name)
     if node is not None:
-        api.put_node(replace(node, unschedulable=True))
+        if not node.unschedulable:
+            api.put_node(replace(node, unschedulable=True))
         for state in [state for state in api.by_node.get(name, {}).values() if not is_skipped(state)]:
             clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.summary import OfOtherScheduler, Summary
     from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
     from forewarn.policies.whatif.class_change import Ranked
+    from forewarn.policies.whatif.interruptions import Interruption
     from forewarn.policies.whatif.new_nodes import NewNodes, PendingDaemonSet
     from forewarn.policies.whatif.occupancy import Occupancy
     from forewarn.policies.whatif.upgrade import DrainBlocker, UpgradedPool, UpgradeRun, UpgradeStep
@@ -59,6 +60,8 @@ class WorkloadCount(NamedTuple):
     """The number of replicas that the change itself removes."""
     left: Hidden[int] = 0
     """The number of new Pods that another scheduler may bind."""
+    succeeded: Hidden[int] = 0
+    """The number of Pods that complete during the simulation."""
 
     @property
     def lost(self) -> int:
@@ -79,12 +82,17 @@ class WorkloadCount(NamedTuple):
     @property
     def removed(self) -> int:
         """The number of running Pods that the change removes."""
-        return self.lost - self.missed - min(self.lost, self.with_node)
+        return self.lost - self.missed - min(self.lost, self.with_node) - self.completed
 
     @property
     def started(self) -> int:
         """The number of Pods that were Pending before, and run at the end."""
         return max(min(self.pending_before - self.pending, self.after - self.before), 0)
+
+    @property
+    def completed(self) -> int:
+        """The number of Pods that ran at the start and completed."""
+        return min(self.succeeded, self.lost - self.missed)
 
     @property
     def not_started(self) -> int:
@@ -108,7 +116,7 @@ class WorkloadCount(NamedTuple):
 class Causes(NamedTuple):
     """Why replicas are lost, without placeholder Pods: how many are Pending, and how many belong to failed Jobs.
 
-    `failed_jobs`: number of workloads with failed Jobs. `rejected`: number of Pods that ResourceQuotas reject.
+    `failed_jobs`: number of workloads with failed Jobs. `rejected`: how many ResourceQuotas reject.
     """
 
     pending: int
@@ -273,6 +281,8 @@ class Answer(NamedTuple):
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
+    - `interruptions`: workloads, without DaemonSets, that have fewer running Pods for 5 minutes or longer, and at the
+      end as many again.
     """
 
     change: str
@@ -300,6 +310,7 @@ class Answer(NamedTuple):
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blocks: Blocks = Blocks()
+    interruptions: Sequence[Interruption] = ()
     new_nodes: NewNodes | None = None
     pending_daemon_sets: Sequence[PendingDaemonSet] = ()
     pod_losses: Sequence[PodLoss] = ()
@@ -374,6 +385,11 @@ class Answer(NamedTuple):
         return sum(workload.removed for workload in self.workloads)
 
     @in_json
+    def completed(self) -> int:
+        """Pods of Jobs that ran at the start and completed."""
+        return sum(workload.completed for workload in self.workloads)
+
+    @in_json
     def pending(self) -> PendingPods:
         """Pending Pods at the end."""
         return PendingPods(*(dict(self.count_pending(what)) for what in ("priority_class", "namespace", "workload")))
@@ -439,7 +455,9 @@ class Answer(NamedTuple):
         own = [each for each in self.workloads if each.workload not in self.placeholders]
         pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in own)
         failed = [each for each in own if each.failure and each.missed]
-        return Causes(pending, sum(each.missed for each in failed), len(failed), self.over_quota.total())
+        rejected = self.over_quota
+        of_lost = sum(min(each.missed, rejected[each.workload]) for each in own)
+        return Causes(pending, sum(each.missed for each in failed), len(failed), of_lost)
 
     @property
     def has_blocked_rollouts(self) -> bool:

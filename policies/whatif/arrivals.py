@@ -36,11 +36,12 @@ from forewarn.policies.whatif.autoscalers import (
     waiting_pods,
 )
 from forewarn.policies.whatif.comparison import prepare
+from forewarn.policies.whatif.interruptions import RunningPods
 from forewarn.policies.whatif.new_nodes import Rounds
 from forewarn.policies.whatif.scale_down import Removals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.controllers.view import PodState
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
     Workload = tuple[str, str]
 
-_REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
-"""The events after which a Pod does not run."""
 _NEW: Final = 2.0
 """Seconds for which cluster-autoscaler waits for more Pods. Source: unschedulablePodTimeBuffer."""
 _IRRELEVANT: Final = ("Workload", "Status", "PodGroup")
@@ -76,35 +75,16 @@ class Worst(NamedTuple):
     @classmethod
     def of(cls, simulation: Simulation) -> Worst:
         """The worst moments of a simulation until now."""
-        nodes: dict[str, dict[str, Workload]] = {node.name: {} for node in simulation.world.nodes}
-        origins, where = simulation.timeline.origins, dict[str, str]()
-        running: Counter[Workload] = Counter()
-        for pod in (state.pod for state in simulation.world.pods if not state.terminating):
-            if pod.node_name in nodes and not pod.terminal:
-                where[pod.key] = pod.node_name
-                nodes[pod.node_name][pod.key] = origins[pod.key].workload
-                running[origins[pod.key].workload] += 1
-        total, lowest = running.total(), Counter(running)
+        pods = RunningPods(simulation)
+        running, lowest, total = pods.start, Counter(pods.start), pods.start.total()
         worst, at = total, 0.0
-        for event in simulation.timeline.events:
-            lost: Iterable[Workload] = ()
-            if event.event == "nodeAdded":
-                nodes.setdefault(event.node, {})
-            elif event.event == "nodeRemoved":
-                lost = nodes.pop(event.node, {}).values()
-            elif event.event == "scheduled" and event.node in nodes and event.origin is not None:
-                where[event.pod] = event.node
-                nodes[event.node][event.pod] = event.origin.workload
-                running[event.origin.workload] += 1
-                total += 1
-            elif event.event in _REMOVED and (node := nodes.get(where.pop(event.pod, ""))) and event.pod in node:
-                lost = [node.pop(event.pod)]
-            for workload in lost:
-                running[workload] -= 1
-                total -= 1
+        for seconds, workload, change in pods.changes():
+            running[workload] += change
+            total += change
+            if change < 0:
                 lowest[workload] = min(lowest[workload], running[workload])
             if total < worst:
-                worst, at = total, event.t
+                worst, at = total, seconds
         return cls(WorstMoment(worst, at), lowest)
 
 

@@ -54,6 +54,7 @@ from forewarn.policies.whatif.answer import (
     WithoutChange,
     WorkloadCount,
 )
+from forewarn.policies.whatif.interruptions import interruptions
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
         left=others,
+        interruptions=interruptions(simulation, summary.names, (count.origin for count in start.before.values())),
     )
 
 
@@ -417,6 +419,8 @@ def _compared(
     failures = failures_in(simulation, start.failed)
     scaled_down = start.replicas - _replicas(simulation, question, start.before)
     found = []
+    ends = (event.origin for event in simulation.timeline.events if event.event == "succeeded")
+    succeeded = Counter(origin.workload for origin in ends if origin is not None)
     origins = simulation.timeline.origins.values() if failures else ()
     failed = {origin.workload: Count(origin) for origin in origins if origin.workload in failures}
     for workload, count in {**failed, **start.before, **after}.items():
@@ -434,6 +438,7 @@ def _compared(
                 failure=failures.get(workload, ""),
                 unwanted=scaled_down[workload],
                 left=other.left,
+                succeeded=succeeded[workload],
             )
             found.append(standing)
     return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))

@@ -120,9 +120,14 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
-    """Return the question of draining these nodes at the same time. Raises InvalidInput for an unknown name."""
+    """Return the question of draining these nodes at the same time. Raises InvalidInput for an unknown name.
+
+    Several are all cordoned before the first eviction, as by `kubectl drain`.
+    """
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
-    return Question(f"drain of {_nodes_text(nodes, cluster)}", [_of_node("drain", node.name) for node in nodes])
+    operations = ("cordon", "drain") if nodes[1:] else ("drain",)
+    arrivals = [_of_node(operation, node.name) for operation in operations for node in nodes]
+    return Question(f"drain of {_nodes_text(nodes, cluster)}", arrivals)
 
 
 def upgraded(

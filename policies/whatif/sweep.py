@@ -219,7 +219,9 @@ class Tally:
             more[origins[name].workload] += _is_pending(name, simulation) - (name in self._waiting)
         pending = sum(min(count, max(more[workload], 0)) for workload, count in lost.items())
         failed = [lost[workload] for workload in failures_in(simulation, self._failed) if workload in lost]
-        rejected = sum(each.pods for each in missing(simulation, self._losses.names).values())
+        rejected = sum(
+            min(lost.get(workload, 0), each.pods) for workload, each in missing(simulation, self._losses.names).items()
+        )
         causes = Causes(pending, sum(failed), len(failed), rejected)
         return causes if any(causes) else None
 

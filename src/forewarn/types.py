@@ -51,6 +51,7 @@ from forewarn.policies.whatif.headroom import OfGroup as OfGroup
 from forewarn.policies.whatif.headroom import PodGroupHeadroom as PodGroupHeadroom
 from forewarn.policies.whatif.headroom import Quota as Quota
 from forewarn.policies.whatif.headroom import Stranded as Stranded
+from forewarn.policies.whatif.interruptions import Interruption as Interruption
 from forewarn.policies.whatif.placeholders import ExistingPlaceholders as ExistingPlaceholders
 from forewarn.policies.whatif.placeholders import NewPlaceholders as NewPlaceholders
 from forewarn.policies.whatif.placeholders import PlaceholderNodes as PlaceholderNodes

@@ -15,6 +15,7 @@ from tests.builders import (
     make_namespace,
     make_node,
     make_pod,
+    make_priority_class,
     make_storage_class,
     make_volume,
 )
@@ -298,6 +299,28 @@ def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: P
         in forewarn(
             "whatif", "apply", "-f", write(tmp_path / "new.json", [quota(pods="2").obj, new.obj]), "--cluster", cluster
         ).stdout
+    )
+
+
+def test_only_lost_pods_count_as_rejected_replicas(tmp_path: Path) -> None:
+    """The first new Pod preempts a Pod in another namespace, and a quota rejects the second."""
+    first = make_priority_class(1000, "high")
+    victim = make_pod("victim-0", "other").request(cpu="3").priority(1).on("n1")
+    of = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "victim", "controller": True}
+    stored = Made("apps/v1", "StatefulSet", "victim", "other").spec(
+        replicas=1,
+        selector={"matchLabels": {"app": "victim"}},
+        template={"metadata": {"labels": {"app": "victim"}}, "spec": victim.obj["spec"] | {"nodeName": ""}},
+    )
+    nodes = [make_node("n1").has(cpu="4")]
+    items = [*nodes, first, stored, victim.labels(app="victim").metadata(ownerReferences=[of])]
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in items), *LISTED])
+    given = [quota(pods="1"), deployment(2, priorityClassName="high")]
+    new = write(tmp_path / "new.json", [each.obj for each in given])
+    out = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout
+    assert out.startswith(
+        "1 of 2 new Pods of default/new run; 1 replica of other/victim lost (Pending), 1 Pod preempted, "
+        "1 Pod of default/new rejected by ResourceQuotas"
     )
 
 

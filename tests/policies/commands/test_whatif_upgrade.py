@@ -22,6 +22,7 @@ from tests.builders import Made, make_node, make_pod
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.answer import Answer
 
 SHOWN = ("--cluster", "docs/examples/whatif/cluster.yaml")
@@ -33,12 +34,12 @@ def budget(name: str, least: int) -> Made:
     return made.spec(minAvailable=least, selector={"matchLabels": {"app": name}})
 
 
-def cluster_of(replicas: int, least: int, nodes: int = 3) -> DumpCache:
+def objects_of(replicas: int, least: int, nodes: int = 3, cpu: str = "4") -> list[ApiObject]:
     """Nodes in two pools, and a ReplicaSet with a PDB."""
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
     labels = {"matchLabels": {"app": "web"}}
-    made: list[Made] = [make_node(f"n{n}").label("pool", "ba"[n % 2]) for n in range(nodes)]
+    made: list[Made] = [make_node(f"n{n}").has(cpu=cpu).label("pool", "ba"[n % 2]) for n in range(nodes)]
     made.append(
         Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=replicas, selector=labels, template=template)
     )
@@ -47,9 +48,13 @@ def cluster_of(replicas: int, least: int, nodes: int = 3) -> DumpCache:
     for n in range(replicas):
         pod = make_pod(f"web-{n}").labels(app="web").request(cpu="1").on(f"n{n % nodes}")
         made.append(pod.metadata(ownerReferences=[owner]).status(conditions=ready))
+    return [one.obj for one in (*made, budget("web", least))]
+
+
+def cluster_of(replicas: int, least: int) -> DumpCache:
     cache = DumpCache()
-    for one in (*made, budget("web", least)):
-        cache.add(one.obj)
+    for obj in objects_of(replicas, least):
+        cache.add(obj)
     return cache
 
 
@@ -91,6 +96,35 @@ def test_topology_spread_honors_the_taint_of_a_drained_node(
     cluster.write_text(json.dumps({"kind": "List", "items": [each.obj for each in made]}))
     main(["whatif", "drain", "n1", "--cluster", str(cluster), "-o", "json"])
     assert json.loads(capsys.readouterr().out)["fewer"] == lost
+
+
+@pytest.mark.parametrize(("away", "status"), [("1h", 1), ("4m", 0)])
+def test_replicas_that_are_down_for_long_count_as_fewer(
+    away: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(3, 0, nodes=1)}))
+    command = ("whatif", "upgrade", "--away", away, "--cluster", str(cluster), "--fail-on", "fewer")
+    assert main([*command]) == status
+    out = capsys.readouterr().out
+    assert ("; 3 of 3 replicas of default/web down for 1 h 35 s: upgrade" in out) == status
+    assert ("default/web: 3 of 3 down from 0 s to 1 h 35 s" in out) == status
+    main([*command, "-o", "json"])
+    assert [each["down"] for each in json.loads(capsys.readouterr().out).get("interruptions", ())] == [3] * status
+
+
+def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One replica is down for longer than both, or both for a short time of it."""
+    cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
+    worst = {}
+    for until in (20, 100):
+        at = {0: {"drain": "n0"}, 10: {"drain": "n1"}, until: {"uncordon": "n1"}, until + 10: {"uncordon": "n0"}}
+        events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
+        main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster), "-o", "json"])
+        (one,) = json.loads(capsys.readouterr().out)["interruptions"]
+        worst[until] = one["down"], one["replicas"], round(one["since"] / 60), round(one["seconds"] / 60)
+    assert worst == {20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
 
 
 def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:

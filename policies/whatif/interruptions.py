@@ -1,0 +1,100 @@
+"""The running Pods of each workload during a simulation, and the workloads that have fewer for a long time."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.kinds.registry import DAEMON_SET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from forewarn.policies.simulation.clock import Origin
+    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import Names
+
+    Workload = tuple[str, str]
+
+LONG: Final = 300.0
+"""Seconds of the shortest interruption."""
+_REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
+"""The events after which a Pod does not run."""
+
+
+class Interruption(NamedTuple):
+    """A time in which a workload has fewer running Pods than at the start and at the end.
+
+    `workload`: display name. `down`: so many fewer than at the start, at least. `replicas`: running Pods at the start.
+    `since`, `seconds`: when it begins, and how long it lasts. Of several times, one without any running Pod counts
+    first, then the product of `down` and `seconds`.
+    """
+
+    workload: str
+    priority: int
+    down: int
+    replicas: int
+    since: float
+    seconds: float
+
+
+class RunningPods:
+    """`start`: the number of running Pods by workload."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._events, self._origins = simulation.timeline.events, simulation.timeline.origins
+        self._nodes: dict[str, dict[str, Workload]] = {node.name: {} for node in simulation.world.nodes}
+        self._where: dict[str, str] = {}
+        self.start: Counter[Workload] = Counter()
+        for pod in (state.pod for state in simulation.world.pods if not state.terminating):
+            if pod.node_name in self._nodes and not pod.terminal:
+                workload = self._origins[pod.key].workload
+                self._where[pod.key] = pod.node_name
+                self._nodes[pod.node_name][pod.key] = workload
+                self.start[workload] += 1
+
+    def changes(self) -> Iterator[tuple[float, Workload, int]]:
+        """Yield (seconds, workload, change of its number). Call this once."""
+        nodes, where = self._nodes, self._where
+        for event in self._events:
+            lost: Iterable[Workload] = ()
+            if event.event == "nodeAdded":
+                nodes.setdefault(event.node, {})
+            elif event.event == "nodeRemoved":
+                lost = nodes.pop(event.node, {}).values()
+            elif event.event == "scheduled" and event.node in nodes and event.origin is not None:
+                where[event.pod] = event.node
+                nodes[event.node][event.pod] = event.origin.workload
+                yield event.t, event.origin.workload, 1
+            elif event.event in _REMOVED and (node := nodes.get(where.pop(event.pod, ""))) and event.pod in node:
+                lost = [node.pop(event.pod)]
+            yield from ((event.t, workload, -1) for workload in lost)
+
+
+def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin]) -> list[Interruption]:
+    """Return the worst interruption of each of these workloads, without DaemonSets: the highest priority first."""
+    pods = RunningPods(simulation)
+    changes, end = [*pods.changes()], Counter(pods.start)
+    for _, workload, change in changes:
+        end[workload] += change
+    of = {origin.workload: origin for origin in origins if origin.kind != DAEMON_SET}
+    replicas = {workload: pods.start[workload] for workload in of}
+    running = pods.start
+    missing: dict[Workload, list[float]] = defaultdict(list)
+    worst: dict[Workload, tuple[bool, float, Interruption]] = {}
+    for seconds, workload, change in changes:
+        wanted = min(replicas.get(workload, 0), end[workload])
+        if change < 0 and running[workload] <= wanted:
+            missing[workload].append(seconds)
+        elif change > 0 and running[workload] < wanted:
+            down = replicas[workload] - running[workload]
+            since = missing[workload].pop()
+            lasts = seconds - since
+            one = Interruption(names.of(workload), of[workload].priority, down, replicas[workload], since, lasts)
+            found = down == replicas[workload], down * lasts, one
+            if lasts >= LONG:
+                worst[workload] = max(found, worst.get(workload, found))
+        running[workload] += change
+    return sorted(
+        (each for _, _, each in worst.values()), key=lambda each: (-each.priority, -each.seconds, each.workload)
+    )
