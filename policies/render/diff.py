@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.diff import FIX_OF_DIRECTORIES, OF_NEW_VOLUMES, AffectedNamespace, Diff, OnCluster
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import LONGEST_LINE, NAMED, capital, cut, first_line, first_of, listed, one_line, plural
+from forewarn.policies.findings import (
+    LONGEST_LINE,
+    NAMED,
+    capital,
+    cut,
+    equal_to,
+    first_line,
+    first_of,
+    listed,
+    one_line,
+    plural,
+)
 from forewarn.policies.lint.versions import ALSO, CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
-from forewarn.policies.render import Painter, autoscalers, plain, whatif
+from forewarn.policies.render import Painter, autoscalers, harm, plain, whatif
 from forewarn.policies.render.head import line_of
 from forewarn.policies.render.simulation import missing
 from forewarn.policies.render.table import first_rows, fitting, folded, limited, not_empty, table, text_of, titles
@@ -90,6 +101,10 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that fit on no node."),
     "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
+    "over_quota": ("PODS REJECTED", "by ResourceQuotas."),
+    "not_recreated": ("NOT RECREATABLE", "running Pods whose replacements are rejected."),
+    "rollouts": ("ROLLOUTS BLOCKED", ""),
+    "drains": ("DRAINS BLOCKED", "nodes with Pods of a PDB that no longer allows an eviction."),
     "scaled_down": ("SCALED DOWN", "running replicas beyond the number in the manifests."),
     "removed": ("PODS REMOVED", "of workloads that the change deletes or scales down."),
     "replaced": ("REPLACED", "preempted, and running again at the end."),
@@ -325,7 +340,9 @@ def _effects(diff: Diff) -> str:
         return f"{heading}: {_worst(affected[0], len(heading))}"
     of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
     is_alike = all(_worst(cluster, 0) == _worst(affected[0], 0) for cluster in affected)
-    which = f"{of_all} clusters{'' if is_alike else f' affected, {affected[0].cluster} most'}"
+    equal = [each.cluster for each in affected[1:] if _rank(each) == _rank(affected[0])]
+    most = f" affected, {affected[0].cluster} most{equal_to(equal, 'cluster')}"
+    which = f"{of_all} clusters{'' if is_alike else most}"
     return f"{which}: {_worst(affected[0], len(which))}"
 
 
@@ -337,10 +354,15 @@ def _worst(cluster: OnCluster, taken: int) -> str:
 
 
 def _most_affected_first(diff: Diff) -> list[OnCluster]:
-    """The affected clusters, first those without an answer."""
-    numbers = [(cluster, _numbers_of(cluster)) for cluster in diff.clusters if needs_attention(cluster)]
-    numbers.sort(key=lambda item: [not item[0].reason, *(-item[1][name] for name in (*_COLUMNS, "placeholders"))])
-    return [cluster for cluster, _ in numbers]
+    """The affected clusters, first those without an answer; of equal ones, by name."""
+    affected = filter(needs_attention, sorted(diff.clusters, key=lambda each: each.cluster))
+    return sorted(affected, key=lambda each: (bool(each.reason), _rank(each)), reverse=True)
+
+
+def _rank(cluster: OnCluster) -> list[int]:
+    """Numbers that are larger for a more affected cluster, and equal only if those of the phrases are."""
+    numbers, answer = _numbers_of(cluster), cluster.answer.answer if cluster.answer else None
+    return [*(numbers[name] for name in (*_COLUMNS, "placeholders")), *(harm.rank(answer) if answer else ())]
 
 
 def needs_comment(diff: Diff) -> bool:
@@ -830,7 +852,12 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
     if cluster.answer is None:
         return numbers
     answer, workloads = cluster.answer.answer, _workloads(cluster)
+    of = dict(zip(harm.HEADS, harm.numbers(answer), strict=True))
     return numbers + Counter(
+        over_quota=of["PODS REJECTED"],
+        not_recreated=of["NOT RECREATABLE"],
+        rollouts=of["ROLLOUTS BLOCKED"],
+        drains=of["DRAINS BLOCKED"],
         lost=sum(workload.missed for workload in workloads),
         pending=sum(workload.not_started for workload in workloads),
         scaled_down=sum(item.before - item.after for item in cluster.lasting),

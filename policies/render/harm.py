@@ -63,7 +63,7 @@ def rank(answer: Answer, change: ClassChange | None = None) -> list[int]:
     upgraded, arrived, added = answer.upgrade, answer.with_new_nodes, answer.new_nodes
     return [
         *numbers(answer, change),
-        *(numbers(end) if end is not answer else ()),
+        *numbers(end),
         int(sum(each.seconds for each in answer.interruptions)),
         sum(arrived.nodes.values()) if arrived else 0,
         len(upgraded.steps) - len(upgraded.done) if upgraded else 0,

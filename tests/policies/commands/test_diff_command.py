@@ -859,7 +859,7 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
     worst = "Pods of 1 changed workload rejected, shop/one loses 1 of 1 Pod (preempted by shop/web)"
-    assert lines[0] == f"### Both clusters affected, one most: {worst}"
+    assert lines[0] == f"### Both clusters affected, one most (equal: two): {worst}"
     new = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
     told = f'Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?'
@@ -932,6 +932,22 @@ def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[P
         assert (done.returncode, "6 Pods rejected by ResourceQuotas" in done.stdout.splitlines()[0]) == (1, True)
     under_quota = forewarn("whatif", "apply", "-f", sides[0], *given)
     assert under_quota.returncode == 0, under_quota.stdout
+
+
+@pytest.mark.parametrize("names", ["abc", "bca", "cab"])
+def test_the_cluster_with_the_most_pods_that_cannot_be_recreated_is_first(
+    names: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    for name, pods in (("a", 2), ("b", 3), ("c", 3)):
+        snapshot(tmp_path / f"{name}.yaml", 8, *((f"p{number}", 1, "low") for number in range(pods)))
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "shop"}}
+    sides = versions({}, {"quota.yaml": [quota | {"spec": {"hard": {"pods": "1"}}}]})
+    clusters = [part for name in names for part in ("--clusters", tmp_path / f"{name}.yaml")]
+    lines = forewarn("diff", *sides, *clusters).stdout.splitlines()
+    rejected = "new Pods of 3 workloads rejected by ResourceQuotas (3 running Pods cannot be recreated)"
+    assert lines[0] == f"all 3 clusters affected, b most (equal: c): {rejected}"
+    assert "  CLUSTER  SNAPSHOT  NOT RECREATABLE" in lines
+    assert "  a        unknown                 2" in lines
 
 
 def test_a_workload_that_is_not_as_in_the_first_version_is_named(
