@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import arrivals_of
-from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection
+from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection, rejections_of
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.cache import key_of
@@ -177,6 +177,8 @@ class OnCluster(NamedTuple):
     applied: Hidden[Sequence[ChangedObject]] = ()
     omitted: Hidden[Sequence[ChangedObject]] = ()
     """Changes of workloads that the cluster does not have, and gets from another directory."""
+    rejections: Hidden[Sequence[str]] = ()
+    """The objects of `faults` with brief reasons."""
 
     @property
     def faults(self) -> list[str]:
@@ -324,8 +326,7 @@ def _on_cluster(
         absent = [*dict.fromkeys(str(item.changed) for item in lacking)]
         without_class = [*_without_class(lacking, concerned, cluster)]
         if not (concerned := present):
-            rejected, of_pods, unpredicted = _reasons(without_class)
-            return OnCluster(name, rejected, [], absent, rejected_pods=of_pods, unpredicted=unpredicted)
+            return OnCluster(name, namespaces=[], absent=absent, **_reasons(without_class))
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
@@ -341,16 +342,12 @@ def _on_cluster(
         affected = _affected(
             answer, scaled_down, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace)
         )
-        rejected, of_pods, unpredicted = _reasons([*answer.faults, *without_class])
         return OnCluster(
             name,
-            rejected,
-            affected,
-            absent,
-            answer.answer.placeholders,
-            scaled_down,
-            rejected_pods=of_pods,
-            unpredicted=unpredicted,
+            namespaces=affected,
+            absent=absent,
+            placeholders=answer.answer.placeholders,
+            scaled_down=scaled_down,
             differing=differing,
             autoscaled=autoscaled,
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
@@ -360,10 +357,10 @@ def _on_cluster(
             answer=answer,
             applied=applied,
             omitted=omitted,
+            **_reasons([*answer.faults, *without_class]),
         )
     except Rejected as fault:
-        rejected, of_pods, unpredicted = _reasons(fault.faults)
-        return OnCluster(name, rejected, [], rejected_pods=of_pods, unpredicted=unpredicted)
+        return OnCluster(name, namespaces=[], **_reasons(fault.faults))
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
@@ -415,13 +412,23 @@ def _content(obj: ApiObject) -> ApiObject:
     return {**obj, "metadata": {key: at(obj, "metadata", key) for key in kept}, "order": position_of(obj)}
 
 
-def _reasons(faults: Iterable[Exception]) -> tuple[list[str], list[str], list[str]]:
+class _Reasons(TypedDict):
+    """Fields of OnCluster."""
+
+    rejected: list[str]
+    rejected_pods: list[str]
+    unpredicted: list[str]
+    rejections: list[str]
+
+
+def _reasons(faults: Sequence[Exception]) -> _Reasons:
     """Return the errors of rejected objects, of those whose Pods are rejected, and of those without a prediction."""
     reasons: tuple[list[str], list[str], list[str]] = [], [], []
     for fault in faults:
         number = 1 if isinstance(fault, PodsRejected) else 0 if is_rejection(fault) else 2
         reasons[number].append(one_line(str(fault)))
-    return reasons
+    rejected, of_pods, unpredicted = reasons
+    return _Reasons(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, rejections=rejections_of(faults))
 
 
 def _present(

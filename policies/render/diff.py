@@ -87,6 +87,7 @@ def for_audience(diff: Diff, disclose: Disclose) -> Diff:
         cluster._replace(
             namespaces=[namespace for namespace in cluster.namespaces if namespace.namespace in own],
             differing=(),
+            rejections=(),
             pruned=[item._replace(names=()) for item in cluster.pruned],
         )
         for cluster in diff.clusters
@@ -390,8 +391,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
     count, rescaled = _numbers_of(cluster), len(cluster.autoscaled)
     losing, of_placeholders = _losing(cluster), _preemptions(cluster, placeholders=True)
     phrases = [
-        _some(len(cluster.rejected), "changed object", "rejected"),
-        f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" if cluster.rejected_pods else "",
+        *_rejections(cluster),
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
         losing,
@@ -414,6 +414,16 @@ def _phrases(cluster: OnCluster) -> list[str]:
     ]
     effects = [phrase for phrase in phrases if phrase]
     return effects or [f"only placeholder Pods {_preempted_by(cluster, of_placeholders)}"] * bool(of_placeholders)
+
+
+def _rejections(cluster: OnCluster) -> Iterator[str]:
+    """Yield phrases about the rejected objects, and about those whose Pods are rejected; with the reason of one."""
+    if len(cluster.faults) == 1 == len(cluster.rejections):
+        name, _, why = one_line(cluster.rejections[0]).partition(" (")
+        yield f"{name} rejected ({why}"
+        return
+    yield _some(len(cluster.rejected), "changed object", "rejected")
+    yield f"Pods of {plural(len(cluster.rejected_pods), 'changed workload')} rejected" * bool(cluster.rejected_pods)
 
 
 def _some(count: int, noun: str, what: str) -> str:

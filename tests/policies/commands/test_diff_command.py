@@ -858,7 +858,10 @@ def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
     lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    worst = "Pods of 1 changed workload rejected, shop/one loses 1 of 1 Pod (preempted by shop/web)"
+    rejected = (
+        'Pods of Deployment shop/wrong rejected (no PriorityClass with name hihg was found; did you mean "high"?)'
+    )
+    worst = f"{rejected}, shop/one loses 1 of 1 Pod (preempted by shop/web)"
     assert lines[0] == f"### Both clusters affected, one most (equal: two): {worst}"
     new = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
     fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
@@ -996,7 +999,29 @@ def test_a_workload_with_an_invalid_policy_is_rejected(
     snapshot(tmp_path / "c.yaml", 2, ("one", 2, "low"))
     sides = versions({"web.yaml": [deployment(name)]}, {"web.yaml": [deployment(name, preemptionPolicy="Sometimes")]})
     answer = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert ": 1 changed object rejected" in answer.stdout.partition("\n")[0]
+    assert f": Deployment shop/{name} rejected (the string value of PreemptionPolicy (Sometimes) " in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("disclose", "changed", "first"),
+    [
+        ("names", (("low", 11),), "PriorityClass low rejected (value: immutable, stays 10)"),
+        ("counts", (("low", 11),), "1 changed object rejected"),
+        ("names", (("low", 11), ("high", 1001)), "2 changed objects rejected"),
+    ],
+)
+def test_the_only_rejected_object_is_named_with_the_reason(
+    disclose: str,
+    changed: tuple[tuple[str, int], ...],
+    first: str,
+    versions: Callable[..., tuple[Path, Path]],
+    tmp_path: Path,
+) -> None:
+    snapshot(tmp_path / "c.yaml", 4)
+    after = [{**each, "value": value} for each, value in zip(CLASSES, (VALUES | dict(changed)).values(), strict=True)]
+    sides = versions({"c.yaml": CLASSES}, {"c.yaml": after})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "--disclose", disclose)
+    assert done.stdout.startswith(f'cluster "c": {first}\n'), done.stdout
 
 
 def test_a_change_whose_objects_are_all_rejected_has_an_answer(
@@ -1008,7 +1033,8 @@ def test_a_change_whose_objects_are_all_rejected_has_an_answer(
     done = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "--fail-on", "rejected", "-o", "markdown")
     assert (done.returncode, done.stderr) == (1, "forewarn: fails on rejected (--fail-on)\n")
     lines = done.stdout.splitlines()
-    assert lines[0] == "### Both clusters: Pods of 1 changed workload rejected"
+    why = 'no PriorityClass with name hihg was found; did you mean "high"?'
+    assert lines[0] == f"### Both clusters: Pods of Deployment shop/web rejected ({why})"
     rejected = "- **one, two** (the same in each): Pods rejected: Deployment shop/web: "
     assert any(line.startswith(rejected) for line in lines)
 
@@ -1435,6 +1461,8 @@ def test_objects_without_a_prediction_are_neither_rejected_nor_running(
     new = [group, of_group, unreadable, deployment("other", schedulerName="other"), deployment("web")]
     sides = versions({"a.yaml": [deployment("old")]}, {"a.yaml": [deployment("old"), *new]})
     text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout
-    assert text.splitlines()[0] == 'cluster "c": 1 changed object rejected (incomplete)'
+    assert text.splitlines()[0] == (
+        'cluster "c": PodGroup shop/train rejected (no PriorityClass with name none was found) (incomplete)'
+    )
     assert "  1 changed object not predicted: Deployment shop/member: kube-apiserver rejects PodGroup train" in text
     assert "  As far as simulated, all Pods of shop/web run\n" in text
