@@ -112,8 +112,10 @@ def _exposed(risks: Risks) -> str:
     """A phrase with the lowest classes that may preempt workloads, and the numbers of these; "" for none."""
     preemptors = (next(filter(_size, risk.may_be_preempted_by), None) for risk in risks.workloads)
     lowest = Counter((each.priority, cut(one_line(each.class_), _LONGEST_NAME)) for each in preemptors if each)
-    counts = [f"{count} by {name} or higher" for (_, name), count in sorted(lowest.items())]
-    return f", {listed(counts, 2).replace(' by ', ' may be preempted by ', 1)}" if counts else ""
+    first, others = sorted(lowest.items())[:2], sorted(lowest.items())[2:]
+    shown = [f"{count} by {name} or higher" for (_, name), count in first]
+    shown += [f"{sum(count for _, count in others)} by higher classes"] if others else []
+    return f", {listed(shown).replace(' by ', ' may be preempted by ', 1)}" if shown else ""
 
 
 def has_new_nodes(risks: Risks) -> bool:

@@ -131,7 +131,7 @@ def _outcome(
         of_others if unwanted else "",
         f"{plural(unread, 'object')} not simulated" if (said or unwanted) and unread else "",
     ]
-    return ", ".join(filter(None, [text, *notes, *unfinished([answer])]))
+    return ", ".join(filter(None, [text, *notes, _later(answer), *unfinished([answer])]))
 
 
 def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:
@@ -191,6 +191,13 @@ def unfinished(answers: Sequence[Answer]) -> list[str]:
     """A phrase if a simulation ended while Pods changed."""
     ends = [each.summary.ended_at for each in answers if each.summary.is_cut_off and each.upgrade is None]
     return [f"no steady state after {duration(max(ends))}"] if ends else []
+
+
+def _later(answer: Answer) -> str:
+    """A phrase about the events after the end of the simulation; "" without any."""
+    world = answer.simulation.world
+    later = sum(arrival.at > world.horizon for arrival in world.arrivals)
+    return f"{later} of {plural(len(world.arrivals), 'event')} not simulated (later than --until)" if later else ""
 
 
 def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
@@ -333,12 +340,17 @@ def lost_replicas(lost: int, whose: str, causes: Causes, before: int = 0) -> str
     """The lost replicas, and why they are lost; "" for none. `whose`: phrase with the workloads. `before`: replicas of
     one workload.
     """
-    jobs, every = plural(causes.failed_jobs, "failed Job"), "all " if lost > 1 else ""
-    rejected = every if causes.rejected == lost else f"{causes.rejected} "
+    jobs = plural(causes.failed_jobs, "failed Job")
+
+    def those(count: int, what: str) -> str:
+        every = "all " if lost > 1 else ""
+        return f"{every if count == lost else f'{count} '}{what}" if count else ""
+
     why = [
-        f"{every if causes.pending == lost else f'{causes.pending} '}Pending" if causes.pending else "",
+        those(causes.pending, "Pending"),
         jobs if causes.of_failed_jobs == lost else f"{causes.of_failed_jobs} of {jobs}" if causes.failed_jobs else "",
-        f"{rejected}rejected by ResourceQuotas" if causes.rejected else "",
+        those(causes.rejected, "rejected by ResourceQuotas"),
+        those(causes.not_recreated, "not recreated"),
     ]
     reasons = ", ".join(filter(None, why))
     of = f"{lost} of " if before > 1 else ""
@@ -562,7 +574,9 @@ def _moved(answer: Answer) -> list[str]:
     removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
     done = [row.workload for row in answer.workloads if row.completed]
     completed = f"{plural(answer.completed, 'Pod')}{of_workloads(done)} completed" if done else ""
-    return [removed, completed, plural(started, "Pending Pod now runs", "Pending Pods now run") if started else ""]
+    waited = of_workloads(row.workload for row in answer.workloads if row.started)
+    runs = plural(started, f"Pending Pod{waited} now runs", f"Pending Pods{waited} now run")
+    return [removed, completed, runs if started else ""]
 
 
 def _progress(answer: Answer) -> str:

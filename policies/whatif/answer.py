@@ -117,12 +117,14 @@ class Causes(NamedTuple):
     """Why replicas are lost, without placeholder Pods: how many are Pending, and how many belong to failed Jobs.
 
     `failed_jobs`: number of workloads with failed Jobs. `rejected`: how many ResourceQuotas reject.
+    `not_recreated`: how many no controller recreates.
     """
 
     pending: int
     of_failed_jobs: int
     failed_jobs: int
     rejected: int
+    not_recreated: int = 0
 
 
 NO_CAUSES: Final = Causes(0, 0, 0, 0)
@@ -457,7 +459,10 @@ class Answer(NamedTuple):
         failed = [each for each in own if each.failure and each.missed]
         rejected = self.over_quota
         of_lost = sum(min(each.missed, rejected[each.workload]) for each in own)
-        return Causes(pending, sum(each.missed for each in failed), len(failed), of_lost)
+        never = (each for each in own if each.again in (Recreator.NOTHING, Recreator.NEVER) and not each.failure)
+        return Causes(
+            pending, sum(each.missed for each in failed), len(failed), of_lost, sum(each.missed for each in never)
+        )
 
     @property
     def has_blocked_rollouts(self) -> bool:

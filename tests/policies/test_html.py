@@ -162,7 +162,7 @@ def test_the_first_line_names_the_pdb_with_too_few_healthy_pods(
     objects = [make_node("n1").obj, make_node("n2").obj, make_pod("web").labels(app="web").on("n1").obj, pdb]
     (tmp_path / "cluster.yaml").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     text = page(capsys, "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml"))
-    assert "<h1>1 replica of default/web lost, PDB default/web with too few healthy Pods</h1>" in text
+    assert "<h1>1 replica of default/web lost (not recreated), PDB default/web with too few healthy Pods</h1>" in text
 
 
 @pytest.mark.parametrize(("pools", "first"), [(2, "pool p-0 · zone a"), (1, "zone a"), (61, "zone a")])

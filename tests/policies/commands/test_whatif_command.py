@@ -397,7 +397,9 @@ def test_markdown_and_html_begin_with_the_same_verdict(tmp_path: Path, capsys: p
     high.write_text(json.dumps(make_pod("high").of_class(10).request(cpu="2").obj))
     arguments = ("apply", "-f", str(high), "--cluster", str(given), "-o")
     told = run(capsys, *arguments, "markdown")[1].splitlines()[0].removeprefix("### ")
-    assert told.endswith("1 replica of default/low lost, 1 violation of PDB default/low, 1 Pod preempted")
+    assert told.endswith(
+        "1 replica of default/low lost (not recreated), 1 violation of PDB default/low, 1 Pod preempted"
+    )
     assert f"<h1>{told}</h1>" in run(capsys, *arguments, "html")[1]
 
 
@@ -1217,11 +1219,11 @@ def test_a_verdict_about_placeholder_pods_alone_says_so(tmp_path: Path, capsys: 
         ([], "only 1 placeholder Pod preempted"),
         (
             [make_node("n2"), make_pod("low").priority(-9).request(cpu="4").on("n2")],
-            "1 replica of default/low lost, 1 Pod preempted",
+            "1 replica of default/low lost (not recreated), 1 Pod preempted",
         ),
         (
             [make_pod("low").priority(-9).request(cpu="3").on("n1")],
-            "1 replica of default/low lost, 1 Pod preempted, 1 placeholder Pod preempted",
+            "1 replica of default/low lost (not recreated), 1 Pod preempted, 1 placeholder Pod preempted",
         ),
     ):
         (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), pause, *extra]))
