@@ -29,6 +29,7 @@ _STORED = {
     "nodes": "Nodes",
     "podgroups": "PodGroups",
     "pods": "Pods",
+    "limitranges": "LimitRanges",
     "quotas": "ResourceQuotas",
 }
 _STALE = {True: "confirmed", False: "warning"}

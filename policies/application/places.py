@@ -33,7 +33,7 @@ class Rejected(InvalidObject):
 
 
 class PodsRejected(InvalidObject):
-    """kube-apiserver accepts the object, and the Priority plugin rejects its Pods."""
+    """kube-apiserver accepts the object, and rejects its Pods, for example by the Priority plugin."""
 
 
 class Places:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import PodsRejected
-from forewarn.policies.findings import ObjectRef, duration, listed, plural
+from forewarn.policies.findings import ObjectRef, Path, duration, listed, plural
 from forewarn.policies.kinds.registry import (
     APPLIED,
     CLAIM,
@@ -202,8 +202,9 @@ def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]
 def not_admitted(
     cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None] = {}
 ) -> fields.InvalidObject | None:
-    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if an apply
-    changes immutable fields of a Job, or if a number of Pods or the selector is invalid; otherwise None.
+    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if defaults of
+    LimitRanges make these Pods invalid, if an apply changes immutable fields of a Job, or if a number of Pods or the
+    selector is invalid; otherwise None.
 
     It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. Raises SourceError without
     a list of PriorityClasses.
@@ -239,6 +240,7 @@ def not_admitted(
             _admit_group(obj, cluster)
         else:
             admit_pod(spec, classes)
+            return _fault_of_defaults(cluster, spec, where, ref)
     except fields.InvalidObject as fault:
         return fault
     except Forbidden as fault:
@@ -250,6 +252,17 @@ def not_admitted(
             fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
         return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)
     return None
+
+
+def _fault_of_defaults(
+    cluster: ClusterSnapshot, spec: fields.ApiObject, where: Path, ref: ObjectRef
+) -> fields.InvalidObject | None:
+    """Return the error if defaults of LimitRanges make a Pod invalid. `where`: the path of its template, or ()."""
+    from forewarn.policies.cluster.admission import fault_of_defaults, with_default_resources
+
+    pod = with_default_resources({"metadata": {"namespace": ref.namespace}, "spec": spec}, cluster)
+    error = fault_of_defaults(pod, cluster) if pod["spec"] is not spec else None
+    return error and (PodsRejected if where else fields.InvalidObject)(error.text, (*where, *error.path), ref)
 
 
 def _is_valid(spec: fields.ApiObject) -> bool:

@@ -12,6 +12,7 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.schedule_one import Prediction
@@ -34,14 +35,37 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     """Return a new Pod (API object) as a view, with the defaults that admission sets: resources by LimitRanges,
     priority by PriorityClasses, tolerations for the failure of a node.
 
-    Raises InvalidObject for an unreadable Pod or an unknown PriorityClass.
+    Raises InvalidObject for an unreadable Pod, an unknown PriorityClass, or requests that exceed a default limit.
     """
-    from forewarn.policies.kube_apiserver.defaults import with_default_tolerations, with_limit_range_defaults
+    from forewarn.policies.kube_apiserver.defaults import with_default_tolerations
     from forewarn.policies.objects.pod import Pod
 
-    limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
-    whole = with_default_tolerations(with_limit_range_defaults(pod, limit_ranges, snapshot.semantics))
-    return with_priority(Pod.from_api(whole), snapshot)
+    whole = with_default_resources(pod, snapshot)
+    view = with_priority(Pod.from_api(with_default_tolerations(whole)), snapshot)
+    if whole is not pod and (error := fault_of_defaults(whole, snapshot)):
+        raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
+    return view
+
+
+def with_default_resources(pod: ApiObject, snapshot: ClusterSnapshot) -> ApiObject:
+    """Return a new Pod with the defaults of the LimitRanges in its namespace."""
+    from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
+
+    return with_limit_range_defaults(pod, snapshot.limit_ranges_of(_namespace(pod)), snapshot.semantics)
+
+
+def fault_of_defaults(pod: ApiObject, snapshot: ClusterSnapshot) -> FieldError | None:
+    """Return the first error of the requests and limits of a new Pod with the defaults of LimitRanges; None without
+    LimitRanges in its namespace.
+    """
+    from forewarn.policies.kube_apiserver.validation.pod import LIMIT_RANGE_DEFAULT, validate_resources
+
+    error = next(iter(validate_resources(pod)), None) if snapshot.limit_ranges_of(_namespace(pod)) else None
+    return error and error._replace(text=f"{error.text} {LIMIT_RANGE_DEFAULT}")
+
+
+def _namespace(pod: ApiObject) -> str:
+    return text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE
 
 
 def counted_by_quotas(pod: ApiObject, class_name: str, snapshot: ClusterSnapshot) -> ApiObject:
@@ -49,12 +73,8 @@ def counted_by_quotas(pod: ApiObject, class_name: str, snapshot: ClusterSnapshot
 
     `class_name`: its PriorityClass after admission.
     """
-    from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
-
-    namespace = text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE
-    ranges = snapshot.limit_ranges_of(namespace)
-    spec = mapping(with_limit_range_defaults(pod, ranges, snapshot.semantics), "spec")
-    return {"metadata": {"namespace": namespace}, "spec": {**spec, "priorityClassName": class_name}}
+    spec = mapping(with_default_resources(pod, snapshot), "spec")
+    return {"metadata": {"namespace": _namespace(pod)}, "spec": {**spec, "priorityClassName": class_name}}
 
 
 def counted_by_requests(pod: Pod) -> ApiObject:

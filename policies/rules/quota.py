@@ -568,6 +568,58 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     yield Problem(text, use.template.at("containers"), detail={"quota": fault.quota, "rejection": fault.message})
 
 
+@rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.WARN, depends_on=("limitranges", "classes"))
+def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A default limit of a LimitRange is lower than the request of a container.
+
+    Why: kube-apiserver sets the default limit in containers without this limit, and then rejects the Pods. For a
+    Deployment, the reason is in Events of the ReplicaSet.
+
+    Details: the rule also reports other invalid requests and limits of Pods with defaults of LimitRanges.
+
+    Cluster:
+
+        LimitRange team/defaults
+        spec:
+          limits:
+          - type: Container
+            default:
+              cpu: 2
+
+    Example:
+
+          Deployment team/web
+          spec:
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+                containers:
+                - name: web
+                  image: web
+                  resources:
+                    requests:
+                      cpu: 3500m
+        +           limits:
+        +             cpu: 4
+
+    Fix: set limits in the container, lower its requests, or change the LimitRange.
+    """
+    template = context.template(subject) if context.limit_ranges_of(subject.effective_namespace) else None
+    if template is None:
+        return
+    from forewarn.policies.kube_apiserver.validation.pod import LIMIT_RANGE_DEFAULT, validate_resources
+    from forewarn.policies.objects.workload import is_fragment
+    from forewarn.policies.rules.support.quota_use import pod_of
+
+    is_patch = template.is_template and is_fragment(subject.object, template)
+    pod = None if is_patch else pod_of(subject, template, context)
+    for error in validate_resources(pod)[:1] if pod else ():
+        why, _, fix = f"{error.text} {LIMIT_RANGE_DEFAULT}".partition(". Fix: ")
+        rejected = "Pods" if template.is_template else "the Pod"
+        yield Problem(f"kube-apiserver rejects {rejected}: {why}", template.at(*error.path[1:]), fix)
+
+
 def _left(use: Use, quota_name: str, resource: str) -> str:
     """A resource with the amount that the quota still has for the new Pods, for example `cpu (2 left for 3 Pods)`."""
     quota = use.found(quota_name)

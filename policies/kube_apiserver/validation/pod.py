@@ -105,6 +105,23 @@ def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
     return errors
 
 
+LIMIT_RANGE_DEFAULT: Final = "(LimitRange default). Fix: set limits in the container"
+"""What follows an error that the defaults of LimitRanges cause."""
+
+
+def validate_resources(pod: ApiObject) -> list[FieldError]:
+    """Return the errors of the requests and limits in a decodable Pod, without other errors."""
+    resources = read_pod_resources(pod)
+    read = (("containers", resources.containers), ("initContainers", resources.init_containers))
+    errors = [
+        error
+        for kind, containers in read
+        for index, each in enumerate(containers)
+        for error in validate_requirements(each.limits, each.requests, ("spec", kind, index, "resources"))
+    ]
+    return errors + (_validate_pod_level(resources) if resources.has_own else [])
+
+
 def _validate_spec(pod: ApiObject) -> list[FieldError]:
     """The errors of a Pod's spec in upstream's order (`ValidatePodSpec`)."""
     spec: ApiObject = pod.get("spec") or NOTHING

@@ -251,12 +251,14 @@ class Context:
     @cached_property
     def _limit_ranges(self) -> dict[str, dict[str, LimitRange]]:
         """The LimitRanges that the change set defines, by namespace and name. Ignores unreadable ones."""
+        if not (subjects := self.of_kind(LIMIT_RANGE)):
+            return {}
         from dataclasses import replace
 
         from forewarn.policies.objects.resource_quota import LimitRange
 
         ranges: dict[str, dict[str, LimitRange]] = {}
-        for subject in self.of_kind(LIMIT_RANGE):
+        for subject in subjects:
             with suppress(InvalidObject):
                 new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace

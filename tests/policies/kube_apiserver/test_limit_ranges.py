@@ -312,6 +312,37 @@ def test_limit_ranges_of_the_file_count(tmp_path: Path, capsys: pytest.CaptureFi
         assert json.loads(capsys.readouterr().out)["outcome"] == outcome
 
 
+LOW = Made("v1", "LimitRange", "low", "team").spec(limits=[of_containers(default={"cpu": "2"})])
+TOO_LOW = 'Invalid value: "3500m": must be less than or equal to cpu limit of 2'
+
+
+_IN_SHORT = f"rejected: Pods of Deployment team/web (requests: {TOO_LOW} (LimitRange default))"
+
+
+@pytest.mark.parametrize(
+    ("command", "rejection"),
+    [
+        ("predict -f", _IN_SHORT),
+        ("whatif apply -f", _IN_SHORT),
+        ("headroom -f", _IN_SHORT),
+        ("dry-run -f", f"spec.containers[0].resources.requests: {TOO_LOW}"),
+        ("lint", f"Deployment team/web: kube-apiserver rejects Pods: {TOO_LOW} (LimitRange default)"),
+    ],
+)
+@pytest.mark.parametrize("limits", [{}, {"cpu": "4"}])
+def test_a_request_above_a_default_limit_is_rejected(
+    limits: Obj, command: str, rejection: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    obj = json.dumps(SINGLE if command == "dry-run -f" else workload("Deployment"))
+    container = json.dumps({**CONTAINER, "resources": both({"cpu": "3500m"}, limits)})
+    of_class = obj.replace('"priority": 10', '"priorityClassName": "class-10"')
+    (tmp_path / "web.json").write_text(of_class.replace(json.dumps(CONTAINER), container))
+    (tmp_path / "dump.json").write_text(cluster_text([make_node("n1"), make_priority_class(10), LOW]))
+    status = main([*command.split(), str(tmp_path / "web.json"), "--cluster", str(tmp_path / "dump.json")])
+    assert (rejection in "".join(capsys.readouterr())) == (not limits)
+    assert bool(status) == (not limits)
+
+
 def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, web = tmp_path / "web.json", workload("Deployment", priorityClassName="class-10")
     broken = limit_range(of_containers(max={"cpu": "much"}))

@@ -1122,6 +1122,12 @@ def _running(**metadata: Any) -> dict[str, Any]:
     return running
 
 
+_LIMIT_RANGE = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "low", "namespace": "team"},
+    "spec": {"limits": [{"type": "Container", "default": {"cpu": "2"}}]},
+}
 WARNS_WHILE_LATE = {
     "default-not-retroactive": (review(_default("two", 5)), (pod(priority=0),)),
     "class-still-in-use": (review(None, "DELETE", oldObject=priority_class("gold", 1000)), (deployment("gold"),)),
@@ -1132,6 +1138,7 @@ WARNS_WHILE_LATE = {
     "rollout-preempts-itself": (review(_asking("1")), (NODE, _running(labels={"app": "web"}))),
     "quota-exceeded": (review(pod("gold", 1000)), (_quota("gold"),)),
     "quota-requirement-missing": (review(pod("gold", 1000)), (_quota("gold", 9, cpu=9),)),
+    "limit-range-default-too-low": (review(_asking("3")), (_LIMIT_RANGE,)),
     "limited-class-without-quota": (review(pod("gold", 1000)), ()),
     "class-not-allowed": (review(pod("gold", 1000)), ()),
     "pod-group-priority-mismatch": (review(_grouped()), (_pod_group("gold", 7),)),
