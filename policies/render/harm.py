@@ -17,6 +17,7 @@ HEADS: Final = (
     "NODES NOT DRAINED",
     "MORE PENDING",
     "PODS REJECTED",
+    "OBJECTS LEFT OUT",
     "NOT RECREATABLE",
     "PDB VIOLATIONS",
     "UNHEALTHY PDBS",
@@ -30,8 +31,8 @@ HEADS: Final = (
 """Columns of a table with a row for each cluster."""
 
 
-def numbers(answer: Answer, change: ClassChange | None = None) -> list[int]:
-    """Return the numbers below HEADS."""
+def numbers(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -> list[int]:
+    """Return the numbers below HEADS. `left_out`: number of objects that are rejected or not predicted."""
     answer = answer.of_upgrade
     preempted, pending, lost, violations, placeholders = whatif.row(answer)
     new_pods = change.changed if change else answer.new_pods
@@ -44,6 +45,7 @@ def numbers(answer: Answer, change: ClassChange | None = None) -> list[int]:
         len(answer.not_drained),
         pending,
         answer.over_quota.total(),
+        left_out,
         sum(each.pods for each in answer.blocks.recreation.values())
         + sum(sum(each.running.values()) for each in rejected),
         violations,
@@ -57,12 +59,14 @@ def numbers(answer: Answer, change: ClassChange | None = None) -> list[int]:
     ]
 
 
-def rank(answer: Answer, change: ClassChange | None = None) -> list[int]:
-    """Return numbers that are larger for a worse cluster, and equal only if those of the first line are."""
+def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -> list[int]:
+    """Return numbers that are larger for a worse cluster, and equal only if those of the first line are. `left_out`: as
+    in `numbers`.
+    """
     answer, end, summary = answer.of_upgrade, answer.end, answer.summary
     upgraded, arrived, added = answer.upgrade, answer.with_new_nodes, answer.new_nodes
     return [
-        *numbers(answer, change),
+        *numbers(answer, change, left_out),
         *numbers(end),
         int(sum(each.seconds for each in answer.interruptions)),
         sum(arrived.nodes.values()) if arrived else 0,

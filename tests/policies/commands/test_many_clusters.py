@@ -526,6 +526,12 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
             ("NOT RECREATABLE", "3", "0"),
         ),
         (
+            ("apply", "-f", "one.json", "-f", "golden.json"),
+            [of_web(1, GOLD), of_web(1)],
+            "most affected of 2 clusters: b: Pod default/one runs; no replica lost, ",
+            ("OBJECTS LEFT OUT", "1", "0"),
+        ),
+        (
             ("apply", "-f", "default.json"),
             [of_web(1, GOLD, priorityClassName="gold"), of_web(1, GOLD)],
             "most affected of 2 clusters: b: new Pods of default/web get priority 7 instead of 0; ",
@@ -559,6 +565,8 @@ def test_the_most_affected_cluster_and_its_equals_have_the_worst_first_line(
         Path(f"{name}.yaml").write_text(text)
     Path("quota.json").write_text(json.dumps(QUOTA.obj))
     Path("default.json").write_text(json.dumps(DEFAULT.obj))
+    Path("one.json").write_text(json.dumps(make_pod("one").of_class("").obj))
+    Path("golden.json").write_text(json.dumps(make_pod("golden").of_class("gold").obj))
     line, heads, *rows = run(capsys, "whatif", *change, "--clusters", "*.yaml")[1].partition("\n\n")[0].splitlines()
     assert line.startswith(first)
     name, *numbers = column
