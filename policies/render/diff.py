@@ -16,6 +16,7 @@ from forewarn.policies.findings import (
     NAMED,
     capital,
     cut,
+    duration,
     equal_to,
     first_line,
     first_of,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.manifests.differences import ChangedObject
+    from forewarn.policies.whatif.interruptions import Interruption
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000
@@ -100,6 +102,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
         "PODS LOST",
         "they run now and are still required, but neither they nor their replacements run at the end.",
     ),
+    "down": ("REPLICAS DOWN", "for 5 minutes or longer, and running again at the end."),
     "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that fit on no node."),
     "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
     "over_quota": ("PODS REJECTED", "by ResourceQuotas."),
@@ -395,6 +398,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
         losing,
+        _down(cluster),
         *map(whatif.rollouts, answers),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
         _some(count["pending"], "new Pod", "Pending"),
@@ -447,6 +451,23 @@ def _losing(cluster: OnCluster) -> str:
     who = _visible(cluster, [(workload.workload, workload.namespace) for workload in losing])
     why = "; ".join(causes)
     return f"{who} {_loss(losing)}{why and f' ({why})'}"
+
+
+def _down(cluster: OnCluster) -> str:
+    """A phrase about the replicas that are down for a time; "" for none."""
+    down = _interruptions(cluster)
+    whose = _visible(cluster, [(each.workload, each.workload.partition("/")[0]) for each in down])
+    longest = duration(max((each.seconds for each in down), default=0.0))
+    return _some(
+        sum(each.down for each in down), "replica", f"of {whose} down for {'up to ' * bool(down[1:])}{longest}"
+    )
+
+
+def _interruptions(cluster: OnCluster) -> Sequence[Interruption]:
+    """The interruptions of workloads that lose no replicas at the end, without placeholder Pods."""
+    losing = {each.workload for each in _workloads(cluster) if each.missed}
+    found = cluster.answer.answer.interruptions if cluster.answer else ()
+    return [each for each in found if each.workload not in {*losing, *cluster.placeholders}]
 
 
 def _replaced(cluster: OnCluster, losing: str) -> str:
@@ -869,6 +890,7 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
         rollouts=of["ROLLOUTS BLOCKED"],
         drains=of["DRAINS BLOCKED"],
         lost=sum(workload.missed for workload in workloads),
+        down=sum(each.down for each in _interruptions(cluster)),
         pending=sum(workload.not_started for workload in workloads),
         scaled_down=sum(item.before - item.after for item in cluster.lasting),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),

@@ -84,6 +84,22 @@ def test_only_what_matters_for_priority_is_a_difference(versions: Callable[..., 
     assert done.stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
 
 
+def test_replicas_that_are_down_for_long_are_an_effect(
+    tmp_path: Path, versions: Callable[..., tuple[Path, Path]]
+) -> None:
+    grace = {"terminationGracePeriodSeconds": 600, "priorityClassName": "low"}
+    old, new = (deployment("web", 2, cpu, **grace) | {"kind": "StatefulSet"} for cpu in ("1", "2"))
+    snapshot(tmp_path / "cluster.yaml", 4, ("web-0", 1, "low"), ("web-1", 1, "low"))
+    node, none, *others = yaml.safe_load_all((tmp_path / "cluster.yaml").read_text())
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
+    for pod in others[len(CLASSES) :]:
+        pod["metadata"] |= {"labels": {"app": "web"}, "ownerReferences": [owner]}
+        pod["spec"]["terminationGracePeriodSeconds"] = 600
+    write(tmp_path / "cluster.yaml", node, none, old, *others)
+    done = forewarn("diff", *versions({"web.yaml": [old]}, {"web.yaml": [new]}), "--cluster", tmp_path / "cluster.yaml")
+    assert ": 1 replica of shop/web down for 10 min" in done.stdout.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("annotations", "image", "cpu", "first"),
     [
