@@ -77,6 +77,11 @@ def with_nodes(row: Row) -> str:
     return f"{counts} after {duration(needs.back_at)}"
 
 
+def _no_nodes(needs: Needs | None) -> str:
+    is_known = needs is not None and needs.no_scale_up and not needs.nodes and not needs.truncated
+    return "; no new nodes help" if is_known else ""
+
+
 def harmful(sweep: Sweep) -> list[Row]:
     return [row for row in sweep.rows if _harms(row, sweep)]
 
@@ -128,8 +133,9 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
         "" if worst.settled else "no steady state",
         on_placeholders(reserving, waiting, lost),
     ]
-    end = with_nodes(worst)
-    cost = joined([effect for effect in effects if effect], 3, 1) + (f"; with new nodes {end}" if end else "")
+    end, needs = with_nodes(worst), worst.node_groups
+    grown = f"; with new nodes {end}" if end else _no_nodes(needs)
+    cost = joined([effect for effect in effects if effect], 3, 1) + grown
     equal = [row.name for row in rows[1:] if (row.harm, row.end) == (worst.harm, worst.end)]
     harm = f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost"
     return first_line(f"{harm}; worst: {worst.case}{equal_to(equal, sweep.sweep)}: {cost}{unread}")

@@ -591,6 +591,15 @@ def test_parts_with_node_groups_are_the_whole_too(tmp_path: Path, capsys: pytest
     assert "node templates was" in err
 
 
+@pytest.mark.parametrize(
+    ("needs", "is_told"), [(Needs({}, 5), True), (Needs({}, 5, True), False), (Needs({"spot": 2}, 3), False)]
+)
+def test_the_first_line_names_a_worst_case_without_new_nodes(needs: Needs, *, is_told: bool) -> None:
+    rows = [Row("node a", 5, 5, 0, 0, 1.0, True, needs), Row("node b", 1, 1, 0, 0, 1.0, True, Needs({"spot": 1}, 0))]
+    first = next(render(Sweep(HEAD, "node", RunningAndPending(9, 0), rows)))
+    assert first.endswith("; no new nodes help") == is_told
+
+
 def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
     row = Row("node a", 5, 5, 0, 0, 1.0, True, node_groups=Needs({"spot": 2, "gpu": 1}, 3, True))
     sweep = Sweep(HEAD, "node", RunningAndPending(9, 0), [row])
