@@ -30,6 +30,7 @@ from forewarn.policies.rules.support.predictions import (
     cycle_error,
     is_placeholder,
     needs_class,
+    reasons_of,
     volume_fix,
 )
 from forewarn.policies.rules.wording.forecasts import (
@@ -45,7 +46,7 @@ from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction, explanation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -114,8 +115,9 @@ def _of_object(
 def _heading(placement: Placement, result: PredictResult, applied: Applied | None, paint: Painter) -> Iterator[str]:
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.without_prediction:
-        overview, why = _overview(placement, result, applied), _cause(placement)
-        yield paint(f"{placement.name}: {overview}{why and f': {why}'}", "bold")
+        overview = f"{placement.name}: {_overview(placement, result, applied)}"
+        whys = (_cause(placement) or _first_reason(placement, result.cluster), _cause(placement))
+        yield paint(overview + _fitting(overview, (why and f": {why}" for why in whys), result), "bold")
     if placement.rejected:
         yield f"  rejected: {placement.rejection}"
 
@@ -123,6 +125,21 @@ def _heading(placement: Placement, result: PredictResult, applied: Applied | Non
 def _cause(placement: Placement) -> str:
     """The one cause of the Pending Pods, which have the same template; "" without one."""
     return next((cause(p).short for p in placement.predictions if p.outcome == "pending"), "")
+
+
+def _first_reason(placement: Placement, cluster: ClusterSnapshot) -> str:
+    """The reason of the Pending Pods; if it is not that of all, of the first one; "" without Pending Pods."""
+    pending = [p for p in placement.predictions if p.outcome == "pending"]
+    if pending and pending[0].pod.spec.node_affinity.only_node:
+        return listed(by_nodes(reasons_of(pending[:MAX_LINES])), 1)
+    reasons = [_why_pending(prediction, cluster) for prediction in pending[:MAX_LINES]]
+    are_equal = len({*reasons}) == 1 and len(pending) == len(reasons)
+    return reasons[0] if are_equal else f"the first: {reasons[0]}" if reasons else ""
+
+
+def _fitting(text: str, ends: Iterable[str], result: PredictResult) -> str:
+    """The first of these ends that leaves space for the objects that the answer leaves out; "" if none does."""
+    return fitting(text + left_out(result.faults, "; ")[-1], [*ends, ""])
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:
@@ -162,8 +179,10 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     stuck = f" ({blocked} blocked)" if blocked else ""
     more = f"; {plural(rollouts, 'rollout')}{stuck}, evaluated without the other objects" if rollouts else ""
     causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement))]
-    more += f"; {listed(causes, 1)}" if causes else ""
-    yield paint(f"{len(placements)} objects, {new}{more}", "bold")
+    reasons = [f"{each.name}: {why}" for each in placements if (why := _first_reason(each, result.cluster))]
+    text = f"{len(placements)} objects, {new}{more}"
+    ends = (f"; {listed(whys, 1)}" for whys in (causes, reasons) if whys)
+    yield paint(text + _fitting(text, ends, result), "bold")
     for placement in placements:
         yield from _of_object(placement, result, paint, applied)
     yield f"  note: {TOGETHER}"

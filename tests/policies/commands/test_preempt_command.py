@@ -488,3 +488,46 @@ def test_a_batch_may_be_of_any_known_release(tmp_path: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit, match="2"):
         main(["preempt", "--batch", str(batch), "--kubernetes-version", "1.20"])
     assert "known: 1.34" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("replicas", "policy", "reason"),
+    [
+        (
+            2,
+            "PreemptLowerPriority",
+            "2 would stay Pending: fits on no current node (1 node: insufficient cpu; no Pod of lower priority",
+        ),
+        (2, "Never", "2 would stay Pending: fits on no node (1 node: insufficient cpu"),
+        (
+            21,
+            "PreemptLowerPriority",
+            "21 would stay Pending: the first: fits on no current node (1 node: insufficient cpu",
+        ),
+    ],
+)
+def test_the_first_line_about_a_workload_has_the_reason_of_its_pending_pods(
+    replicas: int, policy: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    five = make_priority_class(5, preemptionPolicy=policy)
+    full = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1"), five]
+    template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
+    web = Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=replicas, template=template)
+    other = Made("v1", "Pod", "no-class", "default").spec(priorityClassName="gone", containers=[])
+    dump, file = write(tmp_path / "c.yaml", *full), write(tmp_path / "f.yaml", web, other)
+    first, *_ = run(capsys, "-f", file, "--cluster", dump)[1].splitlines()
+    assert f"{replicas} new Pods: {reason}" in first
+    assert len(first) <= 256
+    assert "; rejected: Pod default/no-class" in first
+
+
+def test_the_first_line_about_a_daemon_set_has_the_reason_of_its_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node(name) for name in ("n1", "n2")]
+    full = [make_pod(f"old-{name}").priority(9).request(cpu="4").on(name) for name in ("n1", "n2")]
+    template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
+    agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(template=template)
+    dump, file = write(tmp_path / "c.yaml", *nodes, *full, make_priority_class(5)), write(tmp_path / "f.yaml", agent)
+    first, *_ = run(capsys, "-f", file, "--cluster", dump)[1].splitlines()
+    assert first == "DaemonSet default/agent: 2 new Pods: 2 would stay Pending: 2 nodes: insufficient cpu"
