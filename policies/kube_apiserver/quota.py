@@ -554,6 +554,18 @@ class RemainingQuota:
         finally:
             self._now[namespace] = before
 
+    def rejected_of_all(self, namespace: str, pods: Sequence[ApiObject]) -> list[bool]:
+        """Return for each Pod whether a quota rejects it if all these are deleted, then recreated in this order.
+        Raises InvalidObject.
+        """
+        before = self._of(namespace)
+        try:
+            for pod in pods:
+                self.give_back(namespace, pod)
+            return [bool(self.rejection(namespace, pod)) for pod in pods]
+        finally:
+            self._now[namespace] = before
+
     def put(self, quota: ResourceQuota) -> None:
         """Add a quota, or replace the one with the same name."""
         others = (other for other in self._of(quota.namespace) if other.name != quota.name)

@@ -878,7 +878,7 @@ def rejected_by_quota(answer: Answer) -> Iterator[str]:
     one, many = "workload with rejected Pods", "workloads with rejected Pods"
     yield from limited(missing(answer.summary), len(answer.summary.missing), one, many, "")
     lines = (
-        f"{name}: a ResourceQuota rejects replacements of {plural(pods, 'running Pod')}: {message}"
+        f"{name}: a ResourceQuota rejects replacements of {plural(pods, 'running Pod') if pods else 'Pods'}: {message}"
         for name, (pods, message) in answer.blocks.recreation.items()
     )
     yield from limited(lines, len(answer.blocks.recreation), one, many, "")

@@ -139,6 +139,17 @@ class Quotas:
         except InvalidObject as error:
             return str(error)[:_LONGEST]
 
+    def rejected_of_all(self, states: Sequence[PodState]) -> list[bool]:
+        """Return for each Pod of a namespace whether a quota rejects it if all are deleted, then recreated in order.
+        Unreadable ones are rejected.
+        """
+        if not states:
+            return []
+        try:
+            return self._remaining_quota.rejected_of_all(states[0].pod.namespace, [*map(self._counted, states)])
+        except InvalidObject:
+            return [True] * len(states)
+
     def pod_deleted(self, state: PodState) -> None:
         """Subtract a removed Pod from the usage of its namespace."""
         if not state.pod.terminal and self._remaining_quota.limits(state.pod.namespace):

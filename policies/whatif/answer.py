@@ -247,7 +247,9 @@ class Upgrade(NamedTuple):
 
 
 class NotRecreated(NamedTuple):
-    """Running Pods whose replacements ResourceQuotas reject. `message`: kube-apiserver's, of the last one."""
+    """Running Pods whose replacements ResourceQuotas reject. `pods`: how many they reject if all running Pods of the
+    namespace are recreated. `message`: kube-apiserver's, of the last one.
+    """
 
     pods: int
     message: str

@@ -106,6 +106,15 @@ def ask(
     )
 
 
+class OverQuota(NamedTuple):
+    """A running Pod that a ResourceQuota rejects, with upstream's message, if it is recreated. `of_all`: also if all
+    running Pods of its namespace are.
+    """
+
+    message: str
+    of_all: bool
+
+
 class Start(NamedTuple):
     """What an answer compares with the end. `before`, `replicas`, `templates`: by workload. `pdbs`: those with too few
     Pods.
@@ -118,7 +127,7 @@ class Start(NamedTuple):
     failed: Mapping[Key, JobStatus]
     blocking: Sequence[DrainBlocker]
     templates: Mapping[tuple[str, str], ApiObject]
-    over_quota: Mapping[str, str]
+    over_quota: Mapping[str, OverQuota]
 
     @classmethod
     def of(cls, simulation: Simulation, question: Question) -> Start:
@@ -580,27 +589,40 @@ def _blockers(simulation: Simulation, question: Question, start: Start) -> Seque
 
 def _not_recreated(simulation: Simulation, question: Question, start: Start, names: Names) -> dict[str, NotRecreated]:
     """Return the workloads whose Pods the ResourceQuotas of a question reject once they are recreated, and did not
-    before, by name.
+    before, by name, with the number of Pods that they reject if all are recreated.
     """
     found = dict[str, NotRecreated]()
-    for key, message in _over_quota(simulation, question).items():
-        if key not in start.over_quota:
+    before = start.over_quota
+    for key, pod in _over_quota(simulation, question).items():
+        is_new = pod.of_all and not (key in before and before[key].of_all)
+        if is_new or key not in before:
             name = names.of(simulation.timeline.origins[key].workload)
-            found[name] = NotRecreated(found[name].pods + 1 if name in found else 1, message)
+            found[name] = NotRecreated(found[name].pods + is_new if name in found else int(is_new), pod.message)
     return found
 
 
-def _over_quota(simulation: Simulation, question: Question) -> dict[str, str]:
-    """Return upstream's message for each running Pod (`namespace/name`) that the ResourceQuotas of a question reject
-    once it is recreated.
+def _over_quota(simulation: Simulation, question: Question) -> dict[str, OverQuota]:
+    """Return the running Pods (`namespace/name`) that the ResourceQuotas of a question reject once they are recreated.
+
+    The largest Pods are recreated first: then the quotas usually reject most Pods.
     """
     objects = [arrival.object for arrival in question.arrivals if arrival.op != "delete"]
     refs = (ref_of(obj, DEFAULT_NAMESPACE) for obj in objects if group_kind(obj) == RESOURCE_QUOTA)
-    namespaces, quotas = {ref.namespace for ref in refs}, simulation.api.quotas
-    states = [state for state in simulation.api.pods.values() if state.pod.namespace in namespaces]
-    running = [state for state in states if _runs(state, simulation=simulation)] if quotas else ()
-    messages = ((state.pod, quotas.rejection_if_recreated(state)) for state in running) if quotas else ()
-    return {pod.key: message for pod, message in messages if message}
+    quotas, found = simulation.api.quotas, dict[str, OverQuota]()
+    if quotas is None:
+        return found
+    for namespace in sorted({ref.namespace for ref in refs}):
+        states = [state for state in simulation.api.pods.values() if state.pod.namespace == namespace]
+        running = sorted((each for each in states if _runs(each, simulation=simulation)), key=_largest_first)
+        for state, of_all in zip(running, quotas.rejected_of_all(running), strict=True):
+            if message := quotas.rejection_if_recreated(state):
+                found[state.pod.key] = OverQuota(message, of_all)
+    return found
+
+
+def _largest_first(state: PodState) -> tuple[int, int, str]:
+    resource = state.pod.occupies.resource
+    return -resource.milli_cpu, -resource.memory, state.pod.key
 
 
 def _drains(simulation: Simulation) -> dict[str, float]:

@@ -520,10 +520,10 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
             ("apply", "-f", "quota.json"),
             [of_web(2), of_web(3)],
             (
-                "most affected of 2 clusters: b: new Pods of default/web rejected by ResourceQuotas (3 running Pods "
+                "most affected of 2 clusters: b: new Pods of default/web rejected by ResourceQuotas (1 running Pod "
                 "cannot be recreated); "
             ),
-            ("NOT RECREATABLE", "3", "0"),
+            ("NOT RECREATABLE", "1", "0"),
         ),
         (
             ("apply", "-f", "one.json", "-f", "golden.json"),

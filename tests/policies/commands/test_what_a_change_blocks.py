@@ -128,9 +128,28 @@ def test_a_changed_template_without_new_pods_is_answered(
 
 def test_a_quota_is_not_blamed_for_what_was_so_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [_pod("a", node="n1"), _pod("b", node="n2")]
-    said = "new Pods of x/a and x/b rejected by ResourceQuotas (2 running Pods cannot be recreated)"
+    said = "new Pods of x/a and x/b rejected by ResourceQuotas (1 running Pod cannot be recreated)"
     assert _first_line([*pods, _quota(5, 2)], _quota(1, 2), tmp_path, capsys).startswith(said)
     assert "rejected" not in _first_line([*pods, _quota(0, 2)], _quota(1, 2), tmp_path, capsys)
+
+
+def test_pods_that_a_lower_quota_still_admits_can_be_recreated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of four Pods that are all recreated, a quota of 2 Pods rejects two; a quota of 3 already rejected one."""
+    pods = [_pod(name, node="n1") for name in "abcd"]
+    assert "(2 running Pods cannot be recreated)" in _first_line([*pods, _quota(4, 4)], _quota(2, 4), tmp_path, capsys)
+    less = _first_line([*pods, _quota(3, 4)], _quota(1, 4), tmp_path, capsys)
+    assert less.startswith("new Pods of x/b and x/c rejected by ResourceQuotas (2 running Pods cannot be recreated)")
+
+
+def test_the_largest_pods_are_recreated_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = [_pod(name, node="n1") for name in "abc"]
+    for pod, cpu in zip(pods, "112", strict=True):
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+    hard = {"requests.cpu": "2"}
+    quota = {**_quota(0, 0), "spec": {"hard": hard}, "status": {"hard": hard, "used": {"requests.cpu": "4"}}}
+    assert "(2 running Pods cannot be recreated)" in _first_line(pods, quota, tmp_path, capsys)
 
 
 def test_predict_has_in_json_what_blocks_later_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
