@@ -161,7 +161,8 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
 
 
 def _rejected(workloads: str, by: str, running: int) -> str:
-    return f"new Pods of {workloads} rejected{by} ({plural(running, 'running Pod')} cannot be recreated)"
+    those = f" ({plural(running, 'running Pod')} cannot be recreated)" if running else ""
+    return f"new Pods of {workloads} rejected{by}{those}"
 
 
 def _nothing(answer: Answer, change: ClassChange | None) -> str:
