@@ -30,7 +30,7 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "Answer": (
         *("change", "running_before", "running_after", "pdbs", "not_drained", "eviction_blocked_by", "not_simulated"),
         *("not_modelled", "bound", "autoscalers", "upgrade", "pod_losses", "with_new_nodes"),
-        *("daemon_pods_of_lost_nodes", "scaled_down", "blocked", "blocks"),
+        *("daemon_pods_of_lost_nodes", "scaled_down", "completed", "blocked", "blocks", "interruptions"),
     ),
     "Autoscalers": ("cluster_autoscaler", "karpenter"),
     "Autoscaling": ("cutoff", "node_delay", "grows", "assumes"),
