@@ -191,11 +191,17 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
 
 
 def check_template(obj: ApiObject) -> None:
-    """Raise InvalidObject if an object has a template from which no Pod can be created."""
+    """Raise InvalidObject if no Pod can be created from an object, or if the Pod has invalid requests or limits."""
+    from forewarn.policies.kube_apiserver.validation.pod import validate_resources
+
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
-    if template is not None and template.is_template:
+    if template is not None:
         with _in_template(obj):
-            Pod.from_api(made_of(ref_of(obj, "default").namespace, obj, template.object))
+            is_pod, namespace = not template.is_template, ref_of(obj, "default").namespace
+            pod = obj if is_pod else made_of(namespace, obj, template.object)
+            Pod.from_api(pod)
+            for error in validate_resources(pod)[:1]:
+                raise InvalidObject(error.text, error.path)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ FILES = {
     "near-class": f"{POD}, priorityClassName: goldd}}}}\n",
     "notes.d/readme.txt": "hello\n",
     "old.json": '{"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": {"gitVersion": "v1.33.4"}}\n',
+    "over-limit": f"{POD[:-2]}, resources: {{requests: {{cpu: 3}}, limits: {{cpu: 2}}}}}}]}}}}\n",
     "page.html": "<!DOCTYPE html><html><body>404</body></html>\n",
     "pinned": f"{POD}, nodeName: b-1}}}}\n",
     "service.yaml": "{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {ports: [{port: 80}]}}\n",
