@@ -70,13 +70,15 @@ class MadePod(Made):
         return self.spec(priorityClassName=name if isinstance(name, str) else make_priority_class(name).name)
 
     def request(self, **amounts: str) -> Self:
-        """`cpu`, `memory`, …; an underscore stands for a dash."""
-        named = {name.replace("_", "-"): amount for name, amount in amounts.items()}
-        self.container["resources"]["requests"].update(named)
+        """`cpu`, `memory`, …; an underscore stands for a dash. Extended resources also need limits."""
+        for name, amount in amounts.items():
+            self.request_of(name.replace("_", "-"), amount)
         return self
 
     def request_of(self, resource: str, amount: str) -> Self:
         self.container["resources"]["requests"][resource] = amount
+        if "/" in resource:
+            self.container["resources"].setdefault("limits", {})[resource] = amount
         return self
 
     def on(self, node: str, *, started: int | None = 0) -> Self:

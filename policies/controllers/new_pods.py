@@ -192,6 +192,7 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
 
 def check_template(obj: ApiObject) -> None:
     """Raise InvalidObject if no Pod can be created from an object, or if the Pod has invalid requests or limits."""
+    from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
     from forewarn.policies.kube_apiserver.validation.pod import validate_resources
 
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
@@ -200,7 +201,8 @@ def check_template(obj: ApiObject) -> None:
             is_pod, namespace = not template.is_template, ref_of(obj, "default").namespace
             pod = obj if is_pod else made_of(namespace, obj, template.object)
             Pod.from_api(pod)
-            for error in validate_resources(pod)[:1]:
+            can_be_decoded = decode_fault({**pod, "kind": "Pod"}, POD_STRUCT) is None
+            for error in validate_resources(pod)[:1] if can_be_decoded else ():
                 raise InvalidObject(error.text, error.path)
 
 
@@ -213,6 +215,7 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
         raise
     except InvalidObject as error:
         path = (*POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
+        error.with_traceback(None)  # the new one, which callers keep, knows it as its context: a circle
         raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
 
 
