@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import Cluster, pod_key
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head_of
+from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.forecast.why_not import why_not
-from forewarn.policies.kinds.registry import POD
-from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.kinds.registry import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, items, text
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
@@ -106,7 +107,11 @@ class PodWhy(Result):
 
 @dataclass(frozen=True, repr=False)
 class WorkloadWhy(Result):
-    """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events."""
+    """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events.
+
+    `replicas`: how many a Deployment, StatefulSet or ReplicaSet wants. `notCreated`: how many of these do not exist.
+    `creationFailure`: why Pods cannot be created, if some are missing.
+    """
 
     namespace: Hidden[str]
     name: Hidden[str]
@@ -114,6 +119,9 @@ class WorkloadWhy(Result):
     timeline: Inlined[Timeline]
     missing: Sequence[str]
     lacks_events: Hidden[bool]
+    replicas: int | None = None
+    not_created: int = 0
+    creation_failure: str = ""
 
     def __repr__(self) -> str:
         return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
@@ -193,8 +201,25 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
     if not evidence.workload and not pods.states:
         near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
-    missing, lacks_events = evidence.missing(), evidence.lacks_events
-    return WorkloadWhy(head_of(cluster), evidence.namespace, evidence.name, kind, pods, missing, lacks_events)
+    names, lacks = (evidence.namespace, evidence.name), (evidence.missing(), evidence.lacks_events)
+    return WorkloadWhy(head_of(cluster), *names, kind, pods, *lacks, *_not_created(evidence, pods))
+
+
+def _not_created(evidence: Evidence, pods: Timeline) -> tuple[int | None, int, str]:
+    """Return the wanted replicas, how many of these do not exist, and why they cannot be created."""
+    if evidence.kind not in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET) or not evidence.workload:
+        return None, 0, ""
+    try:
+        replicas = spec_replicas(evidence.workload)
+    except InvalidObject:
+        return None, 0, ""
+    existing = pods.states.total() - pods.states["ended"] - pods.states["gone"] + pods.not_explained
+    if existing >= replicas:
+        return replicas, 0, ""
+    conditions = items(evidence.workload, "status", "conditions")
+    failures = [text(each, "message") for each in conditions if text(each, "type") == "ReplicaFailure"]
+    message = one_line(next(iter(failures), "") or evidence.events.creation_failure())
+    return replicas, replicas - existing, cut(message.rpartition(" is forbidden: ")[2], LONG)
 
 
 def _read_events(sources: Sequence[str], evidence: Evidence) -> None:

@@ -35,10 +35,10 @@ def _pod(result: PodWhy, paint: Painter, *, verbose: bool) -> Iterator[str]:
     key, space, priority = name.partition(" ")
     yield f"{paint(key, 'bold')}{space}{priority}{between}{paint(rest, state)}"
     following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
-    for place, (trouble, next_help) in enumerate(zip(diagnosis.troubles, following, strict=False)):
+    for trouble, next_help in zip(diagnosis.troubles, following, strict=False):
         when = shown_time(trouble.when)
         name = f"{paint(trouble.words, 'bold')}{when and f' at {when}'}"
-        is_said = not place and headline.endswith(trouble.message)
+        is_said = headline.endswith(trouble.message)
         yield f"  cause: {name}" if is_said else f"  {name}: {trouble.message}"
         if trouble.help and trouble.help != next_help:
             yield f"    Fix: {trouble.help}"
@@ -64,7 +64,8 @@ def _headline(key: str, diagnosis: Diagnosis) -> str:
     where = bound if node else f", nominated to {nominated}" if nominated else ""
     state = f"{_shown(diagnosis.state)}{where}"
     if diagnosis.troubles and diagnosis.state != "running":
-        reason = diagnosis.troubles[0].message
+        stuck = (each for each in diagnosis.troubles if each.id == "stuck-terminating")
+        reason = next(stuck, diagnosis.troubles[0]).message
         is_said = (node or nominated) in reason and not (node and diagnosis.state == "pending")
         state = reason if reason.startswith(state) else f"{_shown(diagnosis.state) if is_said else state}: {reason}"
     return first_line(f"{name}: {state}")
@@ -73,7 +74,11 @@ def _headline(key: str, diagnosis: Diagnosis) -> str:
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
     timeline, first = result.timeline, result.timeline.first_pending
-    states = ", ".join(_states(timeline)) or "no Pods with this owner"
+    none = "scaled to 0 replicas" if result.replicas == 0 else "no Pods with this owner"
+    states = ", ".join(_states(timeline)) or none
+    if result.not_created:
+        how = f"not created: {result.creation_failure}" if result.creation_failure else "missing"
+        states += f"; {result.not_created} of {plural(result.replicas or 0, 'Pod')} {how}"
     name, unknown = f"{result.kind} {result.key}", "; deleted Pods unknown (no Events)" if result.lacks_events else ""
     yield f"{paint(name, 'bold')}{first_line(f'{name}: {states}', unknown)[len(name) :]}"
     for ending in timeline.endings[:_MAX_SHOWN]:

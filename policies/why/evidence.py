@@ -479,6 +479,11 @@ class Events:
         shown = sorted(self.of_pod(name, uid), key=_rank)[-_MAX:]
         return {event.reason: cut(event.message, LONG) for event in sorted(shown, key=lambda event: event.when)}
 
+    def creation_failure(self) -> str:
+        """Return the message of the last Event about Pods that the workload's controllers could not create; or ""."""
+        events = [event for event in self._last.get("", {}).values() if event.reason == "FailedCreate"]
+        return max(events, key=_rank).message if events else ""
+
     def preempted(self, name: str, uid: str) -> Event | None:
         """Return the last Event about a preemption of the Pod with this name and uid ("": any), or None."""
         preemptions = [event for event in self.of_pod(name, uid) if event.reason == PREEMPTED]

@@ -252,6 +252,50 @@ def test_a_long_cause_is_cut_in_the_first_line_only(tmp_path: Path, capsys: pyte
     assert f"  ImagePullBackOff: container c does not start: ImagePullBackOff: {message}" in others
 
 
+def test_a_pod_that_does_not_terminate_says_why_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = terminating(finalizers=["a.io/b"]).status(phase="Succeeded", containerStatuses=[])
+    out = why(capsys, tmp_path, [made], "default/web")[1]
+    assert out.startswith("default/web (priority 5): ended on n1: still exists because of finalizer a.io/b\n"), out
+    assert "\n  deleted at 2026-" in out
+
+
+QUOTA = "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+FORBIDDEN = f'pods "web-0" is forbidden: {QUOTA}'
+
+
+@pytest.mark.parametrize(
+    ("replicas", "conditions", "events", "end"),
+    [
+        (
+            3,
+            [{"type": "ReplicaFailure", "status": "True", "message": FORBIDDEN}],
+            [],
+            f"2 of 3 Pods not created: {QUOTA}",
+        ),
+        (3, [], [event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="Deployment")], f"not created: {QUOTA}"),
+        (3, [], [], "1 running; 2 of 3 Pods missing"),
+        (1, [], [], "Deployment default/web: 1 running"),
+        (0, [], [], "Deployment default/web: scaled to 0 replicas"),
+    ],
+)
+def test_pods_that_do_not_exist_are_told(
+    replicas: int,
+    conditions: list[dict[str, str]],
+    events: list[Made],
+    end: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    labels = {"app": "web"}
+    workload = Made("apps/v1", "Deployment", "web", "default").spec(replicas=replicas, selector={"matchLabels": labels})
+    workload.spec(template={"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c"}]}})
+    running = owned(make_pod("web-5f-x1").labels(**labels).on("n1"), "ReplicaSet", "web-5f")
+    ready = running.status(conditions=[{"type": "Ready", "status": "True"}])
+    made = [make_node("n1"), workload.status(conditions=conditions), *([ready] if replicas else []), *events]
+    first = why(capsys, tmp_path, made, "deployment/web")[1].splitlines()[0]
+    assert first.removesuffix("; deleted Pods unknown (no Events)").endswith(end)
+
+
 DELETED_POD = "default/web-5f-x1"
 
 
