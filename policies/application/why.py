@@ -201,8 +201,13 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
     if not evidence.workload and not pods.states:
         near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
-    names, lacks = (evidence.namespace, evidence.name), (evidence.missing(), evidence.lacks_events)
-    return WorkloadWhy(head_of(cluster), *names, kind, pods, *lacks, *_not_created(evidence, pods))
+    replicas, not_created, failure = _not_created(evidence, pods)
+    return WorkloadWhy(
+        *(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing(), evidence.lacks_events),
+        replicas=replicas,
+        not_created=not_created,
+        creation_failure=failure,
+    )
 
 
 def _not_created(evidence: Evidence, pods: Timeline) -> tuple[int | None, int, str]:

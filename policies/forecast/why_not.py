@@ -164,7 +164,8 @@ def on_no_node(prediction: Prediction) -> str:
 
 def most_frequent(phrases: list[str]) -> str:
     """The first phrase of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
-    return f" ({cut(listed(phrases, 1), _LONGEST)})" if phrases else ""
+    more = f" and {plural(len(phrases) - 1, 'more reason')}" if phrases[1:] else ""
+    return f" ({cut(phrases[0], _LONGEST)}{more})" if phrases else ""
 
 
 def by_nodes(reasons: Iterable[tuple[str, int]]) -> list[str]:

@@ -136,9 +136,10 @@ def _outcome(
 
 def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:
     """Phrases with what the change is for: new Pods, drained nodes, removed Pods. `end`: without what it has."""
-    is_told = change is not None and answer.summary.all_run_at is not None
-    is_told = is_told or (end is not None and _created(end, most) == _created(answer, most))
-    created = "" if is_told else _created(answer, most, is_short=end is not None)
+    is_told = end is not None and _created(end, most) == _created(answer, most)
+    is_replaced = change is not None and answer.summary.all_run_at is not None
+    created = rollouts(answer) if is_replaced else _created(answer, most, is_short=end is not None)
+    created = "" if is_told else created
     wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
     return [phrase for phrase in (*dangers(answer), created, *wanted) if phrase and phrase not in known]
 
@@ -309,11 +310,15 @@ def down(interruptions: Sequence[Interruption]) -> str:
     if not interruptions:
         return ""
     first, *others = interruptions
-    longest = duration(max(each.seconds for each in interruptions))
+    longest = duration(max(round(each.seconds) for each in interruptions))
     if others:
         return f"replicas{of_workloads(each.workload for each in interruptions)} down for up to {longest}"
     count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
-    return f"{count} of {named([first.workload])} down for {longest}"
+    return f"{count} of {named([first.workload])} down for {longest}{_most(first)}"
+
+
+def _most(each: Interruption) -> str:
+    return f" (at most {each.most})" if each.most > each.down else ""
 
 
 def _with_placeholders(answer: Answer, effects: list[str], most: int) -> list[str]:
@@ -685,10 +690,10 @@ def _counts_of_new(summary: Summary, total: int, which: str, why: Iterable[str])
     """How many new Pods run at the end, and what becomes of the others. `why`: the reasons of Pending Pods."""
     pending, ended = summary.new_pods_pending, summary.new_pods_ended
     reason = f" ({listed([*why])})" if len([*why]) == 1 else ""
-    if total == 1:
-        end = "is preempted or deleted again" if ended else "runs"
-        return f"{which} {f'stays Pending{reason}' if pending else end}"
     run = max(summary.new_pods - pending - ended, 0)
+    if total == 1:
+        end = "runs" if run else "is preempted or deleted again" if ended else "does not run"
+        return f"{which} {f'stays Pending{reason}' if pending else end}"
     every = "both" if total == 2 else f"all {total}"
     counts = f"{every if run == total else f'{run} of {total}'}{which} run"
     counts += f", {plural(pending, 'stays Pending', 'stay Pending')}{reason}" if pending else ""
@@ -777,7 +782,7 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
 
 def _down_text(each: Interruption) -> str:
     end = duration(each.since + each.seconds)
-    return f"{each.workload}: {each.down} of {each.replicas} down from {duration(each.since)} to {end}"
+    return f"{each.workload}: {each.down} of {each.replicas} down from {duration(each.since)} to {end}{_most(each)}"
 
 
 def _without(answer: Answer) -> str:

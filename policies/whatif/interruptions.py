@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.kinds.registry import DAEMON_SET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from forewarn.policies.simulation.clock import Origin
+    from forewarn.policies.simulation.clock import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LONG: Final = 300.0
 """Seconds of the shortest interruption."""
+_MINUTE: Final = 60.0
+"""Seconds for which a Pod must run until it is preempted, to count as running."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
 
@@ -27,7 +29,7 @@ class Interruption(NamedTuple):
 
     `workload`: display name. `down`: so many fewer than at the start, at least. `replicas`: running Pods at the start.
     `since`, `seconds`: when it begins, and how long it lasts. Of several times, one without any running Pod counts
-    first, then the product of `down` and `seconds`.
+    first, then the product of `down` and `seconds`. `most`: how many are down for a minute or longer at any time.
     """
 
     workload: str
@@ -36,13 +38,15 @@ class Interruption(NamedTuple):
     replicas: int
     since: float
     seconds: float
+    most: int
 
 
 class RunningPods:
     """`start`: the number of running Pods by workload."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._events, self._origins = simulation.timeline.events, simulation.timeline.origins
+    def __init__(self, simulation: Simulation, events: Iterable[Event] | None = None) -> None:
+        """`events`: instead of all."""
+        self._events, self._origins = events or simulation.timeline.events, simulation.timeline.origins
         self._nodes: dict[str, dict[str, Workload]] = {node.name: {} for node in simulation.world.nodes}
         self._where: dict[str, str] = {}
         self.start: Counter[Workload] = Counter()
@@ -71,30 +75,46 @@ class RunningPods:
             yield from ((event.t, workload, -1) for workload in lost)
 
 
+def _without_brief_runs(events: Sequence[Event]) -> list[Event]:
+    """The events without the starts of Pods that are preempted within a minute."""
+    starts: dict[str, int] = {}
+    brief = set[int]()
+    for place, event in enumerate(events):
+        if event.event == "scheduled":
+            starts[event.pod] = place
+        elif event.event == "preempted" and event.pod in starts:
+            start = starts.pop(event.pod)
+            brief.update([start] * (event.t - events[start].t < _MINUTE))
+    return [event for place, event in enumerate(events) if place not in brief]
+
+
 def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin]) -> list[Interruption]:
     """Return the worst interruption of each of these workloads, without DaemonSets: the highest priority first."""
-    pods = RunningPods(simulation)
+    pods = RunningPods(simulation, _without_brief_runs(simulation.timeline.events))
     changes, end = [*pods.changes()], Counter(pods.start)
     for _, workload, change in changes:
         end[workload] += change
     of = {origin.workload: origin for origin in origins if origin.kind != DAEMON_SET}
     replicas = {workload: pods.start[workload] for workload in of}
     running = pods.start
+    most: Counter[Workload] = Counter()
     missing: dict[Workload, list[float]] = defaultdict(list)
-    worst: dict[Workload, tuple[bool, float, Interruption]] = {}
+    worst: dict[Workload, tuple[bool, float, float, int]] = {}
     for seconds, workload, change in changes:
         wanted = min(replicas.get(workload, 0), end[workload])
         if change < 0 and running[workload] <= wanted:
             missing[workload].append(seconds)
         elif change > 0 and running[workload] < wanted:
-            down = replicas[workload] - running[workload]
-            since = missing[workload].pop()
+            down, since = replicas[workload] - running[workload], missing[workload].pop()
             lasts = seconds - since
-            one = Interruption(names.of(workload), of[workload].priority, down, replicas[workload], since, lasts)
-            found = down == replicas[workload], down * lasts, one
+            if lasts >= _MINUTE:
+                most[workload] = max(most[workload], down)
             if lasts >= LONG:
+                found = down == replicas[workload], down * lasts, since, down
                 worst[workload] = max(found, worst.get(workload, found))
         running[workload] += change
-    return sorted(
-        (each for _, _, each in worst.values()), key=lambda each: (-each.priority, -each.seconds, each.workload)
-    )
+    longest = [
+        Interruption(names.of(key), of[key].priority, down, replicas[key], since, total / down, most[key])
+        for key, (_, total, since, down) in worst.items()
+    ]
+    return sorted(longest, key=lambda each: (-each.priority, -each.seconds, each.workload))

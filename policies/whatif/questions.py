@@ -11,6 +11,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
+from forewarn.policies.controllers.changes import replaces_no_pods
 from forewarn.policies.findings import cut, first_of, listed, plural, quote
 from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
@@ -305,8 +306,11 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
     Raises InvalidInput.
     """
     key = _named(cluster, workload, namespace, _RESTARTED, _INSTEAD_OF_RESTART)
-    arrivals = [Arrival(0.0, "update", restarted(cluster.workloads[key].object).object)]
-    return Question(f"{_text_of(key)} restarted", arrivals, restarts=True)
+    obj = cluster.workloads[key].object
+    strategy = "OnDelete" if text_at(obj, "spec", "updateStrategy", "type") == "OnDelete" else "partition"
+    none = f", which replaces no Pod (updateStrategy: {strategy})" if replaces_no_pods(obj) else ""
+    arrivals = [Arrival(0.0, "update", restarted(obj).object)]
+    return Question(f"{_text_of(key)} restarted{none}", arrivals, restarts=True)
 
 
 def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str) -> list[ApiObject]:

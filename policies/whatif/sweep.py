@@ -91,11 +91,11 @@ class Row(NamedTuple):
 
     @property
     def harm(self) -> Sequence[float]:
-        """What makes a case worse, the most important number first: of lost replicas, Pending Pods, PDBs and preempted
-        Pods, without placeholder Pods; then of all preempted Pods.
+        """What makes a case worse, the most important number first: of lost replicas, also with new nodes, Pending
+        Pods, PDBs and preempted Pods, without placeholder Pods; then of all preempted Pods.
         """
         fewer, pending, preempted = self.others
-        return fewer, pending, self.violated_pdbs, preempted, self.preempted, not self.settled
+        return fewer, self.end[0], pending, self.violated_pdbs, preempted, self.preempted, not self.settled
 
     @property
     def name(self) -> str:

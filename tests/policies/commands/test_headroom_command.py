@@ -267,9 +267,9 @@ def test_the_first_line_has_the_most_frequent_reason_and_the_number_of_others(
     (tmp_path / "cluster.json").write_text(cluster_text(nodes))
     (tmp_path / "pod.json").write_text(json.dumps(make_pod("new").priority(0).request(cpu="2").obj))
     _, out, _ = run(capsys, "-f", str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "cluster.json"))
-    assert out.startswith("no more Pods, 0 with preemption (2 nodes: insufficient cpu and 1 more): Pod default/new"), (
-        out
-    )
+    assert out.startswith(
+        "no more Pods, 0 with preemption (2 nodes: insufficient cpu and 1 more reason): Pod default/new"
+    ), out
 
 
 def test_the_first_line_names_rejected_objects(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -324,6 +324,37 @@ def test_only_lost_pods_count_as_rejected_replicas(tmp_path: Path) -> None:
     )
 
 
+def test_a_restart_that_a_quota_blocks_creates_no_pod(tmp_path: Path) -> None:
+    stored = deployment(2)
+    template = stored.obj["spec"]["template"]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "new-1", "controller": True}
+    above = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "new", "controller": True}]
+    replica_set = Made("apps/v1", "ReplicaSet", "new-1", "default").metadata(ownerReferences=above)
+    replica_set.spec(replicas=2, selector={"matchLabels": {"app": "new"}}, template=template)
+    pods = [make_pod(f"new-1-{n}").request(cpu="2").labels(app="new").on(f"n{n + 1}") for n in range(2)]
+    objects = [*NODES, stored, replica_set, quota(pods="2"), *(p.metadata(ownerReferences=[owner]) for p in pods)]
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in objects), *LISTED])
+    first = forewarn("whatif", "restart", "deployment/new", "--cluster", cluster).stdout.splitlines()[0]
+    assert first.startswith("rollout of default/new blocked: 1 new Pod does not run; 1 Pod of default/new rejected by ")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "end"),
+    [
+        ({"type": "OnDelete"}, "restarted, which replaces no Pod (updateStrategy: OnDelete)"),
+        ({"rollingUpdate": {"partition": 2}}, "restarted, which replaces no Pod (updateStrategy: partition)"),
+        ({"rollingUpdate": {"partition": 1}}, "restarted"),
+    ],
+)
+def test_a_restart_without_effect_is_told(strategy: dict[str, Any], end: str, tmp_path: Path) -> None:
+    stored = deployment(2)
+    stored.obj["kind"] = "StatefulSet"
+    stored.spec(updateStrategy=strategy)
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in (*NODES, stored)), *LISTED])
+    first = forewarn("whatif", "restart", "statefulset/new", "--cluster", cluster).stdout.splitlines()[0]
+    assert first.endswith(f": StatefulSet default/new {end}")
+
+
 def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
     stored = [of_class("local", provisioner="kubernetes.io/no-provisioner"), LOCAL]
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in (*NODES, *stored)), *LISTED])

@@ -591,6 +591,13 @@ def test_parts_with_node_groups_are_the_whole_too(tmp_path: Path, capsys: pytest
     assert "node templates was" in err
 
 
+def test_of_equal_cases_one_that_new_nodes_do_not_help_is_worse() -> None:
+    helped = Row("zone a", 2, 2, 0, 0, 1.0, True, Needs({"spot": 1}, 0, False, 0, 0, 200.0))
+    others = [Row(f"zone {name}", lost, 2, 0, 0, 1.0, True, Needs({}, 2)) for name, lost in (("b", 2), ("c", 1))]
+    rows = sorted([helped, *others], key=lambda row: tuple(row.harm))
+    assert [row.name for row in rows] == ["c", "a", "b"]
+
+
 @pytest.mark.parametrize(
     ("needs", "is_told"), [(Needs({}, 5), True), (Needs({}, 5, True), False), (Needs({"spot": 2}, 3), False)]
 )

@@ -118,13 +118,43 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
     worst = {}
-    for until in (20, 100):
+    for until in (13, 20, 100):
         at = {0: {"drain": "n0"}, 10: {"drain": "n1"}, until: {"uncordon": "n1"}, until + 10: {"uncordon": "n0"}}
         events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
         main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster), "-o", "json"])
         (one,) = json.loads(capsys.readouterr().out)["interruptions"]
-        worst[until] = one["down"], one["replicas"], round(one["since"] / 60), round(one["seconds"] / 60)
-    assert worst == {20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
+        worst[until] = one["down"], one["most"], round(one["since"] / 60), round(one["seconds"] / 60)
+    assert worst == {13: (1, 2, 0, 23), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
+
+
+def test_a_pod_that_is_preempted_at_once_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Pod of low priority is bound to the first upgraded node, which the other Pod needs next."""
+    cluster = tmp_path / "cluster.json"
+    items: list[dict[str, Any]] = []
+    for name, priority in (("low", 0), ("high", 1)):
+        objects: list[dict[str, Any]] = [{**obj} for obj in objects_of(1, 0, nodes=1, cpu="1")]
+        for obj in objects:
+            obj["metadata"]["name"] = obj["metadata"]["name"].replace("web", name).replace("n0", f"n{priority}")
+            obj["metadata"]["uid"] = f"{obj['kind']}-{name}"
+        spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "priority": priority}
+        node, replica_set, pod, _ = objects
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        replica_set["spec"] |= {"selector": {"matchLabels": labels}, "template": template}
+        pod["metadata"] |= {
+            "labels": labels,
+            "ownerReferences": [pod["metadata"]["ownerReferences"][0] | {"name": name}],
+        }
+        pod["spec"] = spec | {"nodeName": f"n{priority}"}
+        items += [node, replica_set, pod]
+    classes = [
+        {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "high"}, "value": 1}
+    ]
+    items[4]["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    cluster.write_text(json.dumps({"kind": "List", "items": [*items, *classes]}))
+    main(["whatif", "upgrade", "--away", "8m", "--cluster", str(cluster)])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("2 of 2 nodes upgraded in 17 min 10 s; 1 replica of default/low down for 17 min 10 s, ")
 
 
 def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
