@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import Cluster, pod_key
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head_of
+from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.forecast.why_not import why_not
-from forewarn.policies.kinds.registry import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, items, text
+from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD, REPLICA_SET, STATEFUL_SET
+from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, boolean, int32, items, text
+from forewarn.policies.objects.workload import wanted_active
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
@@ -109,8 +111,8 @@ class PodWhy(Result):
 class WorkloadWhy(Result):
     """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events.
 
-    `replicas`: how many a Deployment, StatefulSet or ReplicaSet wants. `notCreated`: how many of these do not exist.
-    `creationFailure`: why Pods cannot be created, if some are missing.
+    `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet or Job wants. `notCreated`: how many of these do not
+    exist. `creationFailure`: why Pods cannot be created, if some are missing.
     """
 
     namespace: Hidden[str]
@@ -210,12 +212,19 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
     )
 
 
+def _wanted(job: ApiObject) -> int:
+    """Return how many Pods of a Job should run. Raises InvalidObject."""
+    is_over = boolean(job, "spec", "suspend") or is_finished(job)
+    succeeded = int32(job, "status", "succeeded") or 0
+    return 0 if is_over else wanted_active(job, succeeded, int32(job, "status", "active") or 0)
+
+
 def _not_created(evidence: Evidence, pods: Timeline) -> tuple[int | None, int, str]:
     """Return the wanted replicas, how many of these do not exist, and why they cannot be created."""
-    if evidence.kind not in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET) or not evidence.workload:
+    if evidence.kind not in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, JOB) or not evidence.workload:
         return None, 0, ""
     try:
-        replicas = spec_replicas(evidence.workload)
+        replicas = _wanted(evidence.workload) if evidence.kind == JOB else spec_replicas(evidence.workload)
     except InvalidObject:
         return None, 0, ""
     existing = pods.states.total() - pods.states["ended"] - pods.states["gone"] + pods.not_explained

@@ -224,7 +224,8 @@ def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
 
 def _times_of_helped(answer: Answer, arrived: WithNewNodes) -> Iterator[float]:
     """Yield when the last Pod of each workload runs that the new nodes help."""
-    counted = {each.workload for each in answer.workloads if (each.missed if answer.fewer else each.pending)}
+    rows = answer.workloads
+    counted = {each.workload for each in rows if (each.missed or each.pending_before if answer.fewer else each.pending)}
     for each in arrived.workloads:
         if each.workload in counted and each.after > each.without_new_nodes and each.at is not None:
             yield each.at
@@ -283,11 +284,13 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losers = [each.workload for each in own if each.missed]
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in losers})
+    outages = down([each for each in answer.interruptions if each.workload not in {*answer.placeholders, *losers}])
     effects = [
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
-        down([each for each in answer.interruptions if each.workload not in {*answer.placeholders, *losers}]),
+        "" if losers else outages,
         *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
+        outages if losers else "",
         _starting(answer, [each for each in own if each.not_started]),
         rejected_pods(rejected, () if losers else answer.summary.new_workloads, is_brief=is_shortest),
     ]
@@ -652,12 +655,12 @@ def _new_pending(answer: Answer) -> int:
 def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     """What becomes of the new Pods; "" without any. Of blocked rollouts, that first. `is_short`: without names."""
     summary, blocked = answer.summary, answer.blocks.rollouts
-    names = summary.new_workloads or [row.group for row in summary.missing]
+    names = summary.new_workloads or [*answer.over_quota]
     if not names or not (_creates(answer) or blocked):
         return rollouts(answer)
     own = [each for each in answer.workloads if each.workload in {*names}]
     later = sum(not_created(each, answer) for each in own)
-    missing = sum(row.pods for row in summary.missing if row.group in names)
+    missing = sum(answer.over_quota[name] for name in names)
     total = max(summary.new_pods + later + missing, sum(_desired(each, answer) for each in own if blocked))
     pending = max(summary.new_pods_pending, _new_pending(answer))
     which = _subject_of_new(answer, names, total, is_short=is_short)

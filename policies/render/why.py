@@ -74,7 +74,8 @@ def _headline(key: str, diagnosis: Diagnosis) -> str:
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
     timeline, first = result.timeline, result.timeline.first_pending
-    none = "scaled to 0 replicas" if result.replicas == 0 else "no Pods with this owner"
+    is_scaled = result.replicas == 0 and result.kind != "Job"
+    none = "scaled to 0 replicas" if is_scaled else "no Pods with this owner"
     states = ", ".join(_states(timeline)) or none
     if result.not_created:
         how = f"not created: {result.creation_failure}" if result.creation_failure else "missing"

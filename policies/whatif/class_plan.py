@@ -35,7 +35,7 @@ from forewarn.policies.whatif.class_change import (
     with_class,
     workload_key,
 )
-from forewarn.policies.whatif.comparison import Start, answer_after
+from forewarn.policies.whatif.comparison import Start, answer_after, outcome_without_change
 from forewarn.policies.whatif.questions import Question
 
 if TYPE_CHECKING:
@@ -471,6 +471,8 @@ def _simulated(
     run = _Run(simulation, cluster, [*steps_of(cluster, change, affected, careful=careful)])
     simulation.run()
     answer = answer_after(simulation, _CHANGE, run.start)
+    if answer.rejected_by_quota:
+        answer = answer._replace(without_change=outcome_without_change(world))
     preemptions, starts = answer.preempted, [step.started_at for step in run.results]
     steps = [
         step._replace(preemptions=[preemption for preemption in preemptions if step.started_at <= preemption.t < end])

@@ -102,7 +102,7 @@ def ask(
     prepare(simulation, question)
     run(simulation, ended) if run else simulation.run()
     return ended(simulation, question)._replace(
-        without_change=_without_change(world) if without else None, occupancy=occupancy
+        without_change=outcome_without_change(world) if without else None, occupancy=occupancy
     )
 
 
@@ -668,7 +668,7 @@ def at_rest(world: World) -> bool:
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
-def _without_change(world: World) -> WithoutChange | None:
+def outcome_without_change(world: World) -> WithoutChange | None:
     """Return the outcome without the event; None if nothing changes without the event."""
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)

@@ -338,6 +338,21 @@ def test_a_restart_that_a_quota_blocks_creates_no_pod(tmp_path: Path) -> None:
     assert first.startswith("rollout of default/new blocked: 1 new Pod does not run; 1 Pod of default/new rejected by ")
 
 
+def test_pods_that_a_quota_rejects_anyway_are_no_effect(tmp_path: Path) -> None:
+    """Of a restart, and of a plan that creates an unused class."""
+    job = Made("batch/v1", "Job", "etl", "default").spec(**deployment().obj["spec"], parallelism=2, completions=2)
+    job.obj["spec"].pop("replicas")
+    other = deployment(1)
+    other.obj["metadata"]["name"] = "other"
+    objects = [*NODES, job, other, quota(pods="0"), make_priority_class(5, "low")]
+    cluster = write(tmp_path / "cluster.json", [*(each.obj for each in objects), *LISTED])
+    new = write(tmp_path / "class.json", [make_priority_class(7, "new").obj])
+    first = forewarn("classes", "plan", "-f", new, "--cluster", cluster).stdout.splitlines()[0]
+    assert first == "1 step: no replica lost, no Pod preempted or newly Pending"
+    first = forewarn("whatif", "restart", "deployment/other", "--cluster", cluster).stdout.splitlines()[0]
+    assert "default/etl" not in first
+
+
 @pytest.mark.parametrize(
     ("strategy", "end"),
     [

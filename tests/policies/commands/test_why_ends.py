@@ -296,6 +296,23 @@ def test_pods_that_do_not_exist_are_told(
     assert first.removesuffix("; deleted Pods unknown (no Events)").endswith(end)
 
 
+@pytest.mark.parametrize(
+    ("spec", "status", "end"),
+    [
+        ({"parallelism": 2, "completions": 3}, {"succeeded": 1}, f"2 of 2 Pods not created: {QUOTA}"),
+        ({"parallelism": 2, "completions": 3}, {"succeeded": 3}, "no Pods with this owner"),
+        ({"parallelism": 2, "completions": 3, "suspend": True}, {}, "no Pods with this owner"),
+    ],
+)
+def test_pods_of_a_job_that_do_not_exist_are_told(
+    spec: dict[str, Any], status: dict[str, Any], end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = Made("batch/v1", "Job", "web", "default").status(**status)
+    workload.spec(**spec, template={"metadata": {}, "spec": {"containers": [{"name": "c"}]}})
+    made = [make_node("n1"), workload, event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="Job")]
+    assert why(capsys, tmp_path, made, "job/web")[1].splitlines()[0].endswith(end)
+
+
 DELETED_POD = "default/web-5f-x1"
 
 
