@@ -456,7 +456,7 @@ class Simulation:
             if step % _PROGRESS_EVERY == 0 and self._is_too_large(step):
                 return True
             time = self.clock.next_time
-            if time is None or (time > self._goes_on_until and self._ends_before(time)):
+            if time is None or (min(time, before) > self._goes_on_until and self._ends_before(min(time, before))):
                 return True
             if time >= before:
                 self._steps = step
