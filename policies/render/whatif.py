@@ -301,10 +301,11 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     """The lost replicas of these workloads, and the failed Jobs. `is_told`: the answer with new nodes names them."""
     is_shortest, losing = most < _FEWEST, [each for each in own if each.missed]
     before = losing[0].before if len(losing) == 1 else 0
-    causes = NO_CAUSES if (is_told and most <= _BRIEF) or is_shortest else answer.causes
+    causes = NO_CAUSES if is_told and most <= _BRIEF else answer.causes
+    causes = causes._replace(pending=0, rejected=0, not_recreated=0) if is_shortest else causes
     whose = "" if is_told else of_workloads([each.workload for each in losing], is_brief=is_shortest)
     replicas = lost_replicas(_counts(answer, placeholders=False)[2], whose, causes, before)
-    failed = sum(bool(each.failure) for each in own if is_shortest or not each.missed)
+    failed = sum(bool(each.failure) for each in own if not each.missed)
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
 
 

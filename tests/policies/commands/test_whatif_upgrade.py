@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.render.drain import upgrade_tables
-from forewarn.policies.render.whatif import render
+from forewarn.policies.render.whatif import effects_of, render
 from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.whatif.answer import Blocks
+from forewarn.policies.whatif.answer import Blocks, Causes, WorkloadCount
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import upgraded
 from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep, blockers_of
@@ -281,3 +282,25 @@ def test_surge_and_unavailable_exclude_each_other(capsys: pytest.CaptureFixture[
         main(["whatif", "upgrade", "--max-surge", "1", "--max-unavailable", "1", *SHOWN])
     assert ended.value.code == 2
     assert "--max-surge and --max-unavailable are given. Fix: pass one of them" in capsys.readouterr().err
+
+
+def test_lost_pods_of_failed_jobs_count_once_in_the_shortest_line() -> None:
+    rows = [
+        WorkloadCount(f"default/{name}", "default", "", 0, 3, 0, 0, 0, "", failure="BackoffLimitExceeded")
+        for name in ("one", "two")
+    ]
+    answer: Any = SimpleNamespace(
+        workloads=rows,
+        placeholders=(),
+        preempted=(),
+        causes=Causes(0, 6, 2, 0),
+        interruptions=(),
+        over_quota=Counter(),
+        summary=SimpleNamespace(violated_pdbs={}, new_workloads=(), new_pods=0, new_pods_pending=0),
+        pdbs={},
+        without_change=None,
+        replaced=Counter(),
+        simulation=SimpleNamespace(world=SimpleNamespace(arrivals=())),
+        new_nodes=None,
+    )
+    assert effects_of(answer, most=2) == ["6 replicas of 2 workloads lost (2 failed Jobs)"]
