@@ -200,7 +200,7 @@ def test_the_shortest_line_counts_failed_jobs_and_the_row_counts_new_pods_as_the
     change = forewarn.Scale("deployment/web", 9, "shop")
     answer = forewarn.whatif(forewarn.load("docs/examples/whatif/cluster.yaml"), change).answer
     failed = answer._replace(workloads=[each._replace(failure="f" * bool(each.missed)) for each in answer.workloads])
-    assert effects_of(failed, most=2)[0] == "4 of 4 replicas of reports/nightly lost, 1 Job failed"
+    assert effects_of(failed, most=2)[0] == "4 of 4 replicas of reports/nightly lost (1 failed Job)"
     more_pending = [each._replace(pending=each.pending + each.not_started) for each in answer.workloads]
     first, *rows = render(answer._replace(workloads=more_pending))
     assert first.startswith("3 of 5 new Pods")
