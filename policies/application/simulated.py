@@ -258,10 +258,12 @@ def _fault_of_defaults(
     cluster: ClusterSnapshot, spec: fields.ApiObject, where: Path, ref: ObjectRef
 ) -> fields.InvalidObject | None:
     """Return the error if defaults of LimitRanges make a Pod invalid. `where`: the path of its template, or ()."""
-    from forewarn.policies.cluster.admission import fault_of_defaults, with_default_resources
+    from forewarn.policies.cluster.admission import with_default_resources
+    from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
 
-    pod = with_default_resources({"metadata": {"namespace": ref.namespace}, "spec": spec}, cluster)
-    error = fault_of_defaults(pod, cluster) if pod["spec"] is not spec else None
+    pod = {"metadata": {"namespace": ref.namespace}, "spec": spec}
+    whole = with_default_resources(pod, cluster)
+    error = fault_of_resources(pod, whole) if whole is not pod else None
     return error and (PodsRejected if where else fields.InvalidObject)(error.text, (*where, *error.path), ref)
 
 

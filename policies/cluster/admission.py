@@ -12,7 +12,6 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.schedule_one import Prediction
@@ -42,8 +41,11 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
 
     whole = with_default_resources(pod, snapshot)
     view = with_priority(Pod.from_api(with_default_tolerations(whole)), snapshot)
-    if whole is not pod and (error := fault_of_defaults(whole, snapshot)):
-        raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
+    if whole is not pod:
+        from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
+
+        if error := fault_of_resources(pod, whole):
+            raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
     return view
 
 
@@ -52,16 +54,6 @@ def with_default_resources(pod: ApiObject, snapshot: ClusterSnapshot) -> ApiObje
     from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 
     return with_limit_range_defaults(pod, snapshot.limit_ranges_of(_namespace(pod)), snapshot.semantics)
-
-
-def fault_of_defaults(pod: ApiObject, snapshot: ClusterSnapshot) -> FieldError | None:
-    """Return the first error of the requests and limits of a new Pod with the defaults of LimitRanges; None without
-    LimitRanges in its namespace.
-    """
-    from forewarn.policies.kube_apiserver.validation.pod import LIMIT_RANGE_DEFAULT, validate_resources
-
-    error = next(iter(validate_resources(pod)), None) if snapshot.limit_ranges_of(_namespace(pod)) else None
-    return error and error._replace(text=f"{error.text} {LIMIT_RANGE_DEFAULT}")
 
 
 def _namespace(pod: ApiObject) -> str:

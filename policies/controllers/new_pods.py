@@ -201,9 +201,8 @@ def check_template(obj: ApiObject) -> None:
             is_pod, namespace = not template.is_template, ref_of(obj, "default").namespace
             pod = obj if is_pod else made_of(namespace, obj, template.object)
             Pod.from_api(pod)
-            can_be_decoded = decode_fault({**pod, "kind": "Pod"}, POD_STRUCT) is None
-            for error in validate_resources(pod)[:1] if can_be_decoded else ():
-                raise InvalidObject(error.text, error.path)
+            if decode_fault({**pod, "kind": "Pod"}, POD_STRUCT) is None and (errors := validate_resources(pod)):
+                raise InvalidObject(errors[0].text, errors[0].path)
 
 
 @contextmanager

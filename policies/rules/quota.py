@@ -608,14 +608,15 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     template = context.template(subject) if context.limit_ranges_of(subject.effective_namespace) else None
     if template is None:
         return
-    from forewarn.policies.kube_apiserver.validation.pod import LIMIT_RANGE_DEFAULT, validate_resources
+    from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
     from forewarn.policies.objects.workload import is_fragment
     from forewarn.policies.rules.support.quota_use import pod_of
 
     is_patch = template.is_template and is_fragment(subject.object, template)
     pod = None if is_patch else pod_of(subject, template, context)
-    for error in validate_resources(pod)[:1] if pod else ():
-        why, _, fix = f"{error.text} {LIMIT_RANGE_DEFAULT}".partition(". Fix: ")
+    error = fault_of_resources({"spec": template.spec}, pod) if pod else None
+    if error is not None:
+        why, _, fix = error.text.partition(". Fix: ")
         rejected = "Pods" if template.is_template else "the Pod"
         yield Problem(f"kube-apiserver rejects {rejected}: {why}", template.at(*error.path[1:]), fix)
 

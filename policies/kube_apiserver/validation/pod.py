@@ -105,8 +105,16 @@ def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
     return errors
 
 
-LIMIT_RANGE_DEFAULT: Final = "(LimitRange default). Fix: set limits in the container"
+_BY_DEFAULT: Final = "(LimitRange default). Fix: set limits in the container"
 """What follows an error that the defaults of LimitRanges cause."""
+
+
+def fault_of_resources(pod: ApiObject, whole: ApiObject) -> FieldError | None:
+    """Return the first error of the requests and limits in a decodable Pod. `whole`: with defaults of LimitRanges."""
+    errors = validate_resources(whole)
+    if not errors or validate_resources(pod):
+        return errors[0] if errors else None
+    return errors[0]._replace(text=f"{errors[0].text} {_BY_DEFAULT}")
 
 
 def validate_resources(pod: ApiObject) -> list[FieldError]:

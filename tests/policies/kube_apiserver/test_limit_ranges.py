@@ -343,6 +343,21 @@ def test_a_request_above_a_default_limit_is_rejected(
     assert bool(status) == (not limits)
 
 
+@pytest.mark.parametrize("command", ["predict -f", "whatif apply -f", "headroom -f", "lint"])
+def test_a_request_above_the_own_limit_is_no_fault_of_a_limit_range(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = json.dumps({**CONTAINER, "resources": both({"cpu": "3500m"}, {"cpu": "2"})})
+    obj = json.dumps(workload("Deployment")).replace('"priority": 10', '"priorityClassName": "class-10"')
+    (tmp_path / "web.json").write_text(obj.replace(json.dumps(CONTAINER), own))
+    other = Made("v1", "LimitRange", "low", "team").spec(limits=[of_containers(default={"memory": "1Gi"})])
+    (tmp_path / "dump.json").write_text(cluster_text([make_node("n1"), make_priority_class(10), other]))
+    main([*command.split(), str(tmp_path / "web.json"), "--cluster", str(tmp_path / "dump.json")])
+    text = "".join(capsys.readouterr())
+    assert TOO_LOW in text
+    assert "LimitRange default" not in text
+
+
 def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, web = tmp_path / "web.json", workload("Deployment", priorityClassName="class-10")
     broken = limit_range(of_containers(max={"cpu": "much"}))
