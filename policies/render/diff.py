@@ -16,7 +16,6 @@ from forewarn.policies.findings import (
     NAMED,
     capital,
     cut,
-    duration,
     equal_to,
     first_line,
     first_of,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.manifests.differences import ChangedObject
-    from forewarn.policies.whatif.interruptions import Interruption
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
 MAX_BYTES: Final = 60_000
@@ -455,19 +453,9 @@ def _losing(cluster: OnCluster) -> str:
 
 def _down(cluster: OnCluster) -> str:
     """A phrase about the replicas that are down for a time; "" for none."""
-    down = _interruptions(cluster)
-    whose = _visible(cluster, [(each.workload, each.workload.partition("/")[0]) for each in down])
-    longest = duration(max((each.seconds for each in down), default=0.0))
-    return _some(
-        sum(each.down for each in down), "replica", f"of {whose} down for {'up to ' * bool(down[1:])}{longest}"
-    )
-
-
-def _interruptions(cluster: OnCluster) -> Sequence[Interruption]:
-    """The interruptions of workloads that lose no replicas at the end, without placeholder Pods."""
-    losing = {each.workload for each in _workloads(cluster) if each.missed}
-    found = cluster.answer.answer.interruptions if cluster.answer else ()
-    return [each for each in found if each.workload not in {*losing, *cluster.placeholders}]
+    outages = cluster.answer.answer.outages if cluster.answer else ()
+    whose = _visible(cluster, [(each.workload, each.workload.partition("/")[0]) for each in outages])
+    return whatif.down(outages, whose)
 
 
 def _replaced(cluster: OnCluster, losing: str) -> str:
@@ -890,7 +878,7 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
         rollouts=of["ROLLOUTS BLOCKED"],
         drains=of["DRAINS BLOCKED"],
         lost=sum(workload.missed for workload in workloads),
-        down=sum(each.down for each in _interruptions(cluster)),
+        down=of["REPLICAS DOWN"],
         pending=sum(workload.not_started for workload in workloads),
         scaled_down=sum(item.before - item.after for item in cluster.lasting),
         replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),

@@ -41,7 +41,7 @@ def numbers(answer: Answer, change: ClassChange | None = None, left_out: int = 0
     return [
         lost,
         sum(bool(each.failure) for each in answer.workloads),
-        sum(each.down for each in answer.interruptions),
+        sum(each.down for each in answer.outages),
         len(answer.not_drained),
         pending,
         answer.over_quota.total(),
@@ -68,7 +68,7 @@ def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -
     return [
         *numbers(answer, change, left_out),
         *numbers(end),
-        int(sum(each.seconds for each in answer.interruptions)),
+        int(sum(each.seconds for each in answer.outages)),
         sum(arrived.nodes.values()) if arrived else 0,
         len(upgraded.steps) - len(upgraded.done) if upgraded else 0,
         len(upgraded.done) if upgraded else len(answer.drained),

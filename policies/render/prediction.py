@@ -116,7 +116,8 @@ def _heading(placement: Placement, result: PredictResult, applied: Applied | Non
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.without_prediction:
         overview = f"{placement.name}: {_overview(placement, result, applied)}"
-        whys = (_cause(placement) or _first_reason(placement, result.cluster), _cause(placement))
+        one = _cause(placement)
+        whys = (one or _first_reason(placement, result.cluster), one)
         yield paint(overview + _fitting(overview, (why and f": {why}" for why in whys), result), "bold")
     if placement.rejected:
         yield f"  rejected: {placement.rejection}"

@@ -284,7 +284,7 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losers = [each.workload for each in own if each.missed]
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in losers})
-    outages = down([each for each in answer.interruptions if each.workload not in {*answer.placeholders, *losers}])
+    outages = down(answer.outages, named((each.workload for each in answer.outages), is_counted=True))
     effects = [
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
         "" if losers else outages,
@@ -309,16 +309,16 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
 
 
-def down(interruptions: Sequence[Interruption]) -> str:
-    """A phrase with the workloads that have fewer replicas for a time; "" for none."""
-    if not interruptions:
+def down(outages: Sequence[Interruption], whose: str) -> str:
+    """A phrase about the replicas that are down for a time; "" for none. `whose`: their workloads."""
+    if not outages:
         return ""
-    first, *others = interruptions
-    longest = duration(max(round(each.seconds) for each in interruptions))
+    first, *others = outages
+    longest = duration(max(round(each.seconds) for each in outages))
     if others:
-        return f"replicas{of_workloads(each.workload for each in interruptions)} down for up to {longest}"
+        return f"replicas of {whose} down for up to {longest}"
     count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
-    return f"{count} of {named([first.workload])} down for {longest}{_most(first)}"
+    return f"{count} of {whose} down for {longest}{_most(first)}"
 
 
 def _most(each: Interruption) -> str:

@@ -448,6 +448,12 @@ class Answer(NamedTuple):
         return +left
 
     @property
+    def outages(self) -> Sequence[Interruption]:
+        """The interruptions of workloads that lose no replicas at the end, without placeholder Pods."""
+        others = {each.workload for each in self.workloads if each.missed} | {*self.placeholders}
+        return [each for each in self.interruptions if each.workload not in others]
+
+    @property
     def over_quota(self) -> Counter[str]:
         """By workload, number of Pods that ResourceQuotas reject because of the event."""
         before = self.without_change.summary.rejected_by_quota if self.without_change else None

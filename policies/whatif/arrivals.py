@@ -75,7 +75,7 @@ class Worst(NamedTuple):
     @classmethod
     def of(cls, simulation: Simulation) -> Worst:
         """The worst moments of a simulation until now."""
-        pods = RunningPods(simulation)
+        pods = RunningPods(simulation, simulation.timeline.events)
         running, lowest, total = pods.start, Counter(pods.start), pods.start.total()
         worst, at = total, 0.0
         for seconds, workload, change in pods.changes():

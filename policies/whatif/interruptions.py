@@ -27,9 +27,10 @@ _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 class Interruption(NamedTuple):
     """A time in which a workload has fewer running Pods than at the start and at the end.
 
-    `workload`: display name. `down`: so many fewer than at the start, at least. `replicas`: running Pods at the start.
-    `since`, `seconds`: when it begins, and how long it lasts. Of several times, one without any running Pod counts
-    first, then the product of `down` and `seconds`. `most`: how many are down for a minute or longer at any time.
+    `workload`: display name. `replicas`: running Pods at the start or at the end, whichever is less. `down`: so many
+    fewer run, at least. `since`, `seconds`: when it begins, and how long it lasts. Of several times, one without any
+    running Pod counts first, then the product of `down` and `seconds`. `most`: how many are down for a minute or longer
+    at any time.
     """
 
     workload: str
@@ -44,9 +45,9 @@ class Interruption(NamedTuple):
 class RunningPods:
     """`start`: the number of running Pods by workload."""
 
-    def __init__(self, simulation: Simulation, events: Iterable[Event] | None = None) -> None:
-        """`events`: instead of all."""
-        self._events, self._origins = events or simulation.timeline.events, simulation.timeline.origins
+    def __init__(self, simulation: Simulation, events: Sequence[Event]) -> None:
+        """`events`: of the simulation, all or some."""
+        self._events, self._origins = events, simulation.timeline.origins
         self._nodes: dict[str, dict[str, Workload]] = {node.name: {} for node in simulation.world.nodes}
         self._where: dict[str, str] = {}
         self.start: Counter[Workload] = Counter()
@@ -95,22 +96,22 @@ def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin
     for _, workload, change in changes:
         end[workload] += change
     of = {origin.workload: origin for origin in origins if origin.kind != DAEMON_SET}
-    replicas = {workload: pods.start[workload] for workload in of}
+    replicas = {workload: min(pods.start[workload], end[workload]) for workload in of}
     running = pods.start
     most: Counter[Workload] = Counter()
     missing: dict[Workload, list[float]] = defaultdict(list)
     worst: dict[Workload, tuple[bool, float, float, int]] = {}
     for seconds, workload, change in changes:
-        wanted = min(replicas.get(workload, 0), end[workload])
+        wanted = replicas.get(workload, 0)
         if change < 0 and running[workload] <= wanted:
             missing[workload].append(seconds)
         elif change > 0 and running[workload] < wanted:
-            down, since = replicas[workload] - running[workload], missing[workload].pop()
+            down, since = wanted - running[workload], missing[workload].pop()
             lasts = seconds - since
             if lasts >= _MINUTE:
                 most[workload] = max(most[workload], down)
             if lasts >= LONG:
-                found = down == replicas[workload], down * lasts, since, down
+                found = down == wanted, down * lasts, since, down
                 worst[workload] = max(found, worst.get(workload, found))
         running[workload] += change
     longest = [

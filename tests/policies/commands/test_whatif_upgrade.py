@@ -128,6 +128,19 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
     assert worst == {13: (1, 2, 0, 23), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
 
 
+def test_replicas_that_are_scaled_down_are_not_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(3, 0, nodes=1)}))
+    scale = {"kind": "ReplicaSet", "namespace": "default", "name": "web", "replicas": 2}
+    at = [{"at": 0, "scale": scale}, {"at": 60, "drain": "n0"}, {"at": 1200, "uncordon": "n0"}]
+    events.write_text(json.dumps(at))
+    main(["whatif", "events", "--events", str(events), "--until", "2h", "--cluster", str(cluster)])
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(
+        "1 node drained, 1 Pod of default/web removed; 2 of 2 replicas of default/web down for 19 min"
+    )
+
+
 def test_a_pod_that_is_preempted_at_once_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The Pod of low priority is bound to the first upgraded node, which the other Pod needs next."""
     cluster = tmp_path / "cluster.json"
@@ -294,7 +307,7 @@ def test_lost_pods_of_failed_jobs_count_once_in_the_shortest_line() -> None:
         placeholders=(),
         preempted=(),
         causes=Causes(0, 6, 2, 0),
-        interruptions=(),
+        outages=(),
         over_quota=Counter(),
         summary=SimpleNamespace(violated_pdbs={}, new_workloads=(), new_pods=0, new_pods_pending=0),
         pdbs={},
