@@ -231,7 +231,8 @@ def _not_created(evidence: Evidence, pods: Timeline) -> tuple[int | None, int, s
     if existing >= replicas:
         return replicas, 0, ""
     conditions = items(evidence.workload, "status", "conditions")
-    failures = [text(each, "message") for each in conditions if text(each, "type") == "ReplicaFailure"]
+    failing = (each for each in conditions if (each.get("type"), each.get("status")) == ("ReplicaFailure", "True"))
+    failures = [text(each, "message") for each in failing]
     message = one_line(next(iter(failures), "") or evidence.events.creation_failure())
     return replicas, replicas - existing, cut(message.rpartition(" is forbidden: ")[2], LONG)
 

@@ -273,6 +273,7 @@ FORBIDDEN = f'pods "web-0" is forbidden: {QUOTA}'
             f"2 of 3 Pods not created: {QUOTA}",
         ),
         (3, [], [event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="Deployment")], f"not created: {QUOTA}"),
+        (3, [{"type": "ReplicaFailure", "status": "False", "message": FORBIDDEN}], [], "2 of 3 Pods missing"),
         (3, [], [], "1 running; 2 of 3 Pods missing"),
         (1, [], [], "Deployment default/web: 1 running"),
         (0, [], [], "Deployment default/web: scaled to 0 replicas"),
