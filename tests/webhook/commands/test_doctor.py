@@ -295,7 +295,7 @@ def test_a_shortened_name_in_a_warning_is_shown_as_kubectl_shows_it(examined: Ca
 
 
 def called(name: str, **fields: Any) -> Callable[[World], None]:
-    return lambda world: world.webhook(name)["clientConfig"].update(fields)
+    return lambda world: world.webhook(name)["clientConfig"].update(deepcopy(fields))  # repairs change the world
 
 
 def posted(path: str, answer: Any) -> Callable[[World], None]:
