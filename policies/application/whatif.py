@@ -28,18 +28,27 @@ from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_pending
 from forewarn.policies.simulation.dump import DumpCache, not_simulated, unknown_owners
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome, Summary, explore, summarize
+from forewarn.policies.simulation.summary import (
+    Ending,
+    Outcome,
+    by_frequency,
+    count_runs,
+    explore,
+    random_of,
+    summarize,
+)
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
-from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, typical
+from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, prepare, typical
 from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.risk import Risks, Tried, risks
 from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from random import Random
 
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.simulation.clock import Event
@@ -57,20 +66,13 @@ _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
 
 
-class Ending(NamedTuple):
-    """One outcome of several runs."""
-
-    outcome: Inlined[Outcome]
-    summary: Summary
-
-
 @dataclass(frozen=True, repr=False)
 class WhatIf(Result):
     """The cluster before and after a change.
 
     `answer`: all details. `class_change`: the effect of ChangeClass, otherwise None. `notes`: limits and assumptions of
     the simulation. `faults`: the errors of rejected objects; the others are simulated. `outcomes`: the runs of Events,
-    that of `answer` first.
+    that of `answer` first: it has the most frequent effects.
     """
 
     change: Hidden[Change]
@@ -188,27 +190,50 @@ def whatif(
         ]
         notes += [*question.notes, *_of_faults(faults)]
         world = simulated.world_with(cache, question.arrivals, _horizon(question) if until is None else until)
-        watch, runs = Occupancy if nodes_over_time else None, change.runs if isinstance(change, Events) else 0
+        watch, runs = Occupancy if nodes_over_time else None, _explored(change, question, world, progress)
         after = autoscaling.after(question.lost)
         with Branch(question, after, Worst.of) as branch:
-            answered = ask if runs > 1 else typical
+            answered = partial(ask, random=runs.random) if runs else typical
             answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
             answer = with_new_nodes(answer, branch)
         answer = answer._replace(
             new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),
             placeholders=placeholders_of(answer, cluster.snapshot.pods.values(), cluster.config.options),
         )
-        outcomes = [Ending(Outcome(answer.simulation), answer.summary)] if runs == 1 else []
-        if runs > 1 and isinstance(change, Events):
-            explored = explore(partial(Simulation, world, progress=progress), runs, change.seed)
-            outcomes = [Ending(outcome, summarize(outcome.simulation)) for outcome in explored]
-            effects = outcomes[0].summary.effects
-            alike = sum(ending.outcome.count for ending in outcomes if ending.summary.effects == effects)
-            answer = answer._replace(alike=(alike, runs))
+        alone = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
+        answer = answer._replace(alike=runs and runs.alike)
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
     notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
-    return WhatIf(head, change, answer, notes, faults, question.class_change, outcomes)
+    return WhatIf(head, change, answer, notes, faults, question.class_change, runs.outcomes if runs else alone)
+
+
+class _Explored(NamedTuple):
+    """The outcomes of several runs, those with the most frequent effects first. `random`: that of the first outcome.
+    `alike`: the number of runs with its effects, and of all.
+    """
+
+    outcomes: Sequence[Ending]
+    random: Random | None
+    alike: tuple[int, int]
+
+
+def _explored(
+    change: Change, question: questions.Question, world: World, progress: Progress | None
+) -> _Explored | None:
+    """Return the outcomes of several runs; None for one run."""
+    if not isinstance(change, Events) or change.runs == 1:
+        return None
+
+    def begun(random: Random | None) -> Simulation:
+        simulation = Simulation(world, random, progress=progress)
+        prepare(simulation, question)
+        return simulation
+
+    explored = explore(begun, change.runs, change.seed)
+    groups = by_frequency(Ending(outcome, summarize(outcome.simulation)) for outcome in explored)
+    random = random_of(change.seed, groups[0][0].outcome.run)
+    return _Explored([ending for group in groups for ending in group], random, (count_runs(groups[0]), change.runs))
 
 
 def _horizon(question: questions.Question) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.simulation.summary import Effects, Outcome, Summary, unsettled
+from forewarn.policies.simulation.summary import by_frequency, count_runs, unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.simulation.summary import Ending, Summary
 
 NO_PREEMPTION: Final = "no Pods are preempted"
 
@@ -85,16 +86,12 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     return f"{'both' if summary.new_pods == 2 else f'all {summary.new_pods}'} {noun}s are scheduled after {after}"
 
 
-def odds(outcomes: Sequence[tuple[Outcome, Summary]]) -> Iterator[str]:
+def odds(outcomes: Sequence[Ending]) -> Iterator[str]:
     """The outcomes of several runs, one line for each; none for one outcome."""
-    runs = sum(outcome.count for outcome, _ in outcomes)
-    alike = defaultdict[Effects, list[tuple[Outcome, Summary]]](list)
-    for ending in outcomes:
-        alike[ending[1].effects].append(ending)
-    counts = [(sum(outcome.count for outcome, _ in group), group[0][1]) for group in alike.values()]
-    if len(outcomes) > 1:
-        for count, summary in sorted(counts, key=lambda item: -item[0]):
-            yield f"in {count} of {runs} runs with random ties and races: {'; '.join(_brief(summary))}"
+    runs = count_runs(outcomes)
+    for group in by_frequency(outcomes) if len(outcomes) > 1 else ():
+        of = f"in {count_runs(group)} of {runs} runs with random ties and races"
+        yield f"{of}: {'; '.join(_brief(group[0].summary))}"
 
 
 def _brief(summary: Summary) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.documents import Document, Hidden, in_json, optional_in_json
+from forewarn.policies.documents import Document, Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import duration, listed, plural, quote
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
@@ -164,6 +164,12 @@ class Summary(NamedTuple):
         """What happens to the Pods of each workload: not on which nodes, and when."""
         waiting, missing = ([(row.group, row.pods) for row in rows] for rows in (self.waiting, self.missing))
         return tuple(map(frozenset, (self.by_workload.items(), waiting, missing, self.violated_pdbs)))
+
+    @property
+    def harm(self) -> tuple[int, int, int]:
+        """What makes a run worse, the most important number first: of Pods without a node, PDBs and preempted Pods."""
+        without_node = sum(row.pods for rows in (self.waiting, self.missing) for row in rows)
+        return without_node, len(self.violated_pdbs), len(self.evictions)
 
     @in_json
     def by_workload(self) -> Counter[str]:
@@ -501,10 +507,11 @@ Signature = tuple[Any, ...]
 
 @dataclass(eq=False)
 class Outcome(Document):
-    """A run. `count`: number of runs with this outcome."""
+    """A run. `count`: number of runs with this outcome. `run`: number of the first of them, see `random_of`."""
 
     simulation: Hidden[Simulation]
     count: int = 1
+    run: Hidden[int] = 0
 
     @in_json
     def timeline(self) -> Sequence[Event]:
@@ -527,20 +534,42 @@ class Outcome(Document):
         return self.simulation.stopped or None
 
 
+class Ending(NamedTuple):
+    """One outcome of several runs."""
+
+    outcome: Inlined[Outcome]
+    summary: Summary
+
+
 def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:
     """Run a simulation `runs` times and return the distinct outcomes."""
     outcomes: dict[Signature, Outcome] = {}
-    for simulation in _run(make, runs, seed):
-        outcome = outcomes.setdefault(signature(simulation), Outcome(simulation))
+    for run in range(max(runs, 1)):
+        simulation = make(random_of(seed, run))
+        simulation.run()
+        outcome = outcomes.setdefault(signature(simulation), Outcome(simulation, run=run))
         outcome.count += outcome.simulation is not simulation
     return list(outcomes.values())
 
 
-def _run(make: Callable[[Random | None], Simulation], runs: int, seed: int) -> Iterator[Simulation]:
-    for number in range(max(runs, 1)):
-        simulation = make(Random(f"{seed} {number}") if number else None)
-        simulation.run()
-        yield simulation
+def random_of(seed: int, run: int) -> Random | None:
+    """Return what decides ties and races in a run; None for the first."""
+    return Random(f"{seed} {run}") if run else None
+
+
+def by_frequency(outcomes: Iterable[Ending]) -> list[list[Ending]]:
+    """Return the outcomes grouped by their effects: the most frequent effects first, of equally frequent ones the
+    worst; in a group the most frequent outcome first.
+    """
+    alike: dict[Effects, list[Ending]] = {}
+    for ending in sorted(outcomes, key=lambda each: (-each.outcome.count, each.outcome.run)):
+        alike.setdefault(ending.summary.effects, []).append(ending)
+    return sorted(alike.values(), key=lambda group: (-count_runs(group), [-each for each in group[0].summary.harm]))
+
+
+def count_runs(endings: Iterable[Ending]) -> int:
+    """Return the number of runs with these outcomes."""
+    return sum(ending.outcome.count for ending in endings)
 
 
 def signature(simulation: Simulation) -> Signature:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -1258,6 +1259,34 @@ def test_each_format_has_the_number_of_runs_with_its_outcome(
     cluster = forewarn.load(str(tmp_path / "cluster.json"))
     change = forewarn.Events(manifests=str(tmp_path / "new.json"), runs=9)
     assert len(forewarn.whatif(cluster, change, nodes_over_time=True).outcomes) == 2
+
+
+@pytest.mark.parametrize(
+    ("often", "first"),
+    [(("n2", "n3"), "1 of 2 replicas of default/two lost"), (("n2",), "1 replica of default/two lost (Pending)")],
+    ids=["most frequent", "the worst of equally frequent ones"],
+)
+def test_the_first_line_has_the_most_frequent_outcome_of_several_runs(
+    often: tuple[str, ...], first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first run, which decides ties by name, preempts the Pod on n1."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "two", "uid": "t", "controller": True}
+    one, *twos = (make_pod(node).priority(-7).request(cpu="4").on(node) for node in ("n1", *often))
+    victims = [one, *(pod.labels(app="two").metadata(ownerReferences=[owner]) for pod in twos)]
+    nodes = [make_node(victim.obj["spec"]["nodeName"]).has(cpu="4") for victim in victims]
+    template = {"metadata": {"labels": {"app": "two"}}, "spec": one.obj["spec"] | {"nodeName": ""}}
+    two = Made("apps/v1", "ReplicaSet", "two", "default").metadata(uid="t")
+    two.spec(replicas=len(often), selector={"matchLabels": {"app": "two"}}, template=template)
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *victims, two]))
+    (tmp_path / "new.json").write_text(json.dumps(make_pod("new").request(cpu="4").obj))
+    given = ("-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"), "--runs", "40")
+    _, out, _ = run(capsys, "events", *given)
+    assert first in out.partition("\n")[0]
+    alike = re.search(r"as in (\d+) of 40 runs", out)
+    assert alike is not None
+    told = re.findall(r"in (\d+) of 40 runs with random", out)
+    assert told == sorted(told, key=int, reverse=True)
+    assert told[0] == alike[1], "as in the rows"
 
 
 def test_the_first_line_counts_all_pods_of_one_name_that_a_class_may_no_longer_preempt(
