@@ -29,6 +29,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     pod_requests,
     read_pod_resources,
 )
+from forewarn.policies.light import later
 from forewarn.policies.metering import FEW, charge, each
 from forewarn.policies.objects.fields import ApiObject, at, int32, text, timestamp
 from forewarn.policies.objects.resource_list import ResourceList, add, exceeded, mask, subtract_to_zero, without_zeros
@@ -50,6 +51,9 @@ _TERM_KINDS: Final = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
 )
+
+
+_OF_QUOTA: Final = later("(?:exceeded|failed) quota: ([^,:]+)")
 
 
 class InvalidScope(ValueError):
@@ -343,6 +347,12 @@ class Check:
 
     faults: tuple[Fault, ...]
     quotas: tuple[ResourceQuota, ...]
+
+
+def quota_in(message: str) -> str:
+    """Return the name of the quota in upstream's message about a rejection; "" if it names none."""
+    found = _OF_QUOTA.match(message)
+    return found[1] if found else ""
 
 
 def check_request(

@@ -21,6 +21,7 @@ from forewarn.policies.findings import (
     plural,
 )
 from forewarn.policies.kinds.registry import STATEFUL_SET
+from forewarn.policies.kube_apiserver.quota import quota_in
 from forewarn.policies.objects.fields import int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
@@ -29,14 +30,14 @@ from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
 from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, limited, text_of
 from forewarn.policies.rules.wording.forecasts import NOT_CREATED, NOT_CREATED_AFTER_REJECTED
-from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.scheduling.reasons import FitError, in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
 from forewarn.policies.whatif.autoscalers import not_predicted
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
+QUOTAS: Final = "ResourceQuotas"
 _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 12
@@ -152,7 +154,9 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
 
     if answer.blocks.recreation:
         running = sum(each.pods for each in answer.blocks.recreation.values())
-        yield _rejected(names_of(answer.blocks.recreation, "workload"), " by ResourceQuotas", running)
+        messages = {name: each.message for name, each in answer.blocks.recreation.items() if are_named}
+        by = f" by {_quotas(answer, messages)}"
+        yield _rejected(names_of(answer.blocks.recreation, "workload"), by, running)
     if answer.blocks.drains and answer.upgrade is None:
         pdbs, is_one = [blocker.budget for blocker in answer.blocks.drains], len(answer.blocks.drains) == 1
         which = f"{'PDB' if is_one else 'PDBs'} " * are_named + names_of(pdbs, "PDB")
@@ -292,7 +296,12 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
         outages if losers else "",
         _starting(answer, [each for each in own if each.not_started]),
-        rejected_pods(rejected, () if losers else answer.summary.new_workloads, is_brief=is_shortest),
+        rejected_pods(
+            rejected,
+            () if losers else answer.summary.new_workloads,
+            is_brief=is_shortest,
+            quotas=_rejecting(answer, most),
+        ),
     ]
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
 
@@ -304,9 +313,30 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     causes = NO_CAUSES if is_told and most <= _BRIEF else answer.causes
     causes = causes._replace(pending=0, rejected=0, not_recreated=0) if is_shortest else causes
     whose = "" if is_told else of_workloads([each.workload for each in losing], is_brief=is_shortest)
-    replicas = lost_replicas(_counts(answer, placeholders=False)[2], whose, causes, before)
+    lost, why = _counts(answer, placeholders=False)[2], _constraint(losing) if most > _BRIEF else ""
+    replicas = lost_replicas(lost, whose, causes, before, _rejecting(answer, most), why)
     failed = sum(bool(each.failure) for each in own if not each.missed)
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
+
+
+def _constraint(losing: Sequence[WorkloadCount]) -> str:
+    """Why Pods of the workload that loses the most replicas are Pending; "" if most nodes only lack resources."""
+    worst_first = sorted(losing, key=lambda each: -each.missed)
+    whys = [each.message.constraint if isinstance(each.message, FitError) else "" for each in worst_first]
+    why = whys[0] if whys else ""
+    return f"{named([worst_first[0].workload])}: {why}" if why and {*whys} != {why} else why
+
+
+def _rejecting(answer: Answer, most: int) -> str:
+    """What rejects Pods because of the event. `most`: effects in the line, of which the fewest have no names."""
+    rows, over_quota = answer.summary.missing if most >= _FEWEST else (), answer.over_quota
+    return _quotas(answer, {row.group: row.message for row in rows if over_quota[row.group]})
+
+
+def _quotas(answer: Answer, messages: Mapping[str, str]) -> str:
+    """The ResourceQuota that rejects Pods; without a name if there are several. `messages`: upstream's, by workload."""
+    quotas = {(answer.summary.names.group(name).partition("/")[0], quota_in(text)) for name, text in messages.items()}
+    return f"quota {named(map('/'.join, quotas))}" if len(quotas) == 1 and all(*quotas) else QUOTAS
 
 
 def down(outages: Sequence[Interruption], whose: str) -> str:
@@ -346,9 +376,11 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_nam
     return f"{text} ({also} also without the change)" if text and also else text
 
 
-def lost_replicas(lost: int, whose: str, causes: Causes, before: int = 0) -> str:
+def lost_replicas(
+    lost: int, whose: str, causes: Causes, before: int = 0, quotas: str = QUOTAS, constraint: str = ""
+) -> str:
     """The lost replicas, and why they are lost; "" for none. `whose`: phrase with the workloads. `before`: replicas of
-    one workload.
+    one workload. `quotas`: what rejects Pods. `constraint`: why Pods are Pending.
     """
     jobs = plural(causes.failed_jobs, "failed Job")
 
@@ -359,10 +391,10 @@ def lost_replicas(lost: int, whose: str, causes: Causes, before: int = 0) -> str
     why = [
         those(causes.pending, "Pending"),
         jobs if causes.of_failed_jobs == lost else f"{causes.of_failed_jobs} of {jobs}" if causes.failed_jobs else "",
-        those(causes.rejected, "rejected by ResourceQuotas"),
+        those(causes.rejected, f"rejected by {quotas}"),
         those(causes.not_recreated, "not recreated"),
     ]
-    reasons = ", ".join(filter(None, why))
+    reasons = "; ".join(filter(None, (", ".join(filter(None, why)), constraint)))
     of = f"{lost} of " if before > 1 else ""
     count = plural(before if of else lost, "replica")
     return f"{of}{count}{whose} lost{f' ({reasons})' if reasons else ''}" if lost else ""
@@ -536,12 +568,14 @@ def _step(before: Resolved | None, after: Resolved | None) -> str:
     return f"get priority {_rank(after)} instead of {_rank(before)}"
 
 
-def rejected_pods(over_quota: Counter[str], known: Iterable[str] | None = None, *, is_brief: bool = False) -> str:
+def rejected_pods(
+    over_quota: Counter[str], known: Iterable[str] | None = None, *, is_brief: bool = False, quotas: str = QUOTAS
+) -> str:
     """A phrase with the Pods that ResourceQuotas reject; "" for none. `known`: the workloads that the line names
-    already; None: without workloads. `is_brief`: as in `of_workloads`.
+    already; None: without workloads. `is_brief`: as in `of_workloads`. `quotas`: what rejects Pods.
     """
     whose = "" if known is None or {*over_quota} == {*known} else of_workloads(over_quota, is_brief=is_brief)
-    return f"{plural(over_quota.total(), 'Pod')}{whose} rejected by ResourceQuotas" if over_quota else ""
+    return f"{plural(over_quota.total(), 'Pod')}{whose} rejected by {quotas}" if over_quota else ""
 
 
 def _on_added_nodes(answer: Answer) -> str:

@@ -93,7 +93,7 @@ class FitError(str):
     @property
     def short(self) -> str:
         """The message in forewarn's words: `20 nodes: insufficient cpu; no Pod of lower priority`."""
-        reasons = self._counted
+        reasons = _counted(self.reasons)
         if of_volumes := self._of_volumes:
             first = FitError("", self.reasons).short
             return f"{FitError('', of_volumes).short} (without preemption: {first})"
@@ -109,14 +109,17 @@ class FitError(str):
         """As `short`, but without the numbers of nodes, of which one can have several reasons."""
         if self._of_volumes:
             return self.short
-        shorts, why = _with_preemption(self._counted, self.preemption)
+        shorts, why = _with_preemption(_counted(self.reasons), self.preemption)
         why = next((end for end in (_WITHOUT_OTHERS, TOO_SMALL.removesuffix(": ")) if why.endswith(end)), why)
         return "; ".join(filter(None, (", ".join(shorts), why)))
 
     @property
-    def _counted(self) -> list[tuple[Reason, int]]:
-        counted = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
-        return [(as_reason(reason), nodes) for reason, nodes in counted]
+    def constraint(self) -> str:
+        """The reason of most nodes, if it is not about resources: `3 nodes: cordoned`; otherwise ""."""
+        (reason, nodes), *others = _counted(self._of_volumes or self.reasons) or [(Reason(""), 0)]
+        more = f" and {plural(len(others), 'more reason')}" if others else ""
+        text = f"{plural(nodes, 'node')}: {reason.short}" if nodes else reason.short
+        return "" if reason.resource else f"{text}{more}"
 
     @property
     def _of_volumes(self) -> Mapping[str, int]:
@@ -124,6 +127,12 @@ class FitError(str):
         after = self.preemption.reasons if isinstance(self.preemption, FitError) else NOTHING
         left = {reason: nodes for reason, nodes in after.items() if reason != NOT_HELPFUL}
         return left if all(as_reason(reason).of_volumes for reason in left) else NOTHING
+
+
+def _counted(reasons: Mapping[str, int]) -> list[tuple[Reason, int]]:
+    """Reasons with their numbers of nodes, those of most nodes first."""
+    counted = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return [(as_reason(reason), nodes) for reason, nodes in counted]
 
 
 def in_short(message: str) -> str:

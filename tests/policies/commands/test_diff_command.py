@@ -945,9 +945,12 @@ def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[P
     write(tmp_path / "c.yaml", *objects, short, deployment("web", 2))
     sides = versions({"web.yaml": [deployment("web", 2)]}, {"web.yaml": [deployment("web", 9)]})
     given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "quota")
-    for command in (("diff", *sides), ("whatif", "apply", "-f", sides[1])):
+    for by, command in {
+        "ResourceQuotas": ("diff", *sides),
+        "quota shop/q": ("whatif", "apply", "-f", sides[1]),
+    }.items():
         done = forewarn(*command, *given)
-        assert (done.returncode, "6 Pods rejected by ResourceQuotas" in done.stdout.splitlines()[0]) == (1, True)
+        assert (done.returncode, f"6 Pods rejected by {by}" in done.stdout.splitlines()[0]) == (1, True)
     under_quota = forewarn("whatif", "apply", "-f", sides[0], *given)
     assert under_quota.returncode == 0, under_quota.stdout
 

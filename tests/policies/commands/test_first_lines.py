@@ -14,7 +14,8 @@ from forewarn.policies.cli import COMMANDS
 from forewarn.policies.commands.whatif import argument_parser
 from forewarn.policies.findings import LONGEST_LINE, first_line
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from tests.builders import Made, cluster_text, make_budget, make_node, make_pod
+from forewarn.policies.objects.node import ZONE
+from tests.builders import Made, cluster_text, make_budget, make_claim, make_node, make_pod, make_volume
 from tests.in_process import forewarn
 
 RECORDED = Path(__file__).parents[1] / "cases/first_lines.yaml"
@@ -65,6 +66,16 @@ GPU: dict[str, Any] = {
         "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
     },
 }
+
+
+def _of_workload(name: str, zones: str, **spec: Any) -> list[Made]:
+    """A StatefulSet with a Pod in each of these zones."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+    workload = Made("apps/v1", "StatefulSet", name, "default")
+    workload.spec(replicas=len(zones), podManagementPolicy="Parallel", template=template)
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "controller": True}
+    pods = (make_pod(f"{name}-{number}").on(f"{zone}-1") for number, zone in enumerate(zones))
+    return [workload, *(pod.labels(app=name).metadata(ownerReferences=[owner]).spec(**spec) for pod in pods)]
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +183,21 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "exceeded").mkdir()
     (directory / "exceeded/quota.json").write_text(json.dumps(quota.obj))
     names |= {"NEVER_DISRUPTED": "never.json", "EXCEEDED": "exceeded"}
+    nodes = [make_node(f"{zone}-1").has(cpu="4", pods="110").zone(zone) for zone in "abc"]
+    terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}]
+    data = [
+        make_claim("data", "pv"),
+        make_volume("pv", nodeAffinity={"required": {"nodeSelectorTerms": terms}}).status(phase="Bound"),
+    ]
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    of_volume = _of_workload("db", "aa", volumes=volumes)
+    (directory / "volume.json").write_text(cluster_text([*nodes, *data, *of_volume]))
+    selector = {"matchLabels": {"app": "web"}}
+    spread = {"maxSkew": 1, "minDomains": 3, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    of_spread = _of_workload("web", "abc", topologySpreadConstraints=[spread | {"labelSelector": selector}])
+    (directory / "spread.json").write_text(cluster_text([*nodes, *of_spread]))
+    (directory / "volume-and-spread.json").write_text(cluster_text([*nodes, *data, *of_volume, *of_spread]))
+    names |= {"VOLUME": "volume.json", "SPREAD": "spread.json", "BOTH": "volume-and-spread.json"}
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     (directory / "huge.json").write_text(json.dumps(make_pod("huge", "shop").request(cpu="99").obj))
     top = Made("scheduling.k8s.io/v1", "PriorityClass", "top").obj | {"value": 500_000}

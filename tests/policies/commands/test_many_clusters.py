@@ -513,14 +513,14 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
         (
             ("scale", "deployment/web", "3"),
             [of_web(1), of_web(1, QUOTA)],
-            "most affected of 2 clusters: b: 1 of 2 new Pods of default/web run; 1 Pod rejected by ResourceQuotas: ",
+            "most affected of 2 clusters: b: 1 of 2 new Pods of default/web run; 1 Pod rejected by quota default/q: ",
             ("PODS REJECTED", "1", "0"),
         ),
         (
             ("apply", "-f", "quota.json"),
             [of_web(2), of_web(3)],
             (
-                "most affected of 2 clusters: b: new Pods of default/web rejected by ResourceQuotas (1 running Pod "
+                "most affected of 2 clusters: b: new Pods of default/web rejected by quota default/q (1 running Pod "
                 "cannot be recreated); "
             ),
             ("NOT RECREATABLE", "1", "0"),

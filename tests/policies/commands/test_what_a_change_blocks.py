@@ -128,7 +128,7 @@ def test_a_changed_template_without_new_pods_is_answered(
 
 def test_a_quota_is_not_blamed_for_what_was_so_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [_pod("a", node="n1"), _pod("b", node="n2")]
-    said = "new Pods of x/a and x/b rejected by ResourceQuotas (1 running Pod cannot be recreated)"
+    said = "new Pods of x/a and x/b rejected by quota x/q (1 running Pod cannot be recreated)"
     assert _first_line([*pods, _quota(5, 2)], _quota(1, 2), tmp_path, capsys).startswith(said)
     assert "rejected" not in _first_line([*pods, _quota(0, 2)], _quota(1, 2), tmp_path, capsys)
 
@@ -140,7 +140,7 @@ def test_pods_that_a_lower_quota_still_admits_can_be_recreated(
     pods = [_pod(name, node="n1") for name in "abcd"]
     assert "(2 running Pods cannot be recreated)" in _first_line([*pods, _quota(4, 4)], _quota(2, 4), tmp_path, capsys)
     less = _first_line([*pods, _quota(3, 4)], _quota(1, 4), tmp_path, capsys)
-    assert less.startswith("new Pods of x/b and x/c rejected by ResourceQuotas (2 running Pods cannot be recreated)")
+    assert less.startswith("new Pods of x/b and x/c rejected by quota x/q (2 running Pods cannot be recreated)")
 
 
 def test_the_largest_pods_are_recreated_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -669,7 +669,7 @@ def test_the_first_line_names_why_replicas_are_lost(tmp_path: Path, capsys: pyte
     (tmp_path / "quota.json").write_text(json.dumps(quota))
     given = ("--cluster", SHOWN, "--cluster", str(tmp_path / "quota.json"))
     first = run(capsys, "lose", "node", "a-1", *given)[1].splitlines()[0]
-    lost = "2 replicas of shop/web and reports/nightly lost (1 Pending, 1 rejected by ResourceQuotas)"
+    lost = "2 replicas of shop/web and reports/nightly lost (1 Pending, 1 rejected by quota shop/few)"
     assert first == f"{lost}: loss of node a-1 with 2 Pods"
 
 
@@ -960,7 +960,7 @@ def test_new_pods_that_a_quota_rejects_count_among_those_that_are_asked_for(
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "extra"}, "spec": spec}
     (tmp_path / "given.yaml").write_text(f"{json.dumps(quota)}\n---\n{json.dumps(workload)}\n")
     out = run(capsys, "apply", "-f", str(tmp_path / "given.yaml"), "-n", "extra", "--cluster", SHOWN)[1]
-    assert out.startswith("2 of 5 new Pods of extra/extra run; 3 Pods rejected by ResourceQuotas: ")
+    assert out.startswith("2 of 5 new Pods of extra/extra run; 3 Pods rejected by quota extra/few: ")
 
 
 def test_beside_an_invalid_object_the_others_are_predicted_without_their_cascade(

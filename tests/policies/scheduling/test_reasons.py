@@ -13,6 +13,7 @@ from forewarn.policies.scheduling import plugins, preemption, reasons
 from forewarn.policies.scheduling.framework import Status
 from forewarn.policies.scheduling.plugins import node_resources_fit, node_unschedulable
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
+from forewarn.policies.scheduling.plugins.volume_binding import NODE_CONFLICT
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, joined, not_found
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -123,6 +124,27 @@ CORDONED = node_unschedulable.REASON.reasons[0]
 def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], why: str, short: str) -> None:
     message = FitError("0/3 nodes are available: …", counts, why)
     assert (message, message.short) == ("0/3 nodes are available: …", short)
+
+
+@pytest.mark.parametrize(
+    ("counts", "why", "constraint"),
+    [
+        ({reason_of("cpu"): 2, CORDONED: 1}, FitError("raw", {NO_VICTIMS: 2, NOT_HELPFUL: 1}), ""),
+        ({reason_of("cpu"): 1, CORDONED: 2}, preemption.NEVER, "2 nodes: cordoned and 1 more reason"),
+        ({CORDONED: 2}, FitError("raw", {NOT_HELPFUL: 2}), "2 nodes: cordoned"),
+        (
+            {reason_of("cpu"): 2},
+            FitError("raw", {NODE_CONFLICT: 2}),
+            "2 nodes: its PersistentVolume is not available there",
+        ),
+        ({not_found("persistentvolumeclaim", "data"): 0}, "", 'PersistentVolumeClaim "data" not found'),
+        ({}, "", ""),
+    ],
+)
+def test_the_constraint_of_most_nodes_is_told_unless_they_lack_resources(
+    counts: dict[str, int], why: str, constraint: str
+) -> None:
+    assert FitError("0/3 nodes are available: …", counts, why).constraint == constraint
 
 
 @pytest.mark.parametrize(
