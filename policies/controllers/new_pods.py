@@ -192,17 +192,14 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
 
 def check_template(obj: ApiObject) -> None:
     """Raise InvalidObject if no Pod can be created from an object, or if the Pod has invalid requests or limits."""
-    from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, decode_fault
-    from forewarn.policies.kube_apiserver.validation.pod import validate_resources
+    from forewarn.policies.kube_apiserver.validation.pod import check_resources
 
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is not None:
         with _in_template(obj):
             is_pod, namespace = not template.is_template, ref_of(obj, "default").namespace
-            pod = obj if is_pod else made_of(namespace, obj, template.object)
-            Pod.from_api(pod)
-            if decode_fault({**pod, "kind": "Pod"}, POD_STRUCT) is None and (errors := validate_resources(pod)):
-                raise InvalidObject(errors[0].text, errors[0].path)
+            Pod.from_api(obj if is_pod else made_of(namespace, obj, template.object))
+        check_resources(obj)
 
 
 @contextmanager

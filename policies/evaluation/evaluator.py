@@ -15,9 +15,9 @@ from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, P
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, list_at
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.objects.workload import check_workload, parts_of
+from forewarn.policies.objects.workload import check_workload, parts_of, pod_template_of
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
@@ -200,11 +200,22 @@ def _faults_of_workload(subject: ReviewedObject) -> Iterator[InvalidObject]:
     """Yield the fault of a workload that kube-apiserver rejects although its fields can be read. A template without
     labels may be a patch.
     """
-    try:
-        check_workload(subject.object)
-    except InvalidObject as fault:
-        if fault.path[-1:] != ("labels",) or at(subject.object, *fault.path):
-            yield fault.with_traceback(None)
+    for check in (check_workload, _check_resources):
+        try:
+            check(subject.object)
+        except InvalidObject as fault:
+            if fault.path[-1:] != ("labels",) or at(subject.object, *fault.path):
+                yield fault.with_traceback(None)
+
+
+def _check_resources(obj: ApiObject) -> None:
+    template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
+    spec = template.spec if template is not None else NOTHING
+    containers = *list_at(spec, "containers"), *list_at(spec, "initContainers")
+    if any(at(container, "resources", "limits") for container in containers):
+        from forewarn.policies.kube_apiserver.validation.pod import check_resources  # the linter starts without it
+
+        check_resources(obj)
 
 
 def _is_template_of_many(subject: ReviewedObject) -> bool:

@@ -16,7 +16,13 @@ from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kinds.registry import GROUP_TEMPLATES, POD_GROUP, REMOVED_BY_SUPPORTED
+from forewarn.policies.kinds.registry import (
+    DEFAULT_NAMESPACE,
+    GROUP_TEMPLATES,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+    REMOVED_BY_SUPPORTED,
+)
 from forewarn.policies.kube_apiserver.validation import decode
 from forewarn.policies.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,
@@ -46,12 +52,13 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     validate_requirements,
 )
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_LOWER_PRIORITY,
     PREEMPT_NEVER,
 )
+from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
@@ -105,16 +112,28 @@ def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
     return errors
 
 
-_BY_DEFAULT: Final = "(LimitRange default). Fix: set limits in the container"
+_BY_DEFAULT: Final = " (LimitRange default). Fix: set limits in the container"
 """What follows an error that the defaults of LimitRanges cause."""
+_BY_ITSELF: Final = ". Fix: correct requests and limits"
 
 
 def fault_of_resources(pod: ApiObject, whole: ApiObject) -> FieldError | None:
-    """Return the first error of the requests and limits in a decodable Pod. `whole`: with defaults of LimitRanges."""
-    errors = validate_resources(whole)
-    if not errors or validate_resources(pod):
-        return errors[0] if errors else None
-    return errors[0]._replace(text=f"{errors[0].text} {_BY_DEFAULT}")
+    """Return the first error of the requests and limits in a Pod; None if it cannot be decoded. `whole`: with defaults
+    of LimitRanges.
+    """
+    errors = [] if decode.decode_fault({**pod, "kind": "Pod"}, decode.POD_STRUCT) else validate_resources(whole)
+    if not errors:
+        return None
+    is_own = whole is pod or bool(validate_resources(pod))
+    return errors[0]._replace(text=f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}")
+
+
+def check_resources(obj: ApiObject) -> None:
+    """Raise InvalidObject for invalid requests or limits of a Pod or Pod template. Ignores other kinds."""
+    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    pod: ApiObject = {"spec": template.spec} if template is not None else NOTHING
+    if template is not None and (error := fault_of_resources(pod, pod)):
+        raise InvalidObject(error.text, template.at(*error.path[1:]), ref_of(obj, DEFAULT_NAMESPACE))
 
 
 def validate_resources(pod: ApiObject) -> list[FieldError]:
