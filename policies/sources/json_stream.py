@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from forewarn.policies.kinds.registry import incomplete_list, listed_as_empty
@@ -35,9 +35,18 @@ class JsonFault(ValueError):
         self.problem, self.line = problem, line
 
 
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+Decode = Callable[[str, int], tuple[Any, int]]
+"""Text and position -> the value there, and its end; StopIteration if there is none."""
+scan_once: Final[Decode] = json.JSONDecoder(parse_constant=_no_constant).scan_once  # type: ignore[attr-defined]
+
+
 def json_objects(stream: Text) -> Iterator[Value]:
     """The objects in a stream of JSON values, and the items of Lists and arrays. Raises JsonFault."""
-    window = _Window(stream)
+    window = Window(stream)
     while (first := window.next_character()) != "":
         line = window.line()
         if first == "{":
@@ -49,17 +58,12 @@ def json_objects(stream: Text) -> Iterator[Value]:
             raise JsonFault("a Kubernetes object must start with {", line)
 
 
-def _object(window: _Window, line: int) -> Iterator[Value]:
+def _object(window: Window, line: int) -> Iterator[Value]:
     """Yield the items of an object while they are read; other objects and empty typed lists as a whole."""
-    window.take("{")
     head: dict[str, Any] = {}
     has_items = False
     untyped: list[tuple[str, int]] = []
-    while window.next_character() != "}":
-        key = window.value()
-        if not isinstance(key, str):
-            raise window.fault("a key must be a string")
-        window.take(":")
+    for key in window.names():
         if key == "items" and window.next_character() == "[":
             head[key] = []
             for item, item_line in _items(window):
@@ -70,8 +74,6 @@ def _object(window: _Window, line: int) -> Iterator[Value]:
                     untyped.append((window.text(), item_line))
         else:
             head[key] = window.value()
-        window.comma("}")
-    window.take("}")
     for text, item_line in untyped:
         yield from flat(filled_in(json.loads(text), head), item_line)
     if problem := incomplete_list(head):
@@ -80,14 +82,11 @@ def _object(window: _Window, line: int) -> Iterator[Value]:
         yield Value(head, line)
 
 
-def _items(window: _Window) -> Iterator[tuple[Any, int]]:
+def _items(window: Window) -> Iterator[tuple[Any, int]]:
     """Yield the items of an array with their lines."""
-    window.take("[")
-    while window.next_character() != "]":
+    for _ in window.entries("[", "]"):
         line = window.line()
         yield window.scan(), line
-        window.comma("]")
-    window.take("]")
 
 
 def flat(value: Any, line: int) -> list[Value]:
@@ -100,14 +99,16 @@ def flat(value: Any, line: int) -> list[Value]:
     return [located for item in items for located in flat(item, line)]
 
 
-class _Window:
-    """The part of the stream that is being decoded: discards decoded text, and reads more when necessary."""
+class Window:
+    """The part of the stream that is being decoded: discards decoded text, and reads more when necessary.
 
-    def __init__(self, stream: Text) -> None:
-        self._stream, self._buffer, self._position = stream, "", 0
+    `block`: the least characters to read at once.
+    """
+
+    def __init__(self, stream: Text, block: int = _CHUNK) -> None:
+        self._stream, self._block, self._buffer, self._position = stream, block, "", 0
         self._value_start, self._ended = 0, False
         self._lines, self._counted = 1, 0
-        self._scan = json.JSONDecoder(parse_constant=_no_constant).scan_once  # type: ignore[attr-defined]
 
     def line(self) -> int:
         """The line (from 1) of the current position."""
@@ -139,7 +140,24 @@ class _Window:
             raise self.fault(f"expected {character}, found {taken or 'end of file'}")
         self._position += 1
 
-    def comma(self, end: str) -> None:
+    def names(self) -> Iterator[str]:
+        """Yield the keys of an object; the caller consumes each value before the next key. Raises JsonFault."""
+        for _ in self.entries("{", "}"):
+            key = self.value()
+            if not isinstance(key, str):
+                raise self.fault("a key must be a string")
+            self.take(":")
+            yield key
+
+    def entries(self, begin: str, end: str) -> Iterator[None]:
+        """Yield before each entry of an object or array, which the caller consumes. Raises JsonFault."""
+        self.take(begin)
+        while self.next_character() != end:
+            yield
+            self._comma(end)
+        self.take(end)
+
+    def _comma(self, end: str) -> None:
         """Consume a comma between members, unless the end follows. Raises JsonFault."""
         match = _COMMA.match(self._buffer, self._position)
         if match is not None and match.end() < len(self._buffer) and self._buffer[match.end()] != end:
@@ -155,12 +173,16 @@ class _Window:
         self.next_character()
         return self.scan()
 
-    def scan(self) -> Any:
-        """Decode and consume the value that begins at the current position. Raises JsonFault."""
+    def scan(self, decode: Decode | None = None) -> Any:
+        """Decode and consume the value that begins at the current position. Raises JsonFault.
+
+        `decode`: instead of `scan_once`.
+        """
+        decode = decode or scan_once
         while True:
             size = len(self._buffer)
             try:
-                value, end = self._scan(self._buffer, self._position)
+                value, end = decode(self._buffer, self._position)
             except StopIteration as stop:
                 at, problem = stop.value, "missing value"
             except json.JSONDecodeError as error:
@@ -186,11 +208,7 @@ class _Window:
         if len(left) > _LONGEST:
             raise self.fault(f"value longer than {_LONGEST >> 20} MiB")
         self.line()
-        read = self._stream.read(max(_CHUNK, len(left)))
+        read = self._stream.read(max(self._block, len(left)))
         self._ended = not read
         self._buffer, self._position, self._counted = left + read, 0, 0
         return bool(read)
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 
 from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
 from forewarn.policies.objects.extent import max_memory_of
+from forewarn.policies.sources.json_stream import Window, scan_once
 
 if TYPE_CHECKING:
     from forewarn.policies.kinds.registry import KindSpec
@@ -84,11 +85,8 @@ def with_type_meta(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
     return obj
 
 
-MAX_OBJECT: Final = 32 << 20
-"""Maximum characters of an object: at most 3 MiB in etcd, but its JSON is larger."""
 _LARGE: Final = 128 * 1024
 _ONE: Final = Lock()
-_DECODER: Final = json.JSONDecoder()
 
 
 def parsing(size: int) -> AbstractContextManager[object]:
@@ -115,99 +113,43 @@ def read_list(
     `take` gets an object, and the maximum memory that the object needs. Raises ValueError, RecursionError, and the
     errors of `blocks`.
     """
-    text = _Text(blocks)
-    if text.next() != "{":
-        text.value()
+
+    def item(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
+        with parsing(len(text) - start):
+            obj, end = scan_once(text, start)
+            return take(obj, max_memory_of(text, start, end)) if isinstance(obj, dict) else None, end
+
+    window = Window(_Received(blocks), _BLOCK)
+    if window.next_character() != "{":
+        window.value()
         raise NoObject
     objects: list[dict[str, Any]] = []
     fields: dict[str, Any] = {}
-    for key in text.names():
-        if key == "items" and text.next() == "[":
-            objects, fields[key] = [text.value(take) for _ in text.parts("[", "]")], True
+    for key in window.names():
+        if key == "items" and window.next_character() == "[":
+            objects, fields[key] = [window.scan(item) for _ in window.entries("[", "]")], None
         else:
-            fields[key] = text.value()
-    if text.next():
+            fields[key] = window.value()
+    if window.next_character():
         raise ValueError("more than one value")
-    if "items" not in fields or fields["items"] not in (None, True):
+    if fields.get("items", ()) is not None or None in objects:
         raise NoList
     return objects, fields
 
 
-class _Text:
-    """A buffer of received JSON text, with the current position."""
+class _Received:
+    """The text of received blocks, as a stream."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks, self._decode = blocks, getincrementaldecoder("utf-8")("surrogatepass").decode
-        self._text, self._at, self._ended = "", 0, False
 
-    def next(self) -> str:
-        """The next character that is not a space, without consuming it; "" at the end."""
-        while True:
-            while self._at < len(self._text):
-                if self._text[self._at] not in " \t\n\r":
-                    return self._text[self._at]
-                self._at += 1
-            if not self._more():
-                return ""
-
-    def names(self) -> Iterator[str]:
-        """Yield the keys of an object. The caller reads the value of each key before it continues."""
-        for _ in self.parts("{", "}"):
-            if self.next() != '"':
-                raise ValueError("a key is a string")
-            key = self.value()
-            self._expect(":")
-            yield key
-
-    def value(self, take: Callable[[dict[str, Any], int], dict[str, Any]] | None = None) -> Any:
-        """The next value; with `take`, the result of `take` for an object."""
-        self.next()
-        if not self._text:
-            raise ValueError("there is nothing")
-        while True:
-            size = len(self._text) - self._at
-            with parsing(size):
-                try:
-                    result, end = _DECODER.raw_decode(self._text, self._at)
-                except ValueError:
-                    if self._ended or size > MAX_OBJECT:
-                        raise
-                else:
-                    if end < len(self._text) or self._ended:
-                        begin, self._at = self._at, end
-                        if take is None:
-                            return result
-                        if not isinstance(result, dict):
-                            raise NoList
-                        return take(result, max_memory_of(self._text, begin, end))
-            while len(self._text) - self._at < 2 * size and self._more():
-                pass  # as much again, so that what is tried in vain is at most as much as what is not
-
-    def parts(self, begin: str, end: str) -> Iterator[None]:
-        """Yield before each entry of a list or object. The caller must read the entry before it continues."""
-        self._expect(begin)
-        if self.next() != end:
-            yield
-            while self.next() == ",":
-                self._at += 1
-                yield
-        self._expect(end)
-
-    def _expect(self, char: str) -> None:
-        if self.next() != char:
-            raise ValueError(f"{char} is missing")
-        self._at += 1
-
-    def _more(self) -> bool:
-        """Read more text into the buffer; return false at the end."""
-        while not self._ended:
-            block = next(self._blocks, None)
-            self._ended = block is None
-            text = self._decode(block or b"", self._ended)
-            if text:
-                self._text, self._at = self._text[self._at :] + text, 0
-                return True
-        return False
+    def read(self, size: int) -> str:
+        """Return at least `size` characters, fewer at the end."""
+        parts = list[str]()
+        while size > 0 and (block := next(self._blocks, None)) is not None:
+            parts.append(self._decode(block))
+            size -= len(parts[-1])
+        return "".join(parts) + (self._decode(b"", final=True) if size > 0 else "")
 
 
 if TYPE_CHECKING:
