@@ -46,6 +46,8 @@ _WHEN: Final = {
 }
 MAX_TIMELINE: Final = 30
 """Maximum lines of a counterexample."""
+_SELECTED: Final = {"run": "run", "noPending": "pending", "noPreemption": "preempted", "by": "by"}
+"""Key of a part of an expectation that selects Pods -> its field."""
 _SELECTOR: Final = ("namespace", "class", "workload")
 _NAMED: Final = 5
 _LONGEST_MESSAGE: Final = 200
@@ -111,20 +113,12 @@ def _expectation(entry: Any, line: int) -> Expectation:
     name = _text(fields.get("name"), "name")
     when = _when(_object(fields.get("when") or {}, "when", tuple(_WHEN)))
     expected = _object(fields.get("expect"), "expect", ("run", "within", "noPending", "noPreemption", "by", "fit"))
-    expectation = Expectation(name, line, when)
-    if "run" in expected:
-        expectation = expectation._replace(run=_selector(expected["run"], "run"))
+    given: dict[str, Any] = {_SELECTED[key]: _selector(expected[key], key) for key in _SELECTED if key in expected}
     if "within" in expected:
-        expectation = expectation._replace(within=seconds(expected["within"], "within"))
-    if "noPending" in expected:
-        expectation = expectation._replace(pending=_selector(expected["noPending"], "noPending"))
-    if "noPreemption" in expected:
-        expectation = expectation._replace(preempted=_selector(expected["noPreemption"], "noPreemption"))
-    if "by" in expected:
-        expectation = expectation._replace(by=_selector(expected["by"], "by"))
+        given["within"] = seconds(expected["within"], "within")
     if "fit" in expected:
-        expectation = expectation._replace(fit=_fit(expected["fit"]))
-    return _checked(expectation)
+        given["fit"] = _fit(expected["fit"])
+    return _checked(Expectation(name, line, when, **given))
 
 
 def _checked(expectation: Expectation) -> Expectation:
@@ -263,14 +257,8 @@ def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> b
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
     """Return the pattern of each part of an expectation, by the part's key."""
-    by = expectation.by if expectation.by != PodPattern() else None
-    parts = {
-        "run": expectation.run,
-        "noPending": expectation.pending,
-        "noPreemption": expectation.preempted,
-        "by": by,
-    }
-    return {what: pattern for what, pattern in parts.items() if pattern is not None}
+    parts = {what: getattr(expectation, name) for what, name in _SELECTED.items()}
+    return {what: part for what, part in parts.items() if part is not None and (what, part) != ("by", PodPattern())}
 
 
 def _without_pods(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:

@@ -432,7 +432,7 @@ def test_auditing_alone_lets_every_rule_do_no_more() -> None:
 def test_base_may_ask_what_somebody_may_do_and_disclosing_by_access_is_configuration_alone() -> None:
     component = MANIFESTS / "components/disclose-by-access"
     (config,) = documents(component / "config.yaml")
-    assert read_config(config["data"]["forewarn.yaml"], "config.yaml").disclose_to.by_access_review
+    assert read_config(config["data"]["forewarn.yaml"], "config.yaml").disclose_to.subject_access_review
     (kustomization,) = documents(component / "kustomization.yaml")
     assert "resources" not in kustomization
     assert ASKING in one("ClusterRole")["rules"]

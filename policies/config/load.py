@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
 
+_Readers = Mapping[str, Callable[["ConfigNode"], Any]]
+"""Key of a mapping -> what returns its value."""
 _OUTER: Final = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
 _INNER: Final[Mapping[str, str]] = {
     "apiserver.config.k8s.io/v1": "ResourceQuotaConfiguration",
     "resourcequota.admission.k8s.io/v1beta1": "Configuration",
     "resourcequota.admission.k8s.io/v1alpha1": "Configuration",
 }
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def load_limited_resources(path: Path | str) -> tuple[options.LimitedResource, ...]:
@@ -66,31 +67,27 @@ def _configuration(entry: ConfigNode) -> tuple[options.LimitedResource, ...]:
     fields = dict(entry.items())
     version = _expect(entry, fields, "apiVersion", tuple(_INNER))
     _expect(entry, fields, "kind", (_INNER[version],))
-    fields = entry.fields(("apiVersion", "kind", "limitedResources"))
-    return tuple(map(limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
+    readers = {"apiVersion": ConfigNode.text, "kind": ConfigNode.text, "limitedResources": _each(limited_resource)}
+    limited: tuple[options.LimitedResource, ...] = entry.read(readers).get("limited_resources", ())
+    return limited
 
 
 def limited_resource(entry: ConfigNode) -> options.LimitedResource:
     """Parse one entry of limitedResources. Raises ConfigError."""
-    fields = entry.fields(("apiGroup", "resource", "matchContains", "matchScopes"))
-    resource = fields["resource"].text() if "resource" in fields else ""
-    if not resource:
+    texts = {"apiGroup": ConfigNode.text, "resource": ConfigNode.text}
+    given = entry.read({**texts, "matchContains": ConfigNode.texts, "matchScopes": _each(_scope)})
+    if not given.get("resource"):
         raise entry.fault("resource is missing. Fix: set the limited resource, such as pods")
-    return options.LimitedResource(
-        resource,
-        match_contains=fields["matchContains"].texts() if "matchContains" in fields else (),
-        match_scopes=tuple(map(_scope, fields["matchScopes"].elements())) if "matchScopes" in fields else (),
-        api_group=fields["apiGroup"].text() if "apiGroup" in fields else "",
-    )
+    return options.LimitedResource(**given)
 
 
 def _scope(entry: ConfigNode) -> options.ScopeSelector:
-    fields = entry.fields(("scopeName", "operator", "values"), required=("scopeName", "operator"))
-    return options.ScopeSelector(
-        fields["scopeName"].text(),
-        fields["operator"].word(_OPERATORS, "operator"),
-        fields["values"].texts() if "values" in fields else (),
-    )
+    readers = {"scopeName": ConfigNode.text, "operator": _operator, "values": ConfigNode.texts}
+    return options.ScopeSelector(**entry.read(readers, required=("scopeName", "operator")))
+
+
+def _operator(entry: ConfigNode) -> str:
+    return entry.word(("In", "NotIn", "Exists", "DoesNotExist"), "operator")
 
 
 def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, values: tuple[str, ...]) -> str:
@@ -102,6 +99,7 @@ def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, value
     return fields[key].text()
 
 
+_UPPER: Final = re.compile("[A-Z]")
 _LONGEST: Final = 4 << 20
 _DEEPEST: Final = 50
 _SHOWN: Final = 300
@@ -158,6 +156,11 @@ class ConfigNode:
             if key not in given:
                 raise self.fault(f"{key} is missing")
         return given
+
+    def read(self, readers: _Readers, required: Collection[str] = ()) -> dict[str, Any]:
+        """The values of a mapping, by key in snake case. `readers`: by key, what returns the value."""
+        given = self.fields(readers, required)
+        return {_UPPER.sub(r"_\g<0>", key).lower(): readers[key](value) for key, value in given.items()}
 
     def elements(self) -> Iterator[ConfigNode]:
         """The entries of a list."""
@@ -433,27 +436,27 @@ def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassP
 
 
 def _disclose_to(config: Config, entry: ConfigNode) -> Config:
-    to = config.disclose_to
-    for key, value in entry.items(("groups", "subjectAccessReview")):
-        to = to._replace(groups=value.texts()) if key == "groups" else to._replace(by_access_review=value.boolean())
-    return config._replace(disclose_to=to)
+    given = entry.read({"groups": ConfigNode.texts, "subjectAccessReview": ConfigNode.boolean})
+    return config._replace(disclose_to=config.disclose_to._replace(**given))
 
 
 def _prediction_budget(config: Config, entry: ConfigNode) -> Config:
-    given = {key: _budget(value) for key, value in entry.items(("user", "namespace"))}
+    given = entry.read({"user": _budget, "namespace": _budget})
     return config._replace(prediction_budget=config.prediction_budget._replace(**given))
 
 
 def _budget(entry: ConfigNode) -> Budget:
-    given = {}
-    for key, value in entry.items(Budget._fields):
-        given[key] = value.integer()
-        if not 0 <= given[key] <= MAX_PREDICTIONS:
-            raise value.fault(f"must be between 0 and {MAX_PREDICTIONS}")
+    given = entry.read(dict.fromkeys(Budget._fields, _predictions))
     for key in Budget._fields:
         if key not in given:
             raise entry.fault(f"{key} is missing (predictions per hour)")
     return Budget(**given)
+
+
+def _predictions(entry: ConfigNode) -> int:
+    if not 0 <= (number := entry.integer()) <= MAX_PREDICTIONS:
+        raise entry.fault(f"must be between 0 and {MAX_PREDICTIONS}")
+    return number
 
 
 MAX_PREDICTIONS: Final = 1_000_000
@@ -461,9 +464,7 @@ MAX_PREDICTIONS: Final = 1_000_000
 
 
 def _exemption(entry: ConfigNode) -> Exemption:
-    given = _conditions(entry, "reason")
-    if "reason" in given:
-        given["reason"] = given["reason"].text()
+    given = entry.read({"reason": ConfigNode.text, **_CONDITIONS})
     if not given.get("reason"):
         raise entry.fault("reason is missing. Fix: add one; it is logged with every exempt request")
     if len(given) == 1:
@@ -472,10 +473,7 @@ def _exemption(entry: ConfigNode) -> Exemption:
 
 
 def _break_glass(entry: ConfigNode) -> options.BreakGlass:
-    given: dict[str, Any] = {}
-    for key, value in entry.items(("groups", "maxDuration")):
-        given |= {"groups": value.texts()} if key == "groups" else {"max_duration": _duration(value)}
-    return options.BreakGlass(**given)
+    return options.BreakGlass(**entry.read({"groups": ConfigNode.texts, "maxDuration": _duration}))
 
 
 def _duration(entry: ConfigNode) -> timedelta:
@@ -490,17 +488,16 @@ _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta
 
 
 def _allowed_classes(entry: ConfigNode) -> options.AllowedClasses:
-    given = _conditions(entry, "classes")
-    classes = given.pop("classes").texts() if "classes" in given else ()
-    if not classes:
+    given = entry.read({"classes": ConfigNode.texts, **_CONDITIONS})
+    if not given.get("classes"):
         raise entry.fault("classes is missing. Fix: list the PriorityClasses")
-    if not given:
+    if len(given) == 1:
         raise entry.fault("allows them to all. Fix: set namespaces, a namespaceSelector, users or groups")
-    return options.AllowedClasses(classes, **given)
+    return options.AllowedClasses(**given)
 
 
 def _required_classes(entry: ConfigNode) -> options.RequiredClasses:
-    given = {key: value.texts() for key, value in entry.items(options.RequiredClasses._fields)}
+    given = entry.read(dict.fromkeys(options.RequiredClasses._fields, ConfigNode.texts))
     if not given.get("namespaces") and not given.get("kinds"):
         raise entry.fault("applies to all Pods. Fix: set namespaces or kinds")
     return options.RequiredClasses(**given)
@@ -524,7 +521,7 @@ def _promise(entry: ConfigNode, number: int) -> options.Promise:
     name = given["name"].text()
     if not 0 < len(name) <= _LONGEST_NAME:
         raise given["name"].fault(f"must have between 1 and {_LONGEST_NAME} characters")
-    expected = given["expect"].fields((*_CONDITIONS, *_SIMULATED))
+    expected = given["expect"].fields((*_EXPECTED, *_SIMULATED))
     for key in _SIMULATED:
         if key in expected:
             raise expected[key].fault("not supported in the configuration. Fix: use `forewarn test`")
@@ -536,7 +533,7 @@ def _promise(entry: ConfigNode, number: int) -> options.Promise:
 
 _MAX_PROMISES: Final = 100
 _LONGEST_NAME: Final = 200
-_CONDITIONS: Final = ("noPreemption", "by")
+_EXPECTED: Final = ("noPreemption", "by")
 _SIMULATED: Final = ("run", "within", "noPending", "fit")
 
 
@@ -545,19 +542,10 @@ def _pods(entry: ConfigNode) -> PodPattern:
     return PodPattern(given.get("namespace"), given.get("class"), given.get("workload"))
 
 
-def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
-    """The conditions of an entry (namespaces, users) as keyword arguments, with the unparsed value of the key `own`."""
-    given: dict[str, Any] = {}
-    for key, value in entry.items((own, "namespaces", "namespaceSelector", "users", "groups")):
-        if key == own:
-            given[own] = value
-        elif key == "namespaceSelector":
-            given["namespace_selector"] = _selector(value)
-        else:
-            given[key] = value.texts()
-            if not given[key]:
-                raise value.fault("must not be empty. Fix: list at least one, or remove the key")
-    return given
+def _some(entry: ConfigNode) -> tuple[str, ...]:
+    if not (texts := entry.texts()):
+        raise entry.fault("must not be empty. Fix: list at least one, or remove the key")
+    return texts
 
 
 def _selector(entry: ConfigNode) -> LabelSelector | None:
@@ -571,28 +559,48 @@ def _selector(entry: ConfigNode) -> LabelSelector | None:
     return selector
 
 
-def _groups(entry: ConfigNode) -> tuple[options.NamedGroup, ...]:
-    keys = options.NamedGroup._fields
-    given = (element.fields(keys, required=keys) for element in entry.elements())
-    return tuple(options.NamedGroup(fields["name"].text(), fields["paths"].texts()) for fields in given)
+_CONDITIONS: Final[_Readers] = {
+    "namespaces": _some,
+    "namespaceSelector": _selector,
+    "users": _some,
+    "groups": _some,
+}
+"""The conditions of an exemption or of allowed classes."""
+
+
+def _group(entry: ConfigNode) -> options.NamedGroup:
+    readers = {"name": ConfigNode.text, "paths": ConfigNode.texts}
+    return options.NamedGroup(**entry.read(readers, required=readers))
 
 
 def _rendered(entry: ConfigNode) -> options.Rendering:
-    keys = ("paths", "namespace", "release", "values", "set", "kustomizeFlags", "network")
-    given = entry.fields(keys, required=("paths",))
-    fields: dict[str, Any] = {key: given[key].texts() for key in ("paths", "values", "set") if key in given}
-    for key in ("namespace", "release"):
-        if key in given and not _LABEL.fullmatch(given[key].text()):
-            raise given[key].fault("must be a name of lowercase letters, digits and dashes, at most 63 characters")
-    fields |= {key: given[key].text() for key in ("namespace", "release") if key in given}
-    flags = given["kustomizeFlags"].elements() if "kustomizeFlags" in given else ()
-    allowed = [options.Permission(flag.word(options.KUSTOMIZE_FLAGS, "flag"), flag.file, flag.line) for flag in flags]
-    if "network" in given and given["network"].boolean():
-        allowed.append(options.Permission(options.NETWORK, entry.file, given["network"].line))
-    return options.Rendering(**fields, permissions=tuple(allowed))
+    given = entry.read(_RENDERED, required=("paths",))
+    permissions = (*given.pop("kustomize_flags", ()), *given.pop("network", ()))
+    return options.Rendering(**given, permissions=permissions)
+
+
+def _label(entry: ConfigNode) -> str:
+    if not _LABEL.fullmatch(entry.text()):
+        raise entry.fault("must be a name of lowercase letters, digits and dashes, at most 63 characters")
+    return entry.text()
+
+
+def _flag(entry: ConfigNode) -> options.Permission:
+    return options.Permission(entry.word(options.KUSTOMIZE_FLAGS, "flag"), entry.file, entry.line)
+
+
+def _network(entry: ConfigNode) -> tuple[options.Permission, ...]:
+    return (options.Permission(options.NETWORK, entry.file, entry.line),) * entry.boolean()
 
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+_RENDERED: Final[_Readers] = {
+    **dict.fromkeys(("paths", "values", "set"), ConfigNode.texts),
+    **dict.fromkeys(("namespace", "release"), _label),
+    "kustomizeFlags": _each(_flag),
+    "network": _network,
+}
 
 
 def _suppressions(config: Config, entry: ConfigNode) -> Config:
@@ -601,16 +609,22 @@ def _suppressions(config: Config, entry: ConfigNode) -> Config:
 
 
 def _ignored(entry: ConfigNode, foreign: tuple[str, ...]) -> options.Ignored:
-    given = entry.fields(("rules", "paths", "objects", "reason", "until"), required=("rules", "reason"))
-    for rule in given["rules"].elements():
-        rule.word((*_RULES, *foreign), "rule")
-    if not given["reason"].text():
-        raise given["reason"].fault("must not be empty")
-    lists = {key: given[key].texts() for key in ("paths", "objects") if key in given}
-    if not any(lists.values()):
+    readers: _Readers = {
+        "rules": _each(lambda rule: rule.word((*_RULES, *foreign), "rule")),
+        "reason": _reason,
+        "until": ConfigNode.date,
+        **dict.fromkeys(("paths", "objects"), ConfigNode.texts),
+    }
+    given = entry.read(readers, required=("rules", "reason"))
+    if not (given.get("paths") or given.get("objects")):
         raise entry.fault("suppresses the rules everywhere. Fix: set paths or objects, or use actions: {RULE: off}")
-    until, rules = given["until"].date() if "until" in given else "", given["rules"].texts()
-    return options.Ignored(rules, given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
+    return options.Ignored(**given, file=entry.file, line=entry.line)
+
+
+def _reason(entry: ConfigNode) -> str:
+    if not entry.text():
+        raise entry.fault("must not be empty")
+    return entry.text()
 
 
 READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
@@ -635,7 +649,7 @@ READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "breakGlass": _option("break_glass", _break_glass),
     "knownClasses": _option("known_classes", ConfigNode.texts),
     "preset": _option("preset", lambda entry: entry.word(HOSTED_CLASSES, "preset")),
-    "groups": _option("groups", _groups),
+    "groups": _option("groups", _each(_group)),
     "render": _option("rendering", _each(_rendered)),
     "suppressions": _suppressions,
     "exclude": _option("exclude", ConfigNode.texts),

@@ -71,11 +71,11 @@ class Exemption(NamedTuple):
 class DiscloseTo(NamedTuple):
     """The users who see all names, regardless of `disclose`. `groups`: shell patterns of group names.
 
-    `by_access_review`: also users who may list Pods in all namespaces.
+    `subject_access_review`: also users who may list Pods in all namespaces.
     """
 
     groups: tuple[str, ...] = ("system:masters",)
-    by_access_review: bool = False
+    subject_access_review: bool = False
 
     def covers(self, user: User) -> bool:
         return any(one_of(self.groups, group) for group in user.groups)

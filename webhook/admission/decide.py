@@ -250,7 +250,9 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         withheld, findings = False, tuple(finding._replace(for_requester=None) for finding in findings)
     decision = replace(
         decision_of(request.uid, findings, time.staleness),
-        withholds=withheld and config.disclose_to.by_access_review and not is_on_behalf(request.user, request.object),
+        withholds=withheld
+        and config.disclose_to.subject_access_review
+        and not is_on_behalf(request.user, request.object),
         predicting=seconds,
         **_of_impacts(subject, impacts, staleness=bool(time.staleness)),
     )

@@ -134,7 +134,7 @@ def test_only_who_asks_the_api_server_asks_and_once(monkeypatch: pytest.MonkeyPa
     """Judging is done on a thread that others wait for: it goes by what is remembered."""
     monkeypatch.setattr(decision, "BEST", 200)  # so that the warning contains the fix
     rights = Rights("kim")
-    config = Config(disclose_to=DiscloseTo((), by_access_review=True))
+    config = Config(disclose_to=DiscloseTo((), subject_access_review=True))
     asked = endpoint(config=lambda: config, reviews=rights.reviews())
     for name, asks in (("web", True), ("web-2", False)):
         obj = {**deployment("nothing"), "metadata": {"name": name, "namespace": "team"}}
@@ -162,7 +162,7 @@ def test_what_one_token_of_a_user_may_see_is_not_told_to_another_one() -> None:
     """The answers of the last second were told apart by name and groups alone."""
     node = make_node("n").has(cpu="4").obj
     victim = make_pod("wages", namespace="payroll").request(cpu="3").on("n").obj
-    state, config = cluster(node, victim), Config(disclose_to=DiscloseTo((), by_access_review=True))
+    state, config = cluster(node, victim), Config(disclose_to=DiscloseTo((), subject_access_review=True))
     asked = endpoint(lambda: state, config=lambda: config, reviews=ScopedRights().reviews())
     assert predict(state, make_pod("first").obj).fits  # what is imported and made once takes none of the others' time
     obj = deployment()

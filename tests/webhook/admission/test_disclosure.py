@@ -352,19 +352,19 @@ def test_who_is_in_a_configured_group_is_told_everything(
 
 
 def test_rights_are_asked_about_only_where_it_matters() -> None:
-    config = Config(disclose_to=DiscloseTo((), by_access_review=True))
+    config = Config(disclose_to=DiscloseTo((), subject_access_review=True))
     assert _answer(STARVING, Disclose.COUNTS, config=config).withholds
     assert not _answer(pod("gold", 1000, namespace=OWN), Disclose.COUNTS, config=config).withholds
     assert not _answer(STARVING, Disclose.COUNTS).withholds
     assert not _answer(STARVING, Disclose.NAMES, config=config).withholds
     masters = {"username": "kim", "groups": ["system:masters"]}
-    config = Config(disclose_to=DiscloseTo(by_access_review=True))
+    config = Config(disclose_to=DiscloseTo(subject_access_review=True))
     assert not _answer(STARVING, Disclose.COUNTS, config=config, userInfo=masters).withholds
 
 
 @pytest.mark.parametrize("action", [Action.WARN, Action.DENY])
 def test_a_decision_in_full_is_the_one_for_who_may_see_everything(action: Action) -> None:
-    config = Config(actions=_all(action), disclose_to=DiscloseTo((), by_access_review=True))
+    config = Config(actions=_all(action), disclose_to=DiscloseTo((), subject_access_review=True))
     withheld, full = (_answer(STARVING, d, config=config) for d in (Disclose.COUNTS, Disclose.NAMES))
     told = in_full(parse_review(json.dumps(review(STARVING)).encode()), withheld)
     assert shown(told) == shown(full)

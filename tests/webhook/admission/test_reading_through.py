@@ -417,7 +417,9 @@ def test_the_right_to_list_pods_is_asked_about_once_and_only_for_other_namespace
 
 def test_what_a_controller_is_answered_is_never_everything() -> None:
     """The text of a denial becomes an Event of the namespace."""
-    config = Config(actions={"preempts-running-pods": Action.DENY}, disclose_to=DiscloseTo((), by_access_review=True))
+    config = Config(
+        actions={"preempts-running-pods": Action.DENY}, disclose_to=DiscloseTo((), subject_access_review=True)
+    )
     tenant = Tenant(of_others([1, 2]), rights=Rights("kim"), config=config)
     assert "payroll/wages-0" in tenant.read(question(1000, "node", HIGH))
     assert "payroll/wages-0" not in tenant.read(question(1000, "node", HIGH).metadata(ownerReferences=[OWNER]))
