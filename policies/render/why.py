@@ -37,7 +37,7 @@ def _pod(result: PodWhy, paint: Painter, *, verbose: bool) -> Iterator[str]:
     following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
     for trouble, next_help in zip(diagnosis.troubles, following, strict=False):
         when = shown_time(trouble.when)
-        name = f"{paint(trouble.words, 'bold')}{when and f' at {when}'}"
+        name = f"{paint(trouble.words, 'bold')}{f' at {when}' if when and when not in trouble.message else ''}"
         is_said = headline.endswith(trouble.message)
         yield f"  cause: {name}" if is_said else f"  {name}: {trouble.message}"
         if trouble.help and trouble.help != next_help:

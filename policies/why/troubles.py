@@ -394,22 +394,34 @@ def _unknown(evidence: Evidence, name: str, node_name: str) -> Iterator[Trouble]
 def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:
     """Yield why a deleted Pod still exists, unless its grace period continues."""
     late = now is not None and now > pod.deadline
-    until = f"its grace period ends at {shown_time(pod.deadline)}"
     has_terminated = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
     node = evidence.nodes.get(pod.node)
     if pod.finalizers and (has_terminated or late or not pod.node):
         what = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
         text = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
-        fix = "the controller that set a finalizer must remove it"
-        yield Trouble("stuck-terminating", text, fix, pod.deleted or 0.0)
+        yield _stuck_since(pod, text, "", "the controller that set a finalizer must remove it")
     elif pod.node and not has_terminated and (node is None or node.not_ready is not None) and evidence.nodes:
         text = f"the kubelet on {pod.node} does not confirm that its containers stopped"
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
-        yield Trouble("stuck-terminating", text, fix, pod.deleted or 0.0)
+        yield _stuck_since(pod, text, "ended" if late else "ends", fix)
     elif late and not has_terminated:
         running = f": containers still run ({listed([*pod.still_running], _SHOWN)})" if pod.still_running else ""
-        text = f"still exists although {until.replace('ends', 'ended')}{running}"
-        yield Trouble("stuck-terminating", text, "", pod.deleted or 0.0)
+        yield _stuck_since(pod, f"still exists after its grace period{running}", "ended")
+
+
+def _stuck_since(pod: PodRecord, text: str, ends: str, fix: str = "") -> Trouble:
+    """The reason of a Pod that does not terminate, with the time of the deletion request. `ends`: "" to omit the end of
+    the grace period.
+
+    A request without grace period sets deletionTimestamp to its own time, also if an earlier one had a grace period.
+    Source: apiserver, pkg/registry/rest/delete.go, `BeforeDelete`.
+    """
+    since = pod.deleted or 0.0
+    has_grace = pod.deadline > since
+    until = f", its grace period {ends} at {shown_time(pod.deadline)}" if ends and has_grace else ""
+    earlier = "" if has_grace else " or earlier"
+    requested = f"; deletion requested at {shown_time(since)}{earlier}{until}" if shown_time(since) else ""
+    return Trouble("stuck-terminating", f"{text}{requested}", fix, since)
 
 
 def _job(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:

@@ -119,7 +119,8 @@ def terminating(**metadata: Any) -> MadePod:
          "terminating",
          ["taint-evicted: deleted on n1 because of the NoExecute taint node.kubernetes.io/unreachable",
           "node-not-ready: n1 has been not ready (NodeStatusUnknown: Kubelet stopped posting node status.)",
-          "stuck-terminating: the kubelet on n1 does not confirm that its containers stopped"]),
+          ("stuck-terminating: the kubelet on n1 does not confirm that its containers stopped; "
+           "deletion requested at 2026-11-22T03:12:07Z or earlier")]),
         ([pod(condition("DeletionByDeviceTaintManager"))], "ended",
          ["device-taint-evicted: deleted on n1: a device that it uses has a NoExecute taint"]),
         ([pod(condition("DeletionByPodGC", "PodGC: node no longer exists")), make_node("n2")], "ended",
@@ -174,7 +175,7 @@ def terminating(**metadata: Any) -> MadePod:
         ([terminating(finalizers=["a.io/b"]).status(containerStatuses=[ended("Error", 137)]), make_node("n1")],
          "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)",
-          "stuck-terminating: still exists because of finalizer a.io/b"]),
+          "stuck-terminating: still exists because of finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z"]),
         ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 0, app="web")], "running",
          ["drain-blocked: n1 is cordoned, and PodDisruptionBudget b allows no disruption"]),
         ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 1, app="web"),
@@ -255,7 +256,8 @@ def test_a_long_cause_is_cut_in_the_first_line_only(tmp_path: Path, capsys: pyte
 def test_a_pod_that_does_not_terminate_says_why_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = terminating(finalizers=["a.io/b"]).status(phase="Succeeded", containerStatuses=[])
     out = why(capsys, tmp_path, [made], "default/web")[1]
-    assert out.startswith("default/web (priority 5): ended on n1: still exists because of finalizer a.io/b\n"), out
+    first = "ended on n1: still exists because of finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z\n"
+    assert out.startswith(f"default/web (priority 5): {first}"), out
     assert "\n  deleted at 2026-" in out
 
 
