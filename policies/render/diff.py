@@ -351,7 +351,8 @@ def _effects(diff: Diff) -> str:
 def _worst(cluster: OnCluster, taken: int) -> str:
     """The worst effects on a cluster that fit in a line of which so many characters are taken; at least some."""
     phrases, room = _phrases(cluster), LONGEST_LINE - taken - len(f": {_INCOMPLETE}")
-    texts = [whatif.joined(phrases, most) for most in range(_EFFECTS, _BRIEF - 1, -1)]
+    texts = [whatif.joined(_phrases(cluster, reasons=True), _EFFECTS)]
+    texts += [whatif.joined(phrases, most) for most in range(_EFFECTS, _BRIEF - 1, -1)]
     return next((text for text in texts if len(text) <= room), texts[-1])
 
 
@@ -385,8 +386,10 @@ def _effect(diff: Diff, cluster: OnCluster) -> str:
     return cluster.reason or f"{_worst(cluster, len(_heading(cluster))) or nothing}{_INCOMPLETE if gaps else ''}"
 
 
-def _phrases(cluster: OnCluster) -> list[str]:
-    """The effects on a cluster, the worst first. Placeholder Pods, which only reserve capacity, come last."""
+def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
+    """The effects on a cluster, the worst first. Placeholder Pods, which only reserve capacity, come last. `reasons`:
+    with the reason of new Pending Pods.
+    """
     answers = [cluster.answer.answer] if cluster.answer else []
     is_drift = all(item.base != item.before for item in cluster.lasting)
     count, rescaled = _numbers_of(cluster), len(cluster.autoscaled)
@@ -399,7 +402,7 @@ def _phrases(cluster: OnCluster) -> list[str]:
         _down(cluster),
         *map(whatif.rollouts, answers),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
-        _some(count["pending"], "new Pod", "Pending"),
+        _some(count["pending"], "new Pod", f"Pending{_common_reason(cluster) if reasons else ''}"),
         _replaced(cluster, losing),
         _some(count["reduced"], "replica", "scaled down until HorizontalPodAutoscalers act"),
         _some(count["scaled_down"], "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
@@ -431,6 +434,12 @@ def _rejections(cluster: OnCluster) -> Iterator[str]:
 def _some(count: int, noun: str, what: str) -> str:
     """A phrase about a count; "" for 0."""
     return f"{plural(count, noun)} {what}" if count else ""
+
+
+def _common_reason(cluster: OnCluster) -> str:
+    """A phrase why new Pods are Pending; "" if the reasons differ."""
+    (why, *others) = {_reason(each) for each in _workloads(cluster) if each.not_started} or {""}
+    return f" ({one_line(why)})" if why and not others else ""
 
 
 def _losing(cluster: OnCluster) -> str:

@@ -286,7 +286,8 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     sides = versions({"web.yaml": []}, {"web.yaml": [new]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
     lost = "shop/web loses 2 of 4 Pods (preempted by shop/new)"
-    first = f'cluster "c": {lost}, 1 new Pod Pending, 2 more Pods preempted and replaced'
+    why = "insufficient cpu, node selector or node affinity does not match; no Pod of lower priority"
+    first = f'cluster "c": {lost}, 1 new Pod Pending ({why}), 2 more Pods preempted and replaced'
     assert forewarn(*given).stdout.splitlines()[0] == first
     (namespace,) = json.loads(forewarn(*given, "-o", "json").stdout)["clusters"][0]["namespaces"]
     assert [namespace[key] for key in ("preempted", "lost", "pending", "replaced")] == [4, 2, 1, 2]
@@ -1062,10 +1063,15 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
 ) -> None:
     snapshot(tmp_path / "c.yaml", 4, ("one", 2, "low"), ("two", 2, "low"))
     new = [deployment("high", 1, "3", priorityClassName="high"), deployment("large", 2, "64")]
-    done = forewarn("diff", *versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml")
+    sides = versions({"a.yaml": []}, {"a.yaml": new})
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
     lost = "shop/one and shop/two lose 2 of 2 Pods (preempted by shop/high)"
-    assert done.stdout.startswith(f'cluster "c": {lost}, 2 new Pods Pending\n'), done.stdout
+    why = "too small even when empty: insufficient cpu"
+    assert done.stdout.startswith(f'cluster "c": {lost}, 2 new Pods Pending ({why})\n'), done.stdout
     assert "would try to scale up for both Pending Pods; too large for every node: 2\n" in done.stdout
+    long = (tmp_path / "c.yaml").rename(tmp_path / f"{'c' * 130}.yaml")
+    done = forewarn("diff", *sides, "--cluster", long)
+    assert done.stdout.splitlines()[0] == f'cluster "{long.stem}": {lost}, 2 new Pods Pending'
 
 
 def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
