@@ -273,8 +273,10 @@ def running_text(change: ClassChange) -> str:
     """Return a sentence about running Pods, which keep their priority."""
     if not change.changed:
         return "running Pods keep their priority; no workload's new Pods change priority"
-    count = sum(sum(workload.running.values()) for workload in change.changed)
-    return f"running Pods keep their priority ({plural(count, 'Pod')} of {plural(len(change.changed), 'workload')})"
+    counts = [count for workload in change.changed if (count := sum(workload.running.values()))]
+    if not counts:
+        return "no running Pods of the workloads whose new Pods change priority"
+    return f"running Pods keep their priority ({plural(sum(counts), 'Pod')} of {plural(len(counts), 'workload')})"
 
 
 def is_rolled_out(obj: ApiObject) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+import yaml
 
 from forewarn.policies.cli import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.builders import Made, cluster_text, make_priority_class
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
 POD = """apiVersion: v1
@@ -197,6 +196,24 @@ def test_what_nodes_lack_is_told_in_the_plural_and_as_room(tmp_path: Path, capsy
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n")
     assert main(["headroom", "-f", str(file), "--cluster", SHOWN]) == 0
     assert "stranded on nodes with insufficient Pod slots: 2 cpu and 64Gi memory" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [
+        ("batch", "running Pods keep their priority (4 Pods of 1 workload)"),
+        ("idle", "no running Pods of the workloads whose new Pods change priority"),
+    ],
+)
+def test_workloads_without_running_pods_do_not_count(
+    name: str, now: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = {"spec": {"priorityClassName": name, "containers": [{"name": "c"}]}}
+    idle = Made("apps/v1", "Deployment", "idle", "reports").spec(replicas=0, template=template)
+    given, shown = tmp_path / "cluster.json", next(yaml.safe_load_all(Path(SHOWN).read_text()))
+    given.write_text(cluster_text([*shown["items"], idle, make_priority_class(1, "idle")]))
+    assert main(["whatif", "class", name, "--value", "50", "--cluster", str(given)]) == 0
+    assert f"\nnow: {now}\n" in capsys.readouterr().out
 
 
 def test_a_class_that_ranks_nobody_otherwise_says_so(capsys: pytest.CaptureFixture[str]) -> None:
