@@ -275,10 +275,8 @@ def _is_status_of_proxy(text: str) -> bool:
 def _metrics(text: str) -> tuple[Metric, ...]:
     lines = []
     for name, labels, value in _METRIC.findall(text):
-        try:
+        with suppress(ValueError):
             lines.append(Metric(name, dict(_LABEL.findall(labels)), float(value)))
-        except ValueError:
-            continue
     return tuple(lines)
 
 

@@ -49,6 +49,10 @@ class Webhook(NamedTuple):
     place: int = 0
 
     @property
+    def name(self) -> str:
+        return str(self.fields.get("name") or "")
+
+    @property
     def service(self) -> ApiObject | None:
         """The Service reference; None if API servers call a URL."""
         service = at(self.fields, "clientConfig", "service")
@@ -97,7 +101,7 @@ def check_registration(client: Client) -> Registered:
     """Read both kinds of webhook configurations, and compare forewarn's webhooks with those in its manifests."""
     lines: list[Line] = []
     webhooks: dict[str, Webhook] = {}
-    others: dict[str, list[tuple[str, ApiObject]]] = {}
+    others: dict[str, list[Webhook]] = {}
     is_known = True
     for kind, path in _PATHS.items():
         configuration = _read(client, path, kind)
@@ -105,11 +109,9 @@ def check_registration(client: Client) -> Registered:
             is_known = False
             lines.append(HOOKS.unknown(kind, configuration, "run this as a user who can read webhook configurations"))
             continue
-        names = [str(webhook.fields.get("name") or "") for webhook in configuration]
-        ours = {name: webhook for name, webhook in zip(names, configuration, strict=True) if name.endswith(SUFFIX)}
+        ours = {webhook.name: webhook for webhook in configuration if webhook.name.endswith(SUFFIX)}
         webhooks |= ours
-        named = zip(names, configuration, strict=True)
-        others[kind] = [(webhook.configuration, webhook.fields) for name, webhook in named if name not in ours]
+        others[kind] = [webhook for webhook in configuration if webhook.name not in ours]
         lines += _configuration(client, kind, ours)
     registered = Registered(webhooks, is_known, lines)
     lines += _elsewhere(registered)
@@ -182,13 +184,13 @@ def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | No
     if policy != wanted["failurePolicy"]:
         meant = "Fail, requests are rejected while forewarn does not respond" if policy == "Fail" else _open(name)
         text = f"{name}: failurePolicy is {policy} instead of {wanted['failurePolicy']}; with {meant}"
-        repair = webhook.patch("replace", "failurePolicy", wanted["failurePolicy"])
-        yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{repair}")
+        yield _differing(kind, text, webhook.patch("replace", "failurePolicy", wanted["failurePolicy"]))
     yield from _narrowed(client, kind, wanted, webhook)
     yield from _called(kind, wanted, webhook)
 
 
-_IF_INTENDED: Final = "none if intended; else "
+def _differing(kind: str, text: str, repair: str) -> Line:
+    return HOOKS.warning(kind, text, f"none if intended; else {repair}")
 
 
 def _open(name: str) -> str:
@@ -212,23 +214,22 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
                 yield HOOKS.problem(kind, f"{text}, which selects none of {total} {what}", repair)
             else:
                 some = f", which selects {count} of {total} {what}" if total else ""
-                yield HOOKS.warning(kind, f"{text}{some}: others are not checked", f"{_IF_INTENDED}{repair}")
+                yield _differing(kind, f"{text}{some}: others are not checked", repair)
     shipped_ones, conditions = _conditions(wanted), _conditions(fields)
     for index, condition in enumerate(conditions):
         if condition not in shipped_ones:
             text = f'{name} has an additional matchCondition "{condition}": {conditions[condition]}'
-            yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{webhook.patch('remove', f'matchConditions/{index}')}")
+            yield _differing(kind, text, webhook.patch("remove", f"matchConditions/{index}"))
     for condition in sorted({*shipped_ones} - {*conditions}):
-        yield HOOKS.warning(kind, f'{name} has no matchCondition "{condition}"', f"{_IF_INTENDED}{AGAIN}")
+        yield _differing(kind, f'{name} has no matchCondition "{condition}"', AGAIN)
     for condition in sorted({*shipped_ones} & {*conditions}):
         if shipped_ones[condition] != conditions[condition]:
             text = f'{name}: the matchCondition "{condition}" differs: {conditions[condition]}'
-            yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{AGAIN}")
+            yield _differing(kind, text, AGAIN)
     seconds = fields.get("timeoutSeconds")
     if seconds != wanted["timeoutSeconds"]:
         text = f"{name}: timeoutSeconds is {seconds} instead of {wanted['timeoutSeconds']}; it limits predictions"
-        repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
-        yield HOOKS.warning(kind, text, f"{_IF_INTENDED}{repair}")
+        yield _differing(kind, text, webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"]))
 
 
 def _selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
@@ -263,22 +264,19 @@ def service_name(service: ApiObject) -> tuple[str, str]:
     return str(service.get("namespace") or ""), str(service.get("name") or "")
 
 
-def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:
+def _others(others: Mapping[str, Sequence[Webhook]]) -> Iterator[Line]:
     """Report other webhooks that can change Pods and workloads, or must respond before a PriorityClass is stored."""
     every = [webhook for webhooks in others.values() for webhook in webhooks]
-    required = [(name, webhook) for name, webhook in every if webhook.get("failurePolicy") != "Ignore"]
+    required = [webhook for webhook in every if webhook.fields.get("failurePolicy") != "Ignore"]
+    changes = "can also change Pods and workloads; /validate checks the result"
     for webhooks, rules, what in (
-        (
-            others.get(MUTATING, ()),
-            _PODS_AND_WORKLOADS,
-            "can also change Pods and workloads; /validate checks the result",
-        ),
+        (others.get(MUTATING, ()), _PODS_AND_WORKLOADS, changes),
         (required, _CLASSES, "must also respond before a PriorityClass is stored"),
     ):
         names = {
-            f"{configuration} ({webhook.get('name')})"
-            for configuration, webhook in webhooks
-            if any(_is_covered(rule, _objects(webhook.get("rules"))) for rule in rules)
+            f"{webhook.configuration} ({webhook.name})"
+            for webhook in webhooks
+            if any(_is_covered(rule, _objects(webhook.fields.get("rules"))) for rule in rules)
         }
         if names:
             yield HOOKS.ok("other webhooks", f"{listed(sorted(names), 5)} {what}")
@@ -460,19 +458,15 @@ def _service(client: Client, installation: Installed, registered: Registered) ->
         return  # called by a URL
     namespace, name = part(installation.namespace), part(installation.service)
     seen = client.get(f"/api/v1/namespaces/{namespace}/services/{name}", f"Service {installation.service}")
-    if seen.is_missing:
-        text = f"Service {installation.service} not found in the namespace {installation.namespace}"
-        yield OBJECTS.problem("Service", text, AGAIN)
-        return
     if not seen.exists:
-        yield OBJECTS.unknown("Service", seen.why)
-        return
-    if at(seen.object, "spec", "type") == "ExternalName":
+        text = f"Service {installation.service} not found in the namespace {installation.namespace}"
+        yield OBJECTS.absent("Service", seen, text, AGAIN)
+    elif at(seen.object, "spec", "type") == "ExternalName":
         yield OBJECTS.ok("Service", f"points to {at(seen.object, 'spec', 'externalName')}")
-        return
-    yield from _ports(seen.object, installation, registered)
-    yield from _selector(seen.object, installation)
-    yield from _endpoints(client, installation)
+    else:
+        yield from _ports(seen.object, installation, registered)
+        yield from _selector(seen.object, installation)
+        yield from _endpoints(client, installation)
 
 
 def _ports(service: ApiObject, installation: Installed, registered: Registered) -> Iterator[Line]:
@@ -643,15 +637,13 @@ def _is_port(entry: Any, port: int) -> bool:
 
 def _lease(client: Client, installation: Installed) -> Iterator[Line]:
     seen = client.get(lease_path(part(installation.namespace), _DEFAULT), f"the Lease {_DEFAULT}")
-    if seen.is_missing:
-        text = f"{_DEFAULT} not found: forewarn denies a new global default"
-        fix = f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
-        yield OBJECTS.problem("Lease", text, fix)
-    elif seen.exists:
+    if seen.exists:
         holder = at(seen.object, "spec", "holderIdentity")
         yield OBJECTS.ok("Lease", f"{_DEFAULT}: {f'held for PriorityClass {holder}' if holder else 'free'}")
     else:
-        yield OBJECTS.unknown("Lease", seen.why)
+        text = f"{_DEFAULT} not found: forewarn denies a new global default"
+        fix = f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
+        yield OBJECTS.absent("Lease", seen, text, fix)
 
 
 TRUST: Final = Area("trust")
@@ -689,10 +681,8 @@ def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[L
         return  # cert-manager or another issuer renews it
     seen = client.get(lease_path(part(installed.namespace), INJECTOR), f"the Lease {INJECTOR}")
     fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={INJECTOR}; start it if there is none"
-    if seen.is_missing:
-        yield TRUST.problem("CA injector", f"Lease {INJECTOR} not found", f"{fix}; otherwise {AGAIN}")
-    elif not seen.exists:
-        yield TRUST.unknown("CA injector", seen.why)
+    if not seen.exists:
+        yield TRUST.absent("CA injector", seen, f"Lease {INJECTOR} not found", f"{fix}; otherwise {AGAIN}")
     else:
         spec = at(seen.object, "spec")
         holder, renewed = at(spec, "holderIdentity"), moment_of(str(at(spec, "renewTime")))
@@ -711,12 +701,10 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     name = installed.serving_secret or "forewarn-serving-cert"
     path = f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}"
     seen = client.get(path, f"the Secret {name}")
-    if seen.is_missing:
-        create = f"kubectl -n {installed.namespace} create secret generic {name}; forewarn-ca-injector fills it in 5 s"
-        yield TRUST.problem("certificate", f"Secret {name} not found", fix if installed.serving_secret else create)
-        return
     if not seen.exists:
-        yield TRUST.unknown("certificate", seen.why)
+        create = f"kubectl -n {installed.namespace} create secret generic {name}; forewarn-ca-injector fills it in 5 s"
+        missing = f"Secret {name} not found"
+        yield TRUST.absent("certificate", seen, missing, fix if installed.serving_secret else create)
         return
     chain = _decoded(text_at(seen.object, "data", "tls.crt"))
     if not chain:
@@ -724,8 +712,8 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
         return
     try:
         from forewarn.webhook.x509 import Caller, NoCertificate, rejections, validity_of
-    except ModuleNotFoundError as missing:
-        text = f"{missing.name} is not installed; install forewarn with the extra `live`"
+    except ModuleNotFoundError as error:
+        text = f"{error.name} is not installed; install forewarn with the extra `live`"
         yield TRUST.unknown("certificate", text)
         return
     try:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.objects.fields import list_at, text_at
-from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts
+from forewarn.webhook.apiserver.client import Answer, ApiError, ApiServer, Timeouts
 
 if TYPE_CHECKING:
     from forewarn.policies.documents import Always
@@ -74,6 +74,10 @@ class Area(NamedTuple):
 
     def unknown(self, check: str, message: str, fix: str = "") -> Line:
         return self._line(check, Status.UNKNOWN, message, fix)
+
+    def absent(self, check: str, seen: Seen, problem: str, fix: str) -> Line:
+        """A line for an object that was not read: a problem if the object does not exist."""
+        return self.problem(check, problem, fix) if seen.is_missing else self.unknown(check, seen.why)
 
     def _line(self, check: str, status: Status, message: str, fix: str) -> Line:
         return Line(self.name, check, status, cut(one_line(message), LONGEST), cut(one_line(fix), _LONGEST_FIX))
@@ -179,12 +183,7 @@ class Client:
 
     def text(self, path: str, what: str, query: dict[str, str] | None = None) -> Seen:
         """Return the text at a path that is not an object. `what`: its name in messages."""
-
-        def read(times: Timeouts) -> Seen:
-            answer = self._api.text(path, _LARGEST, times, query)
-            return Seen({}, text=answer.text, ahead=seconds_ahead(answer.date))
-
-        return self._within_limit(read, what)
+        return self._within_limit(lambda times: self._api.text(path, _LARGEST, times, query), what)
 
     def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
         """Return the objects of a list, at most PAGES pages, read once. `what`: the name of the list in messages."""
@@ -210,24 +209,21 @@ class Client:
     def _asked(
         self, method: str, path: str, what: str, body: ApiObject | None = None, query: dict[str, str] | None = None
     ) -> Seen:
-        def ask(times: Timeouts) -> Seen:
-            answer = self._api.ask(method, path, query, body, timeouts=times)
-            return Seen(answer.object, warnings=answer.warnings)
+        return self._within_limit(lambda times: self._api.ask(method, path, query, body, timeouts=times), what)
 
-        return self._within_limit(ask, what)
-
-    def _within_limit(self, ask: Callable[[Timeouts], Seen], what: str) -> Seen:
+    def _within_limit(self, ask: Callable[[Timeouts], Answer], what: str) -> Seen:
         left = self.remaining
         if not left:
             return Seen({}, f"no time left to read {what}", 0)
         try:
-            return ask(Timeouts(min(_CONNECT, left), min(_READ, left), min(_READ, left)))
+            answer = ask(Timeouts(min(_CONNECT, left), min(_READ, left), min(_READ, left)))
         except ApiError as error:
             if error.rejected:
                 return Seen({}, f"no permission to read {what} ({error.status})", error.status, text=error.problem)
             problem = cut(one_line(error.problem), 250)
             message = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")
             return Seen({}, message, error.status, text=error.problem)
+        return Seen(answer.object, "", 200, answer.warnings, answer.text, seconds_ahead(answer.date))
 
 
 def seconds_ahead(date: str) -> float | None:
