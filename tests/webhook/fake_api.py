@@ -6,7 +6,7 @@ import copy
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApiError
+from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-global
 WRITER = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"
 
 
-class FakeApi:
+class FakeApi(ObjectApi):
     """An ObjectApi. `before(verb, path)` is called ahead of every request and may raise."""
 
     def __init__(self, *paths: str, before: Callable[[str, str], None] | None = None) -> None:

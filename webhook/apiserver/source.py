@@ -54,7 +54,7 @@ class Live:
 
     def __call__(self, context: str = "") -> Iterator[dict[str, Any]]:
         """All objects that forewarn reads, from a context (default: the current one). Raises SourceError."""
-        api = client.ApiServer(partial(client.connect, context))
+        api = _api(context)
         yield from read_all(api, _name(context))
         yield from version_of(api)
 
@@ -84,19 +84,14 @@ class Live:
         about = f"involvedObject.namespace={namespace},involvedObject.name={name}"
         if not namespace:
             about = f"involvedObject.kind=Node,involvedObject.name={name}"
-        api, query = client.ApiServer(partial(client.connect, context)), {"fieldSelector": about} if name else {}
-        left = MAX_EVENTS if name else MAX_PER_NAMESPACE
+        api, query = _api(context), {"fieldSelector": about} if name else {}
+        path, left = f"/api/v1/namespaces/{namespace or _OF_NODES}/events", MAX_EVENTS if name else MAX_PER_NAMESPACE
         while left > 0:
             try:
-                page = api.get(
-                    f"/api/v1/namespaces/{namespace or _OF_NODES}/events",
-                    {**query, "limit": str(MAX_EVENTS)},
-                    timeouts=_SHORT,
-                )
+                page = api.get(path, {**query, "limit": str(MAX_EVENTS)}, timeouts=_SHORT)
             except client.ApiError as error:
-                raise SourceError(
-                    _name(context), f"cannot list events: {error}" if error.status else error.problem
-                ) from None
+                why = f"cannot list events: {error}" if error.status else error.problem
+                raise SourceError(_name(context), why) from None
             for obj in list_at(page, "items")[:MAX_EVENTS]:
                 if isinstance(obj, dict):
                     yield {**obj, "apiVersion": "v1", "kind": "Event"}
@@ -109,7 +104,7 @@ class Live:
 
     def definitions(self, context: str) -> Iterator[dict[str, Any]]:
         """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
-        objects = _optional(client.ApiServer(partial(client.connect, context)), _name(context), (_DEFINITIONS,))
+        objects = _optional(_api(context), _name(context), (_DEFINITIONS,))
         yield from (obj for obj in objects if isinstance(obj.get("spec"), dict))
 
     def report_writer(self, context: str) -> Callable[[Sequence[Finding]], Written]:
@@ -119,14 +114,13 @@ class Live:
         """
         from forewarn.policies.render.openreports import API_VERSION
         from forewarn.webhook.apiserver.open_reports import is_served, write_reports
-        from forewarn.webhook.apiserver.typed_client import ObjectApiError, TypedApi
+        from forewarn.webhook.apiserver.typed_client import ObjectApi, ObjectApiError
 
-        api = TypedApi(client.ApiServer(partial(client.connect, context)), client.DEFAULT_TIMEOUTS)
+        api = ObjectApi(_api(context), client.DEFAULT_TIMEOUTS)
         try:
             if not is_served(api):
-                raise SourceError(
-                    _name(context), f"the cluster does not serve {API_VERSION}. Fix: install the CRDs of OpenReports"
-                )
+                why = f"the cluster does not serve {API_VERSION}. Fix: install the CRDs of OpenReports"
+                raise SourceError(_name(context), why)
         except (client.ApiError, ObjectApiError) as error:
             raise SourceError(_name(context), one_line(str(error))) from None
 
@@ -147,23 +141,21 @@ class Live:
                 if (yield from _listed(api, context, resource, (404,))):
                     return
 
-        api = client.ApiServer(partial(client.connect, context))
+        api = _api(context)
         return islice(of_first_version(), MAX_BUFFERS + 1)
 
     def autoscalers(self, context: str) -> Iterator[dict[str, Any]]:
         """The HorizontalPodAutoscalers of the cluster. Raises SourceError."""
-        return _listed(client.ApiServer(partial(client.connect, context)), context, _AUTOSCALERS, ())
+        return _listed(_api(context), context, _AUTOSCALERS, ())
 
     def autoscalers_if_permitted(self, context: str) -> Iterator[dict[str, Any]]:
         """The HorizontalPodAutoscalers; none without permission. Raises SourceError."""
-        return islice(
-            _listed(client.ApiServer(partial(client.connect, context)), context, _AUTOSCALERS), _MAX_AUTOSCALERS
-        )
+        return islice(_listed(_api(context), context, _AUTOSCALERS), _MAX_AUTOSCALERS)
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:
         """The ConfigMaps of cluster-autoscaler, objects of Cluster API, and NodePools; none without permission or if
         they are not served. Raises SourceError."""
-        api = client.ApiServer(partial(client.connect, context))
+        api = _api(context)
         for name in (STATUS, PRIORITIES):
             try:
                 config_map = api.get(f"{_CONFIG_MAPS}/{name}", timeouts=_SHORT)
@@ -175,7 +167,7 @@ class Live:
 
     def node_claims(self, context: str) -> Iterator[dict[str, Any]]:
         """The NodeClaims of Karpenter; none without permission or if they are not served. Raises SourceError."""
-        return islice(_listed(client.ApiServer(partial(client.connect, context)), context, _NODE_CLAIMS), _MAX_CLAIMS)
+        return islice(_listed(_api(context), context, _NODE_CLAIMS), _MAX_CLAIMS)
 
 
 def _listed(
@@ -193,6 +185,10 @@ def _listed(
 
 
 live: Final = Live()
+
+
+def _api(context: str) -> client.ApiServer:
+    return client.ApiServer(partial(client.connect, context))
 
 
 def _name(context: str) -> str:

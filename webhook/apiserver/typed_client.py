@@ -1,8 +1,8 @@
-"""An ObjectApi on top of an ApiServer: one object at a time, short timeouts, typed errors."""
+"""Objects of an API server: one at a time, short timeouts, typed errors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.webhook.apiserver.client import ApiError as ServerError
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts
@@ -27,45 +27,26 @@ class Forbidden(ObjectApiError):
     """HTTP status 401 or 403: the service account does not have the permission."""
 
 
-class ObjectApi(Protocol):
-    """Read and write objects. All methods raise ObjectApiError.
-
-    `path`: a URL path, for example /api/v1/namespaces/forewarn/secrets/forewarn-ca.
-    """
-
-    def get(self, path: str) -> dict[str, Any]:
-        """Return the object or list at a path, read from etcd and not from a cache."""
-
-    def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
-        """Create an object in a collection, and return the stored object."""
-
-    def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:
-        """Replace the object with the same resourceVersion, and return the stored object."""
-
-
-def get_or_none(api: ObjectApi, path: str) -> dict[str, Any] | None:
-    """The object at a path; None if it does not exist. Raises ObjectApiError."""
-    try:
-        return api.get(path)
-    except NotFound:
-        return None
-
-
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, total=3.0)
 """Timeouts of a request: callers have 5 s for a response (in the manifests), and send up to four requests."""
 _TYPES: Final[dict[int, type[ObjectApiError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 
-class TypedApi:
-    """An ObjectApi for one API server. Thread-safe."""
+class ObjectApi:
+    """Reads and writes objects of one API server. All methods raise ObjectApiError. Thread-safe.
+
+    `path`: a URL path, for example /api/v1/namespaces/forewarn/secrets/forewarn-ca.
+    """
 
     def __init__(self, server: ApiServer, timeouts: Timeouts = TIMEOUTS) -> None:
         self._server, self._timeouts = server, timeouts
 
     def get(self, path: str) -> dict[str, Any]:
+        """Return the object or list at a path, read from etcd and not from a cache."""
         return self._ask("GET", path)
 
     def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
+        """Create an object in a collection, and return the stored object."""
         return self._ask("POST", path, obj)
 
     def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:
@@ -77,3 +58,11 @@ class TypedApi:
             return self._server.ask(method, path, body=obj, timeouts=self._timeouts).object
         except ServerError as error:
             raise _TYPES.get(error.status, ObjectApiError)(f"{method} {path}: {error}") from error
+
+
+def get_or_none(api: ObjectApi, path: str) -> dict[str, Any] | None:
+    """The object at a path; None if it does not exist. Raises ObjectApiError."""
+    try:
+        return api.get(path)
+    except NotFound:
+        return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands.parser import Parser
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, connect
-from forewarn.webhook.apiserver.typed_client import TypedApi
+from forewarn.webhook.apiserver.typed_client import ObjectApi
 from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.health import Health
@@ -62,7 +62,7 @@ def _run(context: str, address: tuple[str, int], installation: Installation) -> 
         return FAILED
     stop = Event()
     with listening, handling(lambda *_: stop.set(), signal.SIGTERM, signal.SIGINT):
-        injector = CaInjector(TypedApi(api), installation, metrics, beat)
+        injector = CaInjector(ObjectApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
         end = serve_health(listening, create_health_app(health, metrics))
         print(f"health on http://{address[0]}:{listening.getsockname()[1]}", flush=True)  # noqa: T201

@@ -24,7 +24,7 @@ from forewarn.policies.commands.cluster_command import Run
 from forewarn.policies.commands.parser import Output
 from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts, connect
-from forewarn.webhook.apiserver.typed_client import TypedApi
+from forewarn.webhook.apiserver.typed_client import ObjectApi
 from forewarn.webhook.commands.state_source import context_of
 from forewarn.webhook.commands.ui import answering, shown_of, state_of
 from forewarn.webhook.ui.app import create_ui_app
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> None:
     spare = _spare_memory()
     processes = Processes(_unloaded, answering(partial(_load, settings, context, spare // 2)), 1, spare // 4)
     Thread(target=_exit_with, args=(channel.fileno(),), daemon=True).start()
-    api = TypedApi(ApiServer(partial(connect, context)), Timeouts(*TIMEOUTS))
+    api = ObjectApi(ApiServer(partial(connect, context)), Timeouts(*TIMEOUTS))
     viewers = Viewers(Tokens(api, monotonic), AccessReviews(api, monotonic), monotonic)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(arguments[1])

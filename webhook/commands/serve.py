@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
     from forewarn.webhook.admission.global_default import Reserve
-    from forewarn.webhook.controllers.audit import Process
+    from forewarn.webhook.admission.prediction_access import PredictionProcess
     from forewarn.webhook.informer.informer import Changed
 
 T = TypeVar("T")
@@ -145,7 +145,7 @@ def in_cluster(
     contexts: server.SwappingContext,
     metrics: Metrics,
     config: Callable[[], Config],
-    fork: Callable[[Callable[[Any], Any]], Process],
+    fork: Callable[[Callable[[Any], Any]], PredictionProcess],
 ) -> InCluster:
     """Start the background tasks of a replica; without `settings.namespace`, start nothing.
 
@@ -155,12 +155,12 @@ def in_cluster(
         return InCluster(fault=lambda: server.distrust(contexts.rejection(contexts.certificate)))
     if state.api is None:
         raise CannotStart("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE", USAGE)
-    from forewarn.webhook.apiserver.typed_client import TypedApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
     from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.controllers.replica import ReplicaControllers
 
     installation = Installation(settings.namespace, settings.identity or socket.gethostname())
-    api, auditor = TypedApi(state.api), None
+    api, auditor = ObjectApi(state.api), None
     if settings.audit_interval:
         from forewarn.webhook.controllers.audit import Auditor
 
@@ -426,9 +426,9 @@ def _reviews(state: StateSource) -> AccessReviews | None:
 
     from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
     from forewarn.webhook.apiserver.client import Timeouts
-    from forewarn.webhook.apiserver.typed_client import TypedApi
+    from forewarn.webhook.apiserver.typed_client import ObjectApi
 
-    return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
+    return AccessReviews(ObjectApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 from time import monotonic, process_time, sleep
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.audit import audited_within
 from forewarn.policies.findings import Severity, cut
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.findings import Finding
+    from forewarn.webhook.admission.prediction_access import PredictionProcess
     from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
 
@@ -184,16 +185,6 @@ _AGAIN_SECONDS: Final = 30.0
 """Seconds to the next attempt after a failure; doubled after each further failure, up to the interval."""
 
 
-class Process(Protocol):
-    """A forked process that answers a question, as webhook.admission.prediction_access.PredictionProcess."""
-
-    def ask(self, question: object, until: float) -> Any:
-        """The answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
-
-    def end(self) -> None:
-        """Kill the process."""
-
-
 class Auditor:
     """Audits every `interval` seconds while this replica is elected. `cluster`: returns None if unknown or too old."""
 
@@ -204,7 +195,7 @@ class Auditor:
         metrics: Metrics,
         cluster: Callable[[], ClusterSnapshot | None],
         config: Callable[[], Config],
-        fork: Callable[[Callable[[Any], Any]], Process],
+        fork: Callable[[Callable[[Any], Any]], PredictionProcess],
         interval: float,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -214,7 +205,7 @@ class Auditor:
         self._due, self._failures = 0.0, 0
         self._published = False
         self._stop, self._lock = Event(), Lock()
-        self._process: Process | None = None
+        self._process: PredictionProcess | None = None
 
     def start(self) -> Callable[[], None]:
         """Start the audit's thread; return a function that stops the thread and a running audit immediately."""

@@ -23,14 +23,14 @@ from forewarn.webhook.admission.access_reviews import (
 )
 from forewarn.webhook.admission.lanes import Step, Where
 from forewarn.webhook.admission.review import AdmissionCall, Hook
-from forewarn.webhook.apiserver.typed_client import Forbidden
+from forewarn.webhook.apiserver.typed_client import Forbidden, ObjectApi
 from tests.builders import make_node, make_pod
 from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint
 
 KIM = User("kim", ("developers",))
 
 
-class Rights:
+class Rights(ObjectApi):
     """An API server that answers access reviews: who of `may` may; `fault` is raised where there is one."""
 
     def __init__(self, *may: str) -> None:

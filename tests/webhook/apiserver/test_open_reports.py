@@ -24,7 +24,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """The API server of each running cluster; a file is read as if it was one."""
     fake = FakeApi()
     fake.put(GROUP, {"resources": [{"name": "reports"}, {"name": "clusterreports"}]})
-    monkeypatch.setattr("forewarn.webhook.apiserver.typed_client.TypedApi", lambda *_: fake)
+    monkeypatch.setattr("forewarn.webhook.apiserver.typed_client.ObjectApi", lambda *_: fake)
     monkeypatch.setattr("forewarn.policies.sources.cluster.report_writer_of", lambda _: live.report_writer(""))
     return fake
 

@@ -15,7 +15,6 @@ from forewarn.webhook.apiserver.typed_client import (
     NotFound,
     ObjectApi,
     ObjectApiError,
-    TypedApi,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Server(ApiServer):
 
 
 def test_each_verb_is_its_method() -> None:
-    api: ObjectApi = TypedApi(Server())
+    api: ObjectApi = ObjectApi(Server())
     assert api.get("/a") == {"asked": ("GET", "/a", None)}
     assert api.create("/a", {"b": 1}) == {"asked": ("POST", "/a", {"b": 1})}
     assert api.replace("/a", {"b": 1}) == {"asked": ("PUT", "/a", {"b": 1})}
@@ -50,5 +49,5 @@ def test_each_verb_is_its_method() -> None:
 )
 def test_errors_have_types_and_say_which_request(status: int, type_: type[ObjectApiError]) -> None:
     with pytest.raises(ObjectApiError, match="GET /a: out of order") as raised:
-        TypedApi(Server(ServerError(status, "out of order"))).get("/a")
+        ObjectApi(Server(ServerError(status, "out of order"))).get("/a")
     assert type(raised.value) is type_

@@ -16,7 +16,7 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
 from forewarn.policies.render.openreports import NAME
 from forewarn.policies.sources.cluster import load_cluster
-from forewarn.webhook.admission.prediction_access import Unanswered, Workers
+from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered, Workers
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
 from forewarn.webhook.controllers.audit import (
@@ -59,7 +59,7 @@ class Clock:
         return self.now
 
 
-class Inline:
+class Inline(PredictionProcess):
     """A process that is none."""
 
     def __init__(self, run: Callable[[Any], Any]) -> None:
@@ -410,8 +410,8 @@ def test_it_is_done_by_a_process_of_its_own_that_ends_with_the_replica() -> None
 def test_an_audit_that_is_under_way_ends_at_once_when_its_replica_stops() -> None:
     api, asked, ended = installed(), Event(), Event()
 
-    class Long:
-        def ask(self, _question: object, until: float) -> Any:
+    class Long(Inline):
+        def ask(self, question: object, until: float) -> Any:
             asked.set()
             assert ended.wait(until - time.monotonic())
             raise Unanswered("its process has ended")
@@ -419,7 +419,7 @@ def test_an_audit_that_is_under_way_ends_at_once_when_its_replica_stops() -> Non
         def end(self) -> None:
             ended.set()
 
-    auditor = Auditor(api, PLACE, Metrics(), neglected, Config, lambda _: Long(), 60)
+    auditor = Auditor(api, PLACE, Metrics(), neglected, Config, Long, 60)
     auditor.elect()
     end = auditor.start()
     assert asked.wait(60)

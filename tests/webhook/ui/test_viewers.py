@@ -14,7 +14,7 @@ from forewarn.webhook.admission.access_reviews import ALLOWED_SECONDS, DENIED_SE
 from forewarn.webhook.admission.answer_cache import Answered
 from forewarn.webhook.admission.endpoint import MAX_DECISIONS, RecentDecisions
 from forewarn.webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource, Hook
-from forewarn.webhook.apiserver.typed_client import ObjectApiError
+from forewarn.webhook.apiserver.typed_client import ObjectApi, ObjectApiError
 from forewarn.webhook.ui.app import create_ui_app
 from forewarn.webhook.ui.shown import Cluster, Shown
 from forewarn.webhook.ui.viewers import MAX_NEW_REVIEWS, MAX_SESSIONS, READ, SESSION_SECONDS, Tokens, Viewers
@@ -42,7 +42,7 @@ ACCURACY = {
 }
 
 
-class Api:
+class Api(ObjectApi):
     """Reviews of an API server. ada: everything; ops: each kind that is read; kim: Deployments in shop."""
 
     def __init__(self) -> None:
