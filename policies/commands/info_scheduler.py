@@ -10,7 +10,7 @@ from forewarn.policies.commands.cluster_command import add_output_option
 from forewarn.policies.commands.parser import Parser
 from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
 from forewarn.policies.config.model import ConfigError
-from forewarn.policies.documents import info, to_dict
+from forewarn.policies.documents import info, key_of, to_dict
 from forewarn.policies.findings import listed, plural
 from forewarn.policies.releases.release import BadGates, Release
 from forewarn.policies.terminal import complain
@@ -122,7 +122,7 @@ def _args(args: Any) -> str:
 def _plain(value: Any) -> Any:
     """Plugin arguments as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {_camel(key): _plain(entry) for key, entry in asdict(value).items()}
+        return {key_of(key): _plain(entry) for key, entry in asdict(value).items()}
     if isinstance(value, frozenset):
         return sorted(value)
     if hasattr(value, "_asdict"):
@@ -130,11 +130,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)
 
 
 def _of_extender(extender: Extender) -> Iterator[str]:

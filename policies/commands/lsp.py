@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -10,7 +9,6 @@ import re
 import signal
 import sys
 from bisect import bisect_right
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -28,7 +26,7 @@ from forewarn.policies.manifests import read
 from forewarn.policies.manifests.groups import Member
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
-from forewarn.policies.terminal import columns, complain
+from forewarn.policies.terminal import complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,12 +46,10 @@ def main(arguments: Sequence[str]) -> int:
     """Serve until the editor ends the session; returns the exit status."""
     parser = Parser(
         prog="forewarn lsp",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Run a Language Server Protocol server on standard input and output. Editors start this command.",
     )
-    parser.add_argument(
-        "--stdio", action="store_true", help="accepted for editors; the server always uses standard input and output"
-    )
+    help_text = "accepted for editors; the server always uses standard input and output"
+    parser.add_argument("--stdio", action="store_true", help=help_text)
     parser.parse_args(arguments)
     try:
         server, session = _server()
@@ -79,7 +75,6 @@ class _Session:
 
     def start(self, root: str) -> None:
         """Set the directory of the workspace ("" for none), and load its configuration."""
-
         self.workspace = Workspace(root)
         self.refresh()
 
@@ -135,11 +130,6 @@ class _Session:
         for uri in list(self.server.workspace.text_documents):
             self.publish(uri)
 
-    def range_of(self, finding: Finding, lines: Sequence[str]) -> types.Range:
-        """Return the range of a finding in the client's units (of characters)."""
-        where = finding.location
-        return self.span(where.line, where.column, where.end_column, lines)
-
     def span(self, line: int, start: int, end: int, lines: Sequence[str]) -> types.Range:
         """The range of a part of a line in the client's units. Arguments count from 1; `end` is exclusive."""
         from lsprotocol import types
@@ -183,8 +173,9 @@ class _Session:
             Severity.NOTE: types.DiagnosticSeverity.Information,
         }
         message = f"{finding.message}\n{finding.remediation}" if finding.remediation else finding.message
+        where = finding.location
         return types.Diagnostic(
-            range=self.range_of(finding, lines),
+            range=self.span(where.line, where.column, where.end_column, lines),
             message="\n".join(one_line(part) for part in cut(message, _LONGEST).split("\n")),
             severity=severities[finding.severity],
             code=finding.rule,

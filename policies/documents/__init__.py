@@ -84,7 +84,7 @@ def fields_of(of: Any) -> tuple[Field, ...]:
             "Inlined[" in hint,
         )
         for name, default, hint in given
-        for key in (name if "Spelled[" in hint else _key(name),)
+        for key in (name if "Spelled[" in hint else key_of(name),)
     )
 
 
@@ -92,10 +92,11 @@ def fields_of(of: Any) -> tuple[Field, ...]:
 def properties_of(of: Any) -> Mapping[str, in_json]:
     """The properties of a type that are keys of its JSON document, by key."""
     members = {name: member for base in reversed(of.__mro__) for name, member in vars(base).items()}
-    return {_key(name): member for name, member in members.items() if isinstance(member, in_json)}
+    return {key_of(name): member for name, member in members.items() if isinstance(member, in_json)}
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
+    """The key in JSON of a name."""
     return re.sub(r"_(pdbs|[a-z0-9])", lambda match: match[1].upper().replace("PDBS", "PDBs"), name.rstrip("_"))
 
 

@@ -132,8 +132,13 @@ def page_header(
 
 def notes_section(name: str, notes: Iterable[str]) -> list[Element]:
     """The section of notes, if there are any."""
-    items = [element("li", display_text(note)) for note in notes]
-    return [section("Notes", name, element("ul", *items, class_="plain"))] if items else []
+    shown = listing(notes)
+    return [section("Notes", name, shown)] if len(shown) else []
+
+
+def listing(lines: Iterable[str]) -> Element:
+    """A list of texts."""
+    return element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")
 
 
 def section(title: str, name: str, *children: Element | str | None) -> Element:

@@ -20,6 +20,7 @@ from forewarn.policies.render.html.elements import (
     data,
     display_text,
     element,
+    listing,
     notes_section,
     page_header,
     section,
@@ -118,8 +119,8 @@ def _header(answer: Answer, title: str) -> Element:
 
 def _change(change: ClassChange | None) -> Iterator[Element]:
     if change is not None:
-        lines = [element("li", display_text(line.strip())) for line in whatif.class_change(change)]
-        yield section("PriorityClass", "class-title", element("ul", *lines, class_="plain"))
+        lines = (line.strip() for line in whatif.class_change(change))
+        yield section("PriorityClass", "class-title", listing(lines))
 
 
 def _classes(answer: Answer) -> Iterator[Element]:
@@ -165,13 +166,11 @@ def _workloads(answer: Answer) -> Iterator[Element]:
 
 
 def _autoscalers(answer: Answer) -> Iterator[Element]:
-    lines = [element("li", display_text(line.strip())) for line in autoscalers.lines_of(answer)]
-    arrived = autoscalers.arrived_table(answer)
-    if arrived is not None:
-        lines.append(element("li", display_text(arrived.title)))
+    lines, arrived = [line.strip() for line in autoscalers.lines_of(answer)], autoscalers.arrived_table(answer)
+    lines += [arrived.title] if arrived else []
     rows = table("With new nodes", arrived.heads, arrived.rows, len(arrived.rows)) if arrived and arrived.rows else None
     if lines:
-        yield section("Autoscalers", "autoscalers-title", element("ul", *lines, class_="plain"), rows)
+        yield section("Autoscalers", "autoscalers-title", listing(lines), rows)
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
@@ -203,16 +202,13 @@ def _pdbs(answer: Answer) -> list[str]:
 
 def _listed(title: str, name: str, lines: list[str], unfolded: int = _MAX_NOTES + 1) -> Iterator[Element]:
     """Yield the section with the lines, if there are any; those after `unfolded` are folded."""
-    items = [element("li", display_text(line)) for line in lines[:_MAX_NOTES]]
-    more = f"and {len(lines) - _MAX_NOTES} more; use -o json for all"
-    items += [element("li", more)] if len(lines) > _MAX_NOTES else []
-    if not items:
-        return
+    items = lines[:_MAX_NOTES]
+    items += [f"and {len(lines) - _MAX_NOTES} more; use -o json for all"] if len(lines) > _MAX_NOTES else []
     others = None
     if items[unfolded:]:
-        rest = element("ul", *items[unfolded:], class_="plain")
-        others = element("details", element("summary", f"{len(lines) - unfolded} more"), rest)
-    yield section(title, name, element("ul", *items[:unfolded], class_="plain"), others)
+        others = element("details", element("summary", f"{len(lines) - unfolded} more"), listing(items[unfolded:]))
+    if items:
+        yield section(title, name, listing(items[:unfolded]), others)
 
 
 _MAX_DRAWN = 200_000
@@ -425,7 +421,7 @@ def _places(order: Order) -> Iterator[Sequence[Cell]]:
 
 def _admission(admission: Admission, node: str) -> Iterator[Element]:
     lines = (node_pressure.verdict(admission, node), *node_pressure.pod_status(admission))
-    yield element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")
+    yield listing(lines)
     if admission.preempted:
         rows = ((pod.key, pod.priority, pod.qos) for pod in admission.preempted)
         yield table("Pods that the kubelet preempts", node_pressure.PREEMPTED_COLUMNS, rows, len(admission.preempted))
