@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import plural
 from forewarn.policies.kinds import registry
@@ -29,92 +27,48 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 
-class Stage(StrEnum):
-    """The next step of a binding cycle; BOUND and FAILED are final."""
+class Binding(NamedTuple):
+    """The result of a binding cycle. `failed_at`, `status`: the extension point and the reason of a failure.
 
-    RESERVE = "Reserve"
-    PERMIT = "Permit"
-    PRE_BIND_PRE_FLIGHT = "PreBindPreFlight"
-    WAIT_ON_PERMIT = "WaitOnPermit"
-    PRE_BIND = "PreBind"
-    BIND = "Bind"
-    POST_BIND = "PostBind"
-    BOUND = "bound"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class BindingCycle:
-    """The binding cycle of a Pod that is assumed to be on `node_name`. Each step returns a new BindingCycle.
-
-    `timeouts`: plugin -> maximum seconds for which the plugin holds the Pod after PERMIT. `announced`: whether
-    kube-scheduler writes `nominatedNodeName` before slow steps (since 1.35). `status`, `failed_at`: the reason and the
-    stage of a failure.
+    `timeouts`: plugin -> maximum seconds for which the plugin holds the Pod at Permit. The cycle ends there, because
+    forewarn does not predict whether the plugins allow the Pod.
     """
 
-    pod: Pod
-    node_name: str
-    stage: Stage = Stage.RESERVE
-    timeouts: Mapping[str, float] = field(default_factory=dict)
-    announced: bool = False
+    failed_at: str = ""
     status: Status | None = None
-    failed_at: Stage | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.stage in (Stage.BOUND, Stage.FAILED)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether Permit plugins hold the Pod. The cycle continues when all these plugins have allowed the Pod."""
-        return self.stage is Stage.WAIT_ON_PERMIT and bool(self.timeouts)
-
-    def step(self, framework: Framework, state: CycleState) -> BindingCycle:
-        """Run the plugins of the current stage and return the next cycle; return this cycle if the Pod waits or the
-        cycle is done.
-
-        A failure releases the reserved resources.
-        """
-        if self.is_done or self.waiting:
-            return self
-        taken, status = _TAKE[self.stage](self, framework, state)
-        if status is None:
-            return replace(taken, stage=_NEXT[self.stage])
-        return taken.fail(status, framework, state)
-
-    def fail(self, status: Status, framework: Framework, state: CycleState) -> BindingCycle:
-        """Return the failed cycle, and release the reserved resources. Source: upstream `handleBindingCycleError`."""
-        run_unreserve_plugins(framework, state, self.pod, self.node_name)
-        return replace(self, stage=Stage.FAILED, status=status, failed_at=self.stage)
+    timeouts: Mapping[str, float] = {}
 
 
-_Taken = tuple[BindingCycle, "Status | None"]
-_Take = Callable[[BindingCycle, "Framework", "CycleState"], _Taken]
+def run_binding_cycle(framework: Framework, pod: Pod, node_name: str) -> Binding:
+    """Run the plugins after the choice of a node, until one fails or holds the Pod.
 
-
-def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    waits, status = run_permit_plugins(framework, state, cycle.pod, cycle.node_name)
-    waiting = status is not None and status.code is Code.WAIT
-    return replace(cycle, timeouts=waits), None if waiting else status
-
-
-def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
-    """Run PreBindPreFlight and set `announced`.
-
-    Does nothing in releases that do not write `nominatedNodeName` before binding: there, no PreBind plugin is skipped.
+    A failure releases the reserved resources. Releases that do not write `nominatedNodeName` before binding have no
+    PreBindPreFlight. Source: upstream `bindingCycle`, `handleBindingCycleError`.
     """
-    if not framework.snapshot.semantics.expected_bindings_are_announced:
-        return cycle, None
-    status = run_pre_bind_pre_flights(framework, state, cycle.pod, cycle.node_name)
-    skipped = status is not None and status.code is Code.SKIP
-    return replace(cycle, announced=status is None or bool(cycle.timeouts)), None if skipped else status
+    cycle = framework, CycleState(), pod, node_name
+    timeouts: dict[str, float] = {}
+    point, status = "Reserve", run_reserve_plugins(*cycle)
+    if status is None:
+        point, (timeouts, status) = "Permit", run_permit_plugins(*cycle)
+    if status is None and framework.snapshot.semantics.expected_bindings_are_announced:
+        point, status = "PreBindPreFlight", run_pre_bind_pre_flights(*cycle)
+    if status is None and timeouts:
+        return Binding(timeouts=timeouts)
+    if status is None:
+        point, status = "PreBind", run_pre_bind_plugins(*cycle)
+    if status is None:
+        point, status = "Bind", run_bind_plugins(*cycle)
+    if status is not None:
+        for plugin in reversed(framework.reserves):
+            plugin.unreserve(cycle[1], pod, node_name)
+        return Binding(point, status)
+    for post_bind in framework.post_binds:
+        post_bind.post_bind(cycle[1], pod, node_name)
+    return Binding()
 
 
 def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run Reserve plugins until one fails.
-
-    After a failure, the caller has to call `run_unreserve_plugins`. Source: upstream `RunReservePluginsReserve`.
-    """
+    """Run Reserve plugins until one fails. Source: upstream `RunReservePluginsReserve`."""
     for plugin in framework.reserves:
         status = plugin.reserve(state, pod, node_name)
         if status is not None:
@@ -122,22 +76,11 @@ def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_
     return None
 
 
-def run_unreserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
-    """Run Unreserve of all Reserve plugins in reverse order. Source: upstream `RunReservePluginsUnreserve`."""
-    for plugin in reversed(framework.reserves):
-        plugin.unreserve(state, pod, node_name)
-
-
 def run_permit_plugins(
     framework: Framework, state: CycleState, pod: Pod, node_name: str
 ) -> tuple[dict[str, float], Status | None]:
-    """Return (plugin -> seconds for which the plugin holds the Pod, status). Status: None (allowed), WAIT or a
-    rejection.
-
-    Source: upstream `RunPermitPlugins`.
-    """
+    """Return (plugin -> seconds for which the plugin holds the Pod, rejection or None). Source: `RunPermitPlugins`."""
     waits: dict[str, float] = {}
-    waiting: Status | None = None
     for plugin in framework.permits:
         status, timeout = plugin.permit(state, pod, node_name)
         if status is None:
@@ -145,25 +88,19 @@ def run_permit_plugins(
         if status.code is not Code.WAIT:
             return {}, _of_binding(status, "Permit", plugin.name)
         waits[plugin.name] = min(timeout, MAX_PERMIT_TIMEOUT)
-        waiting = status
-    if waiting is None:
-        return {}, None
-    message = "one or more plugins asked to wait and no plugin rejected pod"
-    return waits, Status(Code.WAIT, (*waiting.reasons, message))
+    return waits, None
 
 
 def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Return SKIP if all PreBind plugins skip the Pod, an error if one fails, otherwise None. Source: upstream
-    `RunPreBindPreFlights`.
+    """Return an error if a plugin fails, otherwise None. Source: upstream `RunPreBindPreFlights`.
 
     Adds the plugins that skip the Pod to `state.skip_pre_bind`.
     """
-    result: Status | None = SKIP
     for plugin in framework.pre_binds:
         status = plugin.pre_bind_pre_flight(state, pod, node_name)
         if status is None:
-            result = None
-        elif status.code is Code.SKIP:
+            continue
+        if status.code is Code.SKIP:
             state.skip_pre_bind.add(plugin.name)
         elif status.code is Code.ERROR:
             return status.while_running(f'running PreBindPreFlight "{plugin.name}"', plugin.name)
@@ -172,7 +109,7 @@ def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, 
                 f'PreBindPreFlight {plugin.name} returned "{status.code}", which is unsupported. It is supposed to '
                 "return Success, Skip, or Error status"
             )
-    return result
+    return None
 
 
 def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -199,32 +136,10 @@ def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_nam
     return status
 
 
-def run_post_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
-    """Run all PostBind plugins. Source: upstream `RunPostBindPlugins`."""
-    for plugin in framework.post_binds:
-        plugin.post_bind(state, pod, node_name)
-
-
 def _of_binding(status: Status, point: str, plugin: str) -> Status:
     if status.rejected:
         return status.of(plugin)
     return status.while_running(f'running {point} plugin "{plugin}"', plugin)
-
-
-def _with(run: Callable[[Framework, CycleState, Pod, str], Status | None]) -> _Take:
-    return lambda cycle, framework, state: (cycle, run(framework, state, cycle.pod, cycle.node_name))
-
-
-_TAKE: Final[dict[Stage, _Take]] = {
-    Stage.RESERVE: _with(run_reserve_plugins),
-    Stage.PERMIT: _permit,
-    Stage.PRE_BIND_PRE_FLIGHT: _pre_flight,
-    Stage.WAIT_ON_PERMIT: lambda cycle, framework, state: (cycle, None),  # noqa: ARG005
-    Stage.PRE_BIND: _with(run_pre_bind_plugins),
-    Stage.BIND: _with(run_bind_plugins),
-    Stage.POST_BIND: _with(run_post_bind_plugins),
-}
-_NEXT: Final = dict(zip(_TAKE, (*list(_TAKE)[1:], Stage.BOUND), strict=True))
 
 
 AWAITED: Final = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from forewarn.policies.scheduling import responsible
 from forewarn.policies.scheduling.caveats import (
     AWAITED,
     GATED,
-    BindingCycle,
     assumptions,
     named,
     of_preemption,
+    run_binding_cycle,
     victims_tie,
 )
 from forewarn.policies.scheduling.configuration import configuration_of
@@ -123,7 +123,6 @@ def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) ->
     return result
 
 
-T = TypeVar("T")
 NO_PREEMPTION: Final = "no plugin of the profile preempts"
 
 
@@ -715,19 +714,17 @@ def _of_binding_cycle(prediction: Prediction) -> list[str]:
     framework = prediction.framework
     if not foreign_after_choice(framework):
         return []
-    cycle, state = BindingCycle(prediction.pod, prediction.node), CycleState()
+    node = prediction.node
     try:
-        while not cycle.is_done and not cycle.waiting:
-            cycle = cycle.step(framework, state)
+        failed_at, status, timeouts = run_binding_cycle(framework, prediction.pod, node)
     except PluginFault as fault:
-        return [f"whether it is bound to {cycle.node_name} is not predicted: {fault}"]
-    if cycle.waiting:
-        held = ", ".join(f"{name} (up to {seconds:g} s)" for name, seconds in sorted(cycle.timeouts.items()))
-        return [f"before it is bound to {cycle.node_name} it waits for {held}"]
-    if cycle.status is None:
+        return [f"whether it is bound to {node} is not predicted: {fault}"]
+    if timeouts:
+        held = ", ".join(f"{name} (up to {seconds:g} s)" for name, seconds in sorted(timeouts.items()))
+        return [f"before it is bound to {node} it waits for {held}"]
+    if status is None:
         return []
-    why = ", ".join(cycle.status.reasons)
-    return [f"plugin {cycle.status.plugin} keeps it from {cycle.node_name} at {cycle.failed_at}: {why}"]
+    return [f"plugin {status.plugin} keeps it from {node} at {failed_at}: {', '.join(status.reasons)}"]
 
 
 class Explanation(NamedTuple):
