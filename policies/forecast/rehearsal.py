@@ -75,11 +75,10 @@ class CacheOverSnapshot(SchedulerCache):
             workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
             self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
             self._has_more = False
-        now, claims, volumes = self._now.objects, self._claims.freeze(), self._volumes.freeze()
-        devices = self._resource_claims.freeze()
-        if claims is not now.claims or volumes is not now.volumes or devices is not now.resource_claims:
-            objects = replace(now, claims=claims, volumes=volumes, resource_claims=devices)
-            self._now = self._now.with_node_infos(objects, {})
+        now = self._now.objects
+        changed = {name: table for name, table in self._overlays().items() if table is not getattr(now, name)}
+        if changed:
+            self._now = self._now.with_node_infos(replace(now, **changed), {})
         charged = changed_pdbs(self._now.pdbs, self._health)
         self._health.clear()
         if self._infos or self._nominated or charged:

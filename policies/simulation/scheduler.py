@@ -122,20 +122,20 @@ class VolumeBinder:
         Source: upstream `AssumePodVolumes`.
         """
         for claim, volume in volumes.matched:
-            self._cache.put_volume(_bound(volume, claim))
+            self._cache.volumes.put(("", volume.name), _bound(volume, claim))
         for claim in volumes.to_provision:
-            self._cache.put_claim(replace(claim, selected_node=node))
+            self._cache.claims.put(claim.key, replace(claim, selected_node=node))
 
     def revert(self, volumes: PodVolumes) -> None:
         """Undo `assume`: use the stored volumes and claims again. Source: upstream `RevertAssumedPodVolumes`."""
         for _, volume in volumes.matched:
             stored_volume = self._api.storage.volume(volume.name)
             if stored_volume is not None:
-                self._cache.put_volume(stored_volume)
+                self._cache.volumes.put(("", volume.name), stored_volume)
         for claim in volumes.to_provision:
             stored = self._api.storage.claim(claim.key)
             if stored is not None:
-                self._cache.put_claim(stored)
+                self._cache.claims.put(claim.key, stored)
 
     def bind(self, pod: Pod, node: str, volumes: PodVolumes) -> Generator[float | None, None, str]:
         """Bind the volumes of a Pod; return why this failed, or "" when all claims are bound.
@@ -401,7 +401,7 @@ class Scheduler:
         elif change.kind == "PodGroup":
             self._groups.handle(change.old, change.new)
         elif change.kind == "Volume":
-            self.cache.put_volume(change.new)
+            self.cache.volumes.put(("", change.new.name), change.new)
             self._move(
                 registrations.VOLUME_ADD if change.old is None else registrations.VOLUME_UPDATE, change.old, change.new
             )
@@ -498,10 +498,10 @@ class Scheduler:
 
     def _handle_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None:
-            self.cache.put_claim(new)
+            self.cache.claims.put(new.key, new)
             self._move(registrations.CLAIM_ADD if old is None else registrations.CLAIM_UPDATE, old, new)
         elif old is not None:
-            self.cache.remove_claim(old)
+            self.cache.claims.pop(old.key)
 
     def _move(self, event: Any, old: Any, new: Any, check: Callable[[Pod], bool] | None = None) -> None:
         self.queue.move_all_to_active_or_backoff_queue(event, old, new, check)
@@ -757,21 +757,21 @@ class PodGroupScheduling:
 
     def handle(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """Handle a change of a PodGroup; None: it did not exist or no longer exists."""
-        cache, queue = self._of.cache, self._of.queue
+        groups, queue = self._of.cache.pod_groups, self._of.queue
+        if new is not None and new is not old:
+            groups.put((new.namespace, new.name), new)
+        elif new is None and old is not None and queue.groups is not None:
+            groups.pop((old.namespace, old.name))
         if queue.groups is None:
-            if new is not None:
-                cache.put_pod_group(new)  # whose Pods are not predicted, unless the gate is off
-        elif new is None:
+            return  # Pods of PodGroups are not predicted, unless the gate is off
+        if new is None:
             if old is not None:
-                cache.remove_pod_group(old)
                 queue.groups.delete_group(old)
                 queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_DELETE, old, None)
         elif old is None:
-            cache.put_pod_group(new)
             queue.groups.add_group(new)
             queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_ADD, None, new)
         elif old is not new:
-            cache.put_pod_group(new)
             queue.groups.update_group(new)
             queue.move_all_to_active_or_backoff_queue(registrations.POD_GROUP_UPDATE, old, new)
 
@@ -868,14 +868,14 @@ class DeviceClaims:
 
     def _reserve(self, pod: Pod, claims: Iterable[ResourceClaim]) -> Iterator[ClaimUpdate]:
         for claim in claims:
-            stored = self._cache.resource_claim((claim.namespace, claim.name))
+            stored = self._cache.resource_claims.get((claim.namespace, claim.name))
             users = (*(uid for uid in claim.reserved_for if uid != pod.uid), pod.uid)
             new = replace(claim, reserved_for=users)
             if stored is None or stored.uid != claim.uid:
                 new = replace(new, name=f"{claim.name}-{pod.uid}", owner_uid=pod.uid)
                 self._generated.setdefault(pod.uid, []).append((new.namespace, new.name))
                 stored = claim
-            self._cache.put_resource_claim(new)
+            self._cache.resource_claims.put((new.namespace, new.name), new)
             yield ClaimUpdate(stored, new)
 
     def has(self, pod: Pod) -> bool:
@@ -889,15 +889,15 @@ class DeviceClaims:
 
     def _release(self, pod: Pod) -> Iterator[ClaimUpdate]:
         for key in self._keys_of(pod):
-            old = self._cache.resource_claim(key)
+            old = self._cache.resource_claims.get(key)
             if old is None or pod.uid not in old.reserved_for:
                 continue
             users = tuple(uid for uid in old.reserved_for if uid != pod.uid)
             new = replace(old, reserved_for=users, allocation=old.allocation if users else None)
             if users or old.owner_uid != pod.uid:
-                self._cache.put_resource_claim(new)
+                self._cache.resource_claims.put((new.namespace, new.name), new)
             else:
-                self._cache.remove_resource_claim(key)
+                self._cache.resource_claims.pop(key)
             yield ClaimUpdate(old, new)
 
     def _keys_of(self, pod: Pod) -> Iterator[tuple[str, str]]:
@@ -912,12 +912,12 @@ class DeviceClaims:
         """Deallocate one idle claim of a rejected Pod whose devices some nodes cannot use. Source: `PostFilter`."""
         labels = [(info.node.labels, info.name) for info in snapshot.node_infos]
         for wanted in pod.device_claims:
-            claim = None if wanted.claim is None else self._cache.resource_claim((pod.namespace, wanted.claim))
+            claim = None if wanted.claim is None else self._cache.resource_claims.get((pod.namespace, wanted.claim))
             allocation = None if claim is None else claim.allocation
             if claim is None or allocation is None or allocation.nodes is None:
                 continue
             if {*claim.reserved_for} <= {pod.uid} and not all(allocation.nodes.matches(*node) for node in labels):
                 new = replace(claim, allocation=None, reserved_for=())
-                self._cache.put_resource_claim(new)
+                self._cache.resource_claims.put((new.namespace, new.name), new)
                 return [ClaimUpdate(claim, new)]
         return []

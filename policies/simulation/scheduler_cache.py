@@ -149,10 +149,11 @@ class SchedulerCache:
     def __init__(self, base: ClusterObjects | None = None) -> None:
         """`base`: constant objects (services, namespaces), and the initial claims, volumes and PodGroups."""
         self.base = base or ClusterObjects()
-        self._claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self.base.claims)
-        self._volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self.base.volumes)
-        self._resource_claims: Overlay[tuple[str, str], ResourceClaim] = Overlay(self.base.resource_claims)
-        self._pod_groups: Overlay[tuple[str, str], PodGroup] = Overlay(self.base.pod_groups)
+        self.claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self.base.claims)
+        """The PersistentVolumeClaims, as stored or as assumed by the scheduler. So are volumes and ResourceClaims."""
+        self.volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self.base.volumes)
+        self.resource_claims: Overlay[tuple[str, str], ResourceClaim] = Overlay(self.base.resource_claims)
+        self.pod_groups: Overlay[tuple[str, str], PodGroup] = Overlay(self.base.pod_groups)
         self.group_states = PodGroupStates()
         self._nodes: Table[tuple[str, str], Node] = Table()
         self._pdbs: Table[tuple[str, str], PodDisruptionBudget] = Table()
@@ -163,30 +164,23 @@ class SchedulerCache:
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
-        self._snapshot: Snapshot | None = None
-        """The current Snapshot; None after a change."""
 
     def snapshot(self) -> Snapshot:
-        """Return the Snapshot for the next cycle. After a change, do not use earlier Snapshots."""
-        if self._snapshot is None:
-            self._snapshot = self._next_snapshot()
-        return self._snapshot
-
-    def _next_snapshot(self) -> Snapshot:
+        """Return the Snapshot for the next cycle, the last one without a change. Do not use earlier Snapshots."""
         pods_by_node, nominated = self._pods_by_node.tables(FrozenTable())
         objects = replace(
             self.base,
             nodes=self._nodes.freeze(),
             pdbs=self._pdbs.freeze(),
             workloads=self._workloads.freeze(),
-            claims=self._claims.freeze(),
-            volumes=self._volumes.freeze(),
-            resource_claims=self._resource_claims.freeze(),
-            pod_groups=self._pod_groups.freeze(),
             pods_by_node=pods_by_node,
             nominated=nominated,
+            **self._overlays(),
         )
         return self._pods_by_node.next_snapshot(objects).get()
+
+    def _overlays(self) -> dict[str, Any]:
+        return {name: getattr(self, name).freeze() for name in ("claims", "volumes", "resource_claims", "pod_groups")}
 
     # Pods
 
@@ -224,14 +218,9 @@ class SchedulerCache:
 
     def nominate(self, old: Pod | None, new: Pod | None) -> None:
         """Replace the nomination of a Pod. `old`, `new`: the nominated Pod before and after; None: no nomination."""
-        self._snapshot = None
         self._pods_by_node.change_pod(old, new)
 
     def _change(self, old: Pod | None, new: Pod | None) -> None:
-        """Replace a Pod on a node. Snapshots contain Pods on removed nodes only if the Pods belong to PodGroups."""
-        for pod in (old, new):
-            if pod is not None and (pod.spec.pod_group or self._nodes.get(("", pod.node_name)) is not None):
-                self._snapshot = None
         self._pods_by_node.change_pod(old, new)
         if new is not None:
             self._pods[new.uid] = new
@@ -240,58 +229,18 @@ class SchedulerCache:
 
     # What else changes
 
-    def put_pod_group(self, group: PodGroup) -> None:
-        """Add or change a PodGroup."""
-        self._snapshot = None
-        self._pod_groups.put((group.namespace, group.name), group)
-
-    def remove_pod_group(self, group: PodGroup) -> None:
-        """Remove a PodGroup."""
-        self._snapshot = None
-        self._pod_groups.pop((group.namespace, group.name))
-
     def group_of(self, pod: Pod) -> PodGroup | None:
         """Return the PodGroup of a Pod; None if the Pod has none or the PodGroup does not exist."""
-        return self._pod_groups.get((pod.namespace, pod.spec.pod_group)) if pod.spec.pod_group else None
-
-    def put_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Add or change a PersistentVolumeClaim, as stored or as assumed by the scheduler."""
-        self._snapshot = None
-        self._claims.put(claim.key, claim)
-
-    def remove_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Remove a PersistentVolumeClaim."""
-        self._snapshot = None
-        self._claims.pop(claim.key)
-
-    def resource_claim(self, key: tuple[str, str]) -> ResourceClaim | None:
-        return self._resource_claims.get(key)
-
-    def put_resource_claim(self, claim: ResourceClaim) -> None:
-        """Add or change a ResourceClaim, as stored or as assumed by the scheduler."""
-        self._snapshot = None
-        self._resource_claims.put((claim.namespace, claim.name), claim)
-
-    def remove_resource_claim(self, key: tuple[str, str]) -> None:
-        """Remove a ResourceClaim."""
-        self._snapshot = None
-        self._resource_claims.pop(key)
-
-    def put_volume(self, volume: PersistentVolume) -> None:
-        """Add or change a PersistentVolume, as stored or as assumed by the scheduler."""
-        self._snapshot = None
-        self._volumes.put(("", volume.name), volume)
+        return self.pod_groups.get((pod.namespace, pod.spec.pod_group)) if pod.spec.pod_group else None
 
     def put_node(self, node: Node) -> None:
         """Add or change a node."""
-        self._snapshot = None
         self._nodes.put(("", node.name), node)
         self.node_tree.put(node)
         self._pods_by_node.change_node(node.name)
 
     def remove_node(self, name: str) -> None:
         """Remove a node."""
-        self._snapshot = None
         self._nodes.pop(("", name))
         self.node_tree.remove(name)
         self._pods_by_node.change_node(name)
@@ -303,15 +252,12 @@ class SchedulerCache:
             pdb = self._pdb(state)
             if self._pdbs.get((namespace, name)) == pdb:
                 return
-            self._snapshot = None
             self._pdbs.put((namespace, name), pdb)
         else:
-            self._snapshot = None
             self._workloads.put(state.key, Workload.from_api(state.object))
 
     def remove_workload(self, state: WorkloadState) -> None:
         """Remove a workload or PDB."""
-        self._snapshot = None
         kind, namespace, name = state.key
         if kind == DISRUPTION_BUDGET:
             self._pdbs.pop((namespace, name))
