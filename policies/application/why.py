@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.application.cluster import Cluster, pod_key
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head_of
-from forewarn.policies.controllers.job import is_finished
-from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
+from forewarn.policies.forecast.missing_pods import missing_pods
 from forewarn.policies.forecast.why_not import why_not
-from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD, REPLICA_SET, STATEFUL_SET
-from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, boolean, int32, items, text
-from forewarn.policies.objects.workload import wanted_active
+from forewarn.policies.kinds.registry import POD
+from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
@@ -112,7 +110,7 @@ class WorkloadWhy(Result):
     """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events.
 
     `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet or Job wants. `notCreated`: how many of these do not
-    exist. `creationFailure`: why Pods cannot be created, if some are missing.
+    exist. `creationFailure`: why these are not created; empty if unknown.
     """
 
     namespace: Hidden[str]
@@ -203,7 +201,7 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
     if not evidence.workload and not pods.states:
         near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
         raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
-    replicas, not_created, failure = _not_created(evidence, pods)
+    replicas, not_created, failure = _not_created(cluster, evidence, pods, now)
     return WorkloadWhy(
         *(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing(), evidence.lacks_events),
         replicas=replicas,
@@ -212,29 +210,19 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
     )
 
 
-def _wanted(job: ApiObject) -> int:
-    """Return how many Pods of a Job should run. Raises InvalidObject."""
-    is_over = boolean(job, "spec", "suspend") or is_finished(job)
-    succeeded = int32(job, "status", "succeeded") or 0
-    return 0 if is_over else wanted_active(job, succeeded, int32(job, "status", "active") or 0)
-
-
-def _not_created(evidence: Evidence, pods: Timeline) -> tuple[int | None, int, str]:
-    """Return the wanted replicas, how many of these do not exist, and why they cannot be created."""
-    if evidence.kind not in (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, JOB) or not evidence.workload:
-        return None, 0, ""
-    try:
-        replicas = _wanted(evidence.workload) if evidence.kind == JOB else spec_replicas(evidence.workload)
-    except InvalidObject:
-        return None, 0, ""
+def _not_created(
+    cluster: ClusterSnapshot, evidence: Evidence, pods: Timeline, now: float | None
+) -> tuple[int | None, int, str]:
+    """Return the wanted replicas, how many of these do not exist, and why they are not created."""
     existing = pods.states.total() - pods.states["ended"] - pods.states["gone"] + pods.not_explained
-    if existing >= replicas:
-        return replicas, 0, ""
-    conditions = items(evidence.workload, "status", "conditions")
-    failing = (each for each in conditions if (each.get("type"), each.get("status")) == ("ReplicaFailure", "True"))
-    failures = [text(each, "message") for each in failing]
-    message = one_line(next(iter(failures), "") or evidence.events.creation_failure())
-    return replicas, replicas - existing, cut(message.rpartition(" is forbidden: ")[2], LONG)
+    reported = evidence.events.creation_failure()
+    found = missing_pods(cluster, evidence.workload, existing, reported) if evidence.workload else None
+    if found is None:
+        return None, 0, ""
+    why = found.why
+    if found.waits_for is not None and (causes := diagnose(cluster, found.waits_for, evidence, now)).troubles:
+        why += f" ({causes.first.words})"
+    return found.wanted, found.missing, cut(one_line(why), LONG)
 
 
 def _read_events(sources: Sequence[str], evidence: Evidence) -> None:

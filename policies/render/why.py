@@ -64,8 +64,7 @@ def _headline(key: str, diagnosis: Diagnosis) -> str:
     where = bound if node else f", nominated to {nominated}" if nominated else ""
     state = f"{_shown(diagnosis.state)}{where}"
     if diagnosis.troubles and diagnosis.state != "running":
-        stuck = (each for each in diagnosis.troubles if each.id == "stuck-terminating")
-        reason = next(stuck, diagnosis.troubles[0]).message
+        reason = diagnosis.first.message
         is_said = (node or nominated) in reason and not (node and diagnosis.state == "pending")
         state = reason if reason.startswith(state) else f"{_shown(diagnosis.state) if is_said else state}: {reason}"
     return first_line(f"{name}: {state}")

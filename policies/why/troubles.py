@@ -736,6 +736,11 @@ class Diagnosis(NamedTuple):
     troubles: tuple[Trouble, ...]
     prediction: Hidden[Prediction | None] = None
 
+    @property
+    def first(self) -> Trouble:
+        """The reason to show first: why the Pod does not terminate, otherwise the cause."""
+        return next((each for each in self.troubles if each.id == "stuck-terminating"), self.troubles[0])
+
     def __repr__(self) -> str:
         return described(self, ": ".join([self.state, *(trouble.message for trouble in self.troubles[:1])]))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import Made, make_budget, make_node, make_pod
+from tests.builders import Made, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
 
 if TYPE_CHECKING:
@@ -314,6 +314,42 @@ def test_pods_of_a_job_that_do_not_exist_are_told(
     workload.spec(**spec, template={"metadata": {}, "spec": {"containers": [{"name": "c"}]}})
     made = [make_node("n1"), workload, event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="Job")]
     assert why(capsys, tmp_path, made, "job/web")[1].splitlines()[0].endswith(end)
+
+
+def in_set(name: str) -> MadePod:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
+    return make_pod(name).metadata(ownerReferences=[owner])
+
+
+RUNS = {"type": "Ready", "status": "True"}
+FAILS = {**RUNS, "status": "False"}
+WAITS = "Pods not created: podManagementPolicy OrderedReady waits for web-0, which is"
+
+
+@pytest.mark.parametrize(
+    ("pods", "spec", "end"),
+    [
+        ([in_set("web-0").on("n1").status(conditions=[FAILS], containerStatuses=[waiting("ImagePullBackOff")])], {},
+         f"2 of 3 {WAITS} not ready (ImagePullBackOff)"),
+        ([in_set("web-0").request(cpu="64")], {}, f"2 of 3 {WAITS} Pending (fits nowhere)"),
+        ([in_set("web-0").on("n1").metadata(deletionTimestamp=T0)], {}, f"2 of 3 {WAITS} terminating (deleted)"),
+        ([in_set("web-0").request(cpu="64")], {"podManagementPolicy": "Parallel"}, "2 of 3 Pods missing"),
+        ([in_set("web-1").request(cpu="64")], {}, "2 of 3 Pods missing"),  # web-0 is created first
+        ([in_set("web-0").on("n1").status(conditions=[RUNS])], {}, "2 of 3 Pods missing"),
+        ([in_set("web-0").on("n1").status(conditions=[RUNS])], {"class": "gold"},
+         "2 of 3 Pods not created: no PriorityClass with name gold was found"),
+    ],
+)  # fmt: skip
+def test_the_cause_of_pods_that_do_not_exist_is_found(
+    pods: list[MadePod], spec: dict[str, str], end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = {"app": "web"}
+    template: dict[str, Any] = {"containers": [{"name": "c"}], "priorityClassName": spec.pop("class", "")}
+    workload = Made("apps/v1", "StatefulSet", "web", "default").spec(replicas=3, selector={"matchLabels": labels})
+    workload.spec(template={"metadata": {"labels": labels}, "spec": template}, **spec)
+    made = [make_node("n1"), make_priority_class(1), workload, *pods]
+    first = why(capsys, tmp_path, made, "statefulset/web")[1].splitlines()[0]
+    assert first.removesuffix("; deleted Pods unknown (no Events)").endswith(end)
 
 
 DELETED_POD = "default/web-5f-x1"

@@ -1,0 +1,113 @@
+"""Pods that a stored workload wants and that do not exist, and why its controller cannot create them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.controllers.job import is_finished
+from forewarn.policies.controllers.own_pods import owned_pods_of, pods_of
+from forewarn.policies.controllers.replica_set import spec_replicas
+from forewarn.policies.controllers.stateful_set import blocking_ordinal, ordinal_of, requested_ordinals
+from forewarn.policies.forecast.placement import ChargedQuotas, new_pods_of
+from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, PRIORITY_CLASS, REPLICA_SET, STATEFUL_SET
+from forewarn.policies.objects.fields import (
+    ApiObject,
+    InvalidObject,
+    at,
+    boolean,
+    group_kind,
+    int32,
+    items,
+    ref_of,
+    text,
+)
+from forewarn.policies.objects.workload import is_managed_elsewhere, wanted_active
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.pod import Pod
+
+_KINDS: Final = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, JOB)
+
+
+class MissingPods(NamedTuple):
+    """The Pods of a workload that do not exist: `missing` of `wanted`.
+
+    `why`: the reason, such as kube-apiserver's message; "" if unknown. `waits_for`: the Pod for which a StatefulSet
+    waits.
+    """
+
+    wanted: int
+    missing: int
+    why: str = ""
+    waits_for: Pod | None = None
+
+
+def missing_pods(
+    cluster: ClusterSnapshot, obj: ApiObject, existing: int | None = None, reported: str = ""
+) -> MissingPods | None:
+    """Return the Pods of a workload that do not exist; None for kinds that want no number of Pods.
+
+    `existing`: number of its Pods (default: those that the cluster state assigns to it). `reported`: the message of an
+    Event about a rejected Pod.
+    """
+    if group_kind(obj) not in _KINDS or at(obj, "metadata", "deletionTimestamp"):
+        return None
+    own = [pod for pod in owned_pods_of(cluster, obj) if not pod.terminal] or pods_of(cluster, obj)
+    try:
+        wanted = _wanted(obj)
+        missing = max(wanted - (len(own) if existing is None else existing), 0)
+        waits_for = _waits_for(obj, own) if missing else None
+    except InvalidObject:
+        return None
+    if not missing:
+        return MissingPods(wanted, 0)
+    if waits_for is not None:
+        return MissingPods(wanted, missing, _waiting(waits_for), waits_for)
+    why = _failure(obj) or reported or _rejection(cluster, obj)
+    return MissingPods(wanted, missing, why.rpartition(" is forbidden: ")[2])
+
+
+def _wanted(obj: ApiObject) -> int:
+    """Return how many Pods of a workload should run. Raises InvalidObject."""
+    if group_kind(obj) != JOB:
+        return spec_replicas(obj)
+    if boolean(obj, "spec", "suspend") or is_finished(obj) or is_managed_elsewhere(obj):
+        return 0
+    return wanted_active(obj, int32(obj, "status", "succeeded") or 0, int32(obj, "status", "active") or 0)
+
+
+def _waits_for(obj: ApiObject, own: Sequence[Pod]) -> Pod | None:
+    """Return the Pod for which a StatefulSet waits before it creates further Pods. Source: `processReplica`."""
+    if group_kind(obj) != STATEFUL_SET:
+        return None
+    pods = {ordinal_of(pod.name, ref_of(obj).name): pod for pod in own}
+    first = min((number for number in requested_ordinals(obj) if number not in pods), default=0)
+    blocking = blocking_ordinal(obj, (number for number, pod in pods.items() if not (pod.healthy and pod.node_name)))
+    return pods[blocking] if blocking is not None and blocking < first else None
+
+
+def _waiting(pod: Pod) -> str:
+    is_pending = not pod.node_name or pod.phase == "Pending"
+    state = "terminating" if pod.terminating else "Pending" if is_pending else "not ready"
+    return f"podManagementPolicy OrderedReady waits for {pod.name}, which is {state}"
+
+
+def _failure(obj: ApiObject) -> str:
+    """Return the message of the condition ReplicaFailure; "" without it."""
+    conditions = items(obj, "status", "conditions")
+    failing = (each for each in conditions if (each.get("type"), each.get("status")) == ("ReplicaFailure", "True"))
+    return next((text(each, "message") for each in failing), "")
+
+
+def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> str:
+    """Return why kube-apiserver would reject the next Pod; "" if it would not."""
+    try:
+        pods = new_pods_of(cluster, obj)[0].pods
+        admitted, rejection = ChargedQuotas(cluster).admit(obj, pods[:1])
+    except InvalidObject as fault:
+        is_unknown = fault.path[-1:] == ("priorityClassName",) and PRIORITY_CLASS in cluster.objects.unlisted
+        return "" if is_unknown else fault.problem
+    return "" if admitted else rejection
