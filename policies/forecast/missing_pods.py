@@ -21,7 +21,7 @@ from forewarn.policies.objects.fields import (
     ref_of,
     text,
 )
-from forewarn.policies.objects.workload import is_managed_elsewhere, wanted_active
+from forewarn.policies.objects.workload import REPLICA_FAILURE, is_managed_elsewhere, wanted_active
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,7 @@ def _waiting(pod: Pod) -> str:
 def _failure(obj: ApiObject) -> str:
     """Return the message of the condition ReplicaFailure; "" without it."""
     conditions = items(obj, "status", "conditions")
-    failing = (each for each in conditions if (each.get("type"), each.get("status")) == ("ReplicaFailure", "True"))
+    failing = (each for each in conditions if (each.get("type"), each.get("status")) == (REPLICA_FAILURE, "True"))
     return next((text(each, "message") for each in failing), "")
 
 

@@ -213,11 +213,13 @@ _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "a
 _OF_A_JOB: Final = (*_COUNTS, "startTime", "completionTime", "succeeded", "failed", "completedIndexes")
 _OF_JOBS: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget", "Suspended")
 """Conditions of Jobs that are read."""
+REPLICA_FAILURE: Final = "ReplicaFailure"
+"""The condition of Deployments and ReplicaSets whose Pods kube-apiserver rejects."""
 
 
 class Workload(NamedTuple):
-    """A stored workload, limited in memory, without managedFields. Of the status, only Pod counts and conditions of
-    Jobs.
+    """A stored workload, limited in memory, without managedFields. Of the status, only Pod counts, conditions of
+    Jobs, and the condition ReplicaFailure.
 
     `controller`: (`group/Kind`, name) of the workload that created it; ("", "") without one.
     """
@@ -245,16 +247,15 @@ def _retained_status(obj: ApiObject) -> dict[str, Any]:
     status = obj.get("status")
     if not isinstance(status, Mapping):
         return {}
-    if obj.get("kind") != "Job":
-        return {key: status[key] for key in _COUNTS if key in status}
-    conditions = status.get("conditions")
+    is_job = obj.get("kind") == "Job"
+    conditions, wanted = status.get("conditions"), _OF_JOBS if is_job else (REPLICA_FAILURE,)
     true = [
-        {"type": condition["type"], "status": "True"}
+        {key: condition[key] for key in ("type", "status", *(() if is_job else ("message",))) if key in condition}
         for condition in (conditions if isinstance(conditions, list) else ())
-        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in _OF_JOBS
+        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in wanted
     ]
-    kept = {key: status[key] for key in _OF_A_JOB if key in status}
-    return kept | ({"conditions": true[: len(_OF_JOBS)]} if true else {})
+    kept = {key: status[key] for key in (_OF_A_JOB if is_job else _COUNTS) if key in status}
+    return kept | ({"conditions": true[: len(wanted)]} if true else {})
 
 
 IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"

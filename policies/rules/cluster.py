@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, not_running
+from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, not_running, plural
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import DEPLOYMENT
 from forewarn.policies.objects.fields import group_kind, text_at
@@ -366,3 +366,55 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
             harm = not_running([restart.impact.priority or 0])
             yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref, harm=harm)
     restarts.require_all()
+
+
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=ALL_SCHEDULED)
+def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods of a workload do not exist, because kube-apiserver rejects them or a StatefulSet waits for another Pod.
+
+    Why: the workload has too few replicas, although no Pod is Pending for them.
+
+    Details: for example, a ResourceQuota is exceeded, a PriorityClass does not exist, or the first Pod of a StatefulSet
+    with the `podManagementPolicy` `OrderedReady` is not ready. The rule checks Deployments, StatefulSets, ReplicaSets
+    and Jobs.
+
+    Cluster:
+
+        ResourceQuota batch/pods
+        spec:
+          hard: {pods: 10}
+        status:
+          hard: {pods: 10}
+          used: {pods: 10}
+
+    Example:
+
+          Job batch/report
+          spec:
+        +   suspend: true
+            template:
+              spec:
+                restartPolicy: Never
+                containers:
+                - name: report
+                  image: report
+
+    Fix: raise the quota or create the PriorityClass. For a Pod that is not ready, run `forewarn why NAMESPACE/POD`.
+    """
+    from forewarn.policies.forecast.missing_pods import missing_pods  # the linter starts without it
+
+    cluster = context.cluster
+    for key, workload in sorted(cluster.workloads.items()) if cluster is not None else ():
+        if cluster is None or (workload.controller[0], key[1], workload.controller[1]) in cluster.workloads:
+            continue  # a ReplicaSet of a Deployment
+        found = missing_pods(cluster, workload.object)
+        if found is None or not found.why:
+            continue
+        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} not created: {found.why}"
+        pod = found.waits_for
+        fix = f"see `forewarn why {pod.key}`" if pod else _CREATE_FIX
+        harm = not_running([pod.effective_priority if pod else 0])
+        yield Problem(cut(problem, MAX_CHARACTERS), remediation=fix, object=workload.ref, harm=harm)
+
+
+_CREATE_FIX: Final = "correct what the message names, so that kube-apiserver admits the Pods"

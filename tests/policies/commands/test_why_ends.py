@@ -350,6 +350,30 @@ def test_the_cause_of_pods_that_do_not_exist_is_found(
     made = [make_node("n1"), make_priority_class(1), workload, *pods]
     first = why(capsys, tmp_path, made, "statefulset/web")[1].splitlines()[0]
     assert first.removesuffix("; deleted Pods unknown (no Events)").endswith(end)
+    main(["audit", "--cluster", str(tmp_path / "dump.json"), "-o", "json", "--select", "pods-not-created"])
+    found = [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+    assert found == ([] if "not created" not in end else [end.partition(" (")[0]])
+
+
+def test_an_audit_reports_rejected_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+    workload = Made("apps/v1", "Deployment", "web", "default").spec(replicas=1, template=template)
+    workload.spec(selector={"matchLabels": {"app": "web"}})
+    workload.status(conditions=[{"type": "ReplicaFailure", "status": "True", "message": "denied by a webhook"}])
+    quota = Made("v1", "ResourceQuota", "q", "jobs").spec(hard={"pods": "1"}).status(hard={"pods": 1}, used={"pods": 1})
+    rejected = Made("batch/v1", "Job", "report", "jobs").spec(template=template)
+    suspended = Made("batch/v1", "Job", "later", "jobs").spec(template=template, suspend=True)
+    of_it = Made("apps/v1", "ReplicaSet", "web-5f", "default").spec(**workload.obj["spec"])
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+    of_it.metadata(ownerReferences=[owner])
+    made = [make_node("n1"), make_pod("p"), make_priority_class(1), workload, of_it, quota, rejected, suspended]
+    path = tmp_path / "dump.json"
+    path.write_text("\n".join(json.dumps(one.obj) for one in made))
+    main(["audit", "--cluster", str(path), "-o", "json", "--select", "pods-not-created"])
+    assert [(each["object"]["name"], each["message"]) for each in json.loads(capsys.readouterr().out)["findings"]] == [
+        ("web", "1 of 1 Pod not created: denied by a webhook"),
+        ("report", f"1 of 1 Pod not created: {QUOTA}"),
+    ]
 
 
 DELETED_POD = "default/web-5f-x1"
