@@ -414,10 +414,6 @@ def _kind(kind: str, value: ConfigNode) -> str:
     return kind
 
 
-def _kinds(entry: ConfigNode) -> tuple[str, ...]:
-    return tuple(_kind(element.text(), element) for element in entry.elements())
-
-
 def _clusters(entry: ConfigNode) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((name, value.texts()) for name, value in entry.items())
 
@@ -472,10 +468,6 @@ def _exemption(entry: ConfigNode) -> Exemption:
     return Exemption(**given)
 
 
-def _break_glass(entry: ConfigNode) -> options.BreakGlass:
-    return options.BreakGlass(**entry.read({"groups": ConfigNode.texts, "maxDuration": _duration}))
-
-
 def _duration(entry: ConfigNode) -> timedelta:
     amount = _DURATION.fullmatch(entry.text())
     if amount is None:
@@ -484,6 +476,7 @@ def _duration(entry: ConfigNode) -> timedelta:
 
 
 _DURATION: Final = re.compile(r"([0-9]{1,6})([dhm])", re.ASCII)
+_BREAK_GLASS: Final[_Readers] = {"groups": ConfigNode.texts, "maxDuration": _duration}
 _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
@@ -635,7 +628,7 @@ READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "placeholderPods": _option("placeholder_pods", _selector),
     "podTemplatePaths": _template_paths,
     "priorityClassPaths": _name_paths,
-    "recreatesPods": _option("recreates_pods", _kinds),
+    "recreatesPods": _option("recreates_pods", _each(lambda entry: _kind(entry.text(), entry))),
     "limitedResources": _option("limited_resources", _each(limited_resource)),
     "allowedClasses": _option("allowed_classes", _each(_allowed_classes)),
     "requiredClasses": _option("required_classes", _each(_required_classes)),
@@ -646,7 +639,7 @@ READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "discloseTo": _disclose_to,
     "predictionBudget": _prediction_budget,
     "repeatedWarnings": _field("repeated_warnings", _choice(RepeatedWarnings)),
-    "breakGlass": _option("break_glass", _break_glass),
+    "breakGlass": _option("break_glass", lambda entry: options.BreakGlass(**entry.read(_BREAK_GLASS))),
     "knownClasses": _option("known_classes", ConfigNode.texts),
     "preset": _option("preset", lambda entry: entry.word(HOSTED_CLASSES, "preset")),
     "groups": _option("groups", _each(_group)),

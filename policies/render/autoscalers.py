@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
-from forewarn.policies.render.table import TitledTable, left_out
+from forewarn.policies.render.table import TitledTable, left_out, limited
 from forewarn.policies.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
@@ -110,12 +110,9 @@ def _launched(launches: autoscalers.Launches) -> Iterator[str]:
     for launch in launches.launches[:MAX_LINES]:
         which = listed([f"{workload} ({plural(pods, 'Pod')})" for workload, pods in launch.workloads])
         yield f"NodePool {launch.node_pool}: {plural(launch.nodes, 'node')} of {launch.instance_type} for {which}"
-    if len(launches.launches) > MAX_LINES:
-        yield f"and {len(launches.launches) - MAX_LINES} more kinds of nodes"
-    for workload, pods, why in launches.no_launch[:MAX_LINES]:
-        yield f"no NodePool fits {workload} ({plural(pods, 'Pod')}): {why}"
-    if len(launches.no_launch) > MAX_LINES:
-        yield f"and {len(launches.no_launch) - MAX_LINES} more workloads that no NodePool fits"
+    yield from left_out(len(launches.launches), MAX_LINES, "kind of nodes", many="kinds of nodes")
+    left = [f"no NodePool fits {each} ({plural(pods, 'Pod')}): {why}" for each, pods, why in launches.no_launch]
+    yield from limited(left, len(left), "workload that no NodePool fits", "workloads that no NodePool fits", "")
     if launches.not_predicted:
         yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
 
@@ -130,10 +127,7 @@ def _some(count: int, pending: int, others: Mapping[str, int], *, over_time: boo
 
 def _planned(plan: autoscalers.ScaleUps) -> Iterator[str]:
     """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
-    for scale_up in plan.scale_ups[:MAX_LINES]:
-        yield _scaled_up(scale_up)
-    if len(plan.scale_ups) > MAX_LINES:
-        yield f"and {len(plan.scale_ups) - MAX_LINES} more scale-ups"
+    yield from limited(map(_scaled_up, plan.scale_ups), len(plan.scale_ups), "scale-up", "scale-ups", "")
     if plan.lost and not plan.no_scale_up:
         yield f"node groups not used, because their nodes would be in what is lost: {listed([*plan.lost])}"
     by_why: dict[str, list[autoscalers.NoScaleUp]] = {}

@@ -212,7 +212,8 @@ def _resized(resized: Resized) -> Iterator[str]:
     where = f" on {resized.node}" if resized.node else ""
     yield f"Pod {resized.pod}{where}: {_verdict(resized)}"
     if resized.insufficient:
-        yield "  lacks " + ", ".join(f"{name} {_missing(name, n)}" for name, n in resized.insufficient.items())
+        missing = {name: f"{n}m" if name == "cpu" else amount_of(name, n) for name, n in resized.insufficient.items()}
+        yield f"  lacks {', '.join(f'{name} {amount}' for name, amount in missing.items())}"
     if resized.evicted:
         yield f"  the kubelet evicts: {', '.join(resized.evicted)}"
     if resized.preempted:
@@ -220,7 +221,3 @@ def _resized(resized: Resized) -> Iterator[str]:
     elif resized.in_the_way:
         yield f"  would have to leave: {', '.join(resized.in_the_way)}"
     yield from (f"  {fact}" for fact in resized.depends_on)
-
-
-def _missing(name: str, number: int) -> str:
-    return f"{number}m" if name == "cpu" else amount_of(name, number)

@@ -41,7 +41,8 @@ def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iter
         rows = [[*row[:_AFTER_LOSS], _left(risk), *row[_AFTER_LOSS:]] for row, risk in zip(rows, shown, strict=True)]
     if any(risk.pod_losses for risk in shown):
         heads.append(_ONE_POD)
-        rows = [[*row, _worst(risk)] for row, risk in zip(rows, shown, strict=True)]
+        worst = (f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-" for risk in shown)
+        rows = [[*row, loss] for row, loss in zip(rows, worst, strict=True)]
     lines = list(page_table(heads, rows, width))
     yield _verdict(risks, paint)
     yield paint(lines[0], "bold")
@@ -77,11 +78,6 @@ def worst_loss(risks: Sequence[WorkloadRisk]) -> str:
     replicas, what, risk = max(losses, key=lambda loss: loss[0])
     equal = [each for count, each, of in losses if (count, of) == (replicas, risk) and each != what]
     return f"{risk.workload} loses {replicas} of {risk.pods} with {what}{equal_to(equal, 'loss')}"
-
-
-def _worst(risk: WorkloadRisk) -> str:
-    """Return the largest effect of losing one Pod, for example `fails SparkApplication`; `-` without effect."""
-    return f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-"
 
 
 def verdict(risks: Risks) -> str:

@@ -167,8 +167,7 @@ def markdown(sweep: Sweep) -> str:
     lines += ["", f"Before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.without_change else "")]
     if harmed:
         rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]
-        lines += ["", *markdown_table(heads, rows, longest=_LONGEST)]
-        lines += ["", BASIS]
+        lines += ["", *markdown_table(heads, rows, longest=_LONGEST), "", BASIS]
     if len(harmed) > MAX_ROWS:
         lines += ["", f"and {len(harmed) - MAX_ROWS} more"]
     harmless = len(sweep.rows) - len(harmed)
