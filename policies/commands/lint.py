@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies import VERSION
 from forewarn.policies.application.lint import Lint, checked
-from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.known_findings import (
-    FAIL_ON,
-    add_status_options,
-    config_of,
-    read_baseline,
-    write_baseline,
-)
+from forewarn.policies.commands import cluster_command, known_findings
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options, existing
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
@@ -299,7 +292,7 @@ def lint_parser() -> argparse.ArgumentParser:
     help_text = "apply safe fixes, and report the other findings"
     fix("--fix", action="store_const", const=MAX_PASSES, default=0, help=help_text)
     fix("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
-    add_status_options(add)
+    known_findings.add_status_options(add)
     help_text = "show notes, and directories that are checked separately or not rendered"
     add("-v", "--verbose", action="store_true", help=help_text)
     add("-q", "--quiet", action="store_true", help="do not print the summary")
@@ -327,7 +320,7 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser) if has_clusters or names_a_release(options) else None
     try:
         config = _config(options)
-        baseline = read_baseline(options.baseline)
+        baseline = known_findings.read_baseline(options.baseline)
     except (ConfigError, ValueError) as fault:
         return _complain(fault, USAGE)
     request = _request(options, config, run.cluster)
@@ -335,22 +328,10 @@ def main(arguments: Sequence[str]) -> int:
         return _list_rules(config)
     if options.list_files:
         return _list_files(request)
-    fails_at = FAIL_ON[options.fail_on]
-    job = _Job(
-        request,
-        release,
-        outputs,
-        baseline,
-        options.baseline,
-        options.write_baseline,
-        passes=options.fix,
-        fails_at=None if options.exit_zero or options.write_baseline else fails_at,
-        most=options.max_per_rule,
-        notes=options.verbose or bool(options.select) or fails_at is Severity.NOTE,
-        allow_empty=options.allow_empty,
-        verbose=options.verbose,
-        quiet=options.quiet,
-    )
+    fails_at = known_findings.FAIL_ON[options.fail_on]
+    notes = options.verbose or bool(options.select) or fails_at is Severity.NOTE
+    fails_at = None if options.exit_zero or options.write_baseline else fails_at
+    job = _Job(options, request, release, outputs, baseline, options.write_baseline, fails_at, notes)
     if run.several:
         return _on_each(job, run)
     with no_collection():  # a run frees little, so collections only cost time
@@ -385,24 +366,18 @@ def _request(options: argparse.Namespace, config: Config, cluster: Sequence[str]
 class _Job(NamedTuple):
     """What to check and to print.
 
-    `release`: None without a cluster and options about it. `baseline`: of the file `baseline_path`. `passes`: how often
-    to fix. `fails_at`: the least severity that causes exit status 1; None if none does. `most`: findings of a rule in
-    text.
+    `release`: None without a cluster and options about it. `new_baseline`: the file to write. `fails_at`: the least
+    severity that causes exit status 1; None if none does.
     """
 
+    options: argparse.Namespace
     request: LintRequest
     release: Release | None
     outputs: Sequence[Output]
     baseline: dict[str, Any] | None
-    baseline_path: str | None
     new_baseline: str | None
-    passes: int
     fails_at: Severity | None
-    most: int
     notes: bool
-    allow_empty: bool
-    verbose: bool
-    quiet: bool
 
 
 def _lint(job: _Job, run: Run, *, shows_fixes: bool) -> int:
@@ -415,7 +390,7 @@ def _lint(job: _Job, run: Run, *, shows_fixes: bool) -> int:
             known = [*earlier["findings"], *(job.baseline or {}).get("findings", [])]
             job = job._replace(baseline={**earlier, "findings": known})
         result = checked(request, cluster)
-        for _ in range(job.passes):  # a fix may reveal further findings
+        for _ in range(job.options.fix):  # a fix may reveal further findings
             if not _fix(result):
                 break
             result = checked(request, cluster)
@@ -448,9 +423,9 @@ def _on_each(job: _Job, run: Run) -> int:
         numbers = [counts(result.findings)[severity] for severity in Severity]
         status = _status(job, result.given, result.findings)
         lines = _summary(job, result, head=form not in WITH_HEAD)
-        printed = _printed(run, result if job.notes else _without_notes(result, form), job.most)
+        printed = _printed(run, result if job.notes else _without_notes(result, form), job.options.max_per_rule)
         verdict = f"{with_worst(result.findings, result.suppressed)}; {_checked_text(result.given)}"
-        return Evaluated(status, numbers, numbers, printed, [] if job.quiet else lines, verdict)
+        return Evaluated(status, numbers, numbers, printed, [] if job.options.quiet else lines, verdict)
 
     modules = ("sources.cluster", "render.report", "application.lint")
     return answered_each(Evaluation("lint", ("ERRORS", "WARNINGS", "NOTES"), evaluate, modules=modules), run)
@@ -532,7 +507,7 @@ def _show(job: _Job, request: LintRequest, cluster: ClusterSnapshot | None) -> i
 
 def _report(job: _Job, result: Lint) -> int:
     fixed = 0
-    if job.new_baseline and not write_baseline(job.new_baseline, result.findings):
+    if job.new_baseline and not known_findings.write_baseline(job.new_baseline, result.findings):
         return FAILED
     if job.baseline is not None:
         from forewarn.policies.evaluation.suppressions import less_baseline
@@ -540,39 +515,40 @@ def _report(job: _Job, result: Lint) -> int:
         try:
             findings, count, fixed = less_baseline(result.findings, job.baseline)
         except ValueError as fault:
-            return _complain(f"{job.baseline_path}: {fault}", USAGE)
+            return _complain(f"{job.options.baseline}: {fault}", USAGE)
         result = result._replace(findings=findings, suppressed=result.suppressed + count)
     result = result._replace(findings=folded(result.findings, result.given))
-    if not job.quiet and (result.findings or not _has_no_answer(result.given, allow_empty=job.allow_empty)):
+    has_answer = not (result.given.unreadable or _why_nothing(job, result.given))
+    if not job.options.quiet and (result.findings or has_answer):
         head = not job.outputs or any(output.form not in WITH_HEAD for output in job.outputs)
         for line in _summary(job, result, head=head):
             print_notice(line)
-        _report_counts(result.unchecked, fixed if job.baseline_path else 0)
+        _report_counts(result.unchecked, fixed if job.options.baseline else 0)
     for output in job.outputs:
         try:
-            write_report(output, result, most=job.most, notes=job.notes)
+            write_report(output, result, most=job.options.max_per_rule, notes=job.notes)
         except SourceError as fault:
             return _complain(fault, FAILED)
     return _status(job, result.given, result.findings)
 
 
 def _summary(job: _Job, result: Lint, *, head: bool) -> list[str]:
-    return summary_of(result, head=head, verbose=job.verbose, notes=job.notes)
+    return summary_of(result, head=head, verbose=job.options.verbose, notes=job.notes)
 
 
-def _has_no_answer(given: Input, *, allow_empty: bool) -> bool:
-    """True if an error replaces the summary: a file is unreadable, or there was nothing to check."""
-    is_empty = not given.reported or not (given.objects or given.diagnostics)
-    return bool(given.unreadable) or (is_empty and not allow_empty)
+def _why_nothing(job: _Job, given: Input) -> str:
+    """Why there was nothing to check, as an error; "" if there was, or if that is accepted."""
+    if job.options.allow_empty or (given.reported and (given.objects or given.diagnostics)):
+        return ""
+    empty = "no objects found. Fix: pass --allow-empty to accept that"
+    return empty if given.reported else "no .yaml, .yml or .json files found"
 
 
 def _status(job: _Job, given: Input, findings: list[Finding]) -> int:
     if given.unreadable:
         return max(map(status_of, given.unreadable))
-    if not given.reported and not job.allow_empty:
-        return _complain("no .yaml, .yml or .json files found", FAILED)
-    if not (given.objects or given.diagnostics or job.allow_empty):
-        return _complain("no objects found. Fix: pass --allow-empty to accept that", FAILED)
+    if why := _why_nothing(job, given):
+        return _complain(why, FAILED)
     threshold = job.fails_at
     return FINDINGS if threshold is not None and any(f.severity <= threshold for f in findings) else OK
 
@@ -591,7 +567,7 @@ def _cluster(run: Run, config: Config, release: Release) -> tuple[ClusterSnapsho
 
 def _config(options: argparse.Namespace) -> Config:
     """The configuration with the additions of the command line. Raises ConfigError, ValueError."""
-    config = config_of(options)
+    config = known_findings.config_of(options)
     closed, exclude = config.options.closed or options.closed, (*config.options.exclude, *options.exclude)
     preset = options.preset or config.options.preset
     return config._replace(options=config.options._replace(closed=closed, exclude=exclude, preset=preset))

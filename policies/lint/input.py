@@ -619,7 +619,7 @@ def read_by_schema(given: Input, config: Config, more: Sequence[str], *, every: 
 
     Kinds with built-in or configured paths are unchanged. `every`: also record the paths of kinds that no file uses.
     """
-    defining = [*given.defining, *((file, frozenset(("",))) for file in _files(more))]
+    defining = [*given.defining, *((file, frozenset(("",))) for file in find_files(filter(os.path.exists, more)))]
     done = {*config.options.class_paths, *config.options.pod_template_paths}
     texts = _Texts(given)
     for file, kinds in defining:
@@ -676,13 +676,6 @@ def with_schemas(config: Config, given: Input) -> Config:
     """Return the configuration with the PriorityClass paths from definitions in the input."""
     paths = {**config.options.class_paths, **given.class_paths}
     return config._replace(options=config.options._replace(class_paths=paths)) if given.class_paths else config
-
-
-def _files(sources: Sequence[str]) -> Iterator[File]:
-    """Yield the files of the sources that exist as files or directories."""
-    for source in sources:
-        if os.path.exists(source):
-            yield from find_files([source])
 
 
 def _definitions(file: File) -> Iterator[ApiObject]:

@@ -27,7 +27,7 @@ from forewarn.policies.lint.charts import CHART, Charts
 from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.tools import Outside, Trees, refuse_option
 from forewarn.policies.manifests import Fault, read, values
-from forewarn.policies.manifests.documents import MAX_DEPTH, Document, as_utf8, split
+from forewarn.policies.manifests.documents import MAX_DEPTH, Document, as_utf8, indent_of, split
 from forewarn.policies.manifests.groups import Kustomization, Member, reached, read_kustomization
 from forewarn.policies.manifests.yaml.grammar import leniently
 from forewarn.policies.manifests.yaml.nodes import Node, Scalar, compose, followed
@@ -302,9 +302,9 @@ class TemplateLines:
             return rendered
         line = lines[rendered.line - 1][:_LONGEST]
         text = line.strip()
-        number = self._same(text, rendered.line, _whole)
+        number = self._same(text, rendered.line, str)
         if number is not None:
-            shift = _indent(self._of_template[number - 1]) - _indent(line)
+            shift = indent_of(self._of_template[number - 1]) - indent_of(line)
             return rendered._replace(
                 file=self._file, line=number, column=rendered.column + shift, end_column=rendered.end_column + shift
             )
@@ -325,7 +325,7 @@ class TemplateLines:
         here, there = ours.get(part(text), []), theirs.get(part(text), [])
         if len(here) == len(there) and len(here) <= _FEW:
             return there[here.index(line)]
-        is_loop = len(there) == 1 and _indent(self._of_template[there[0] - 1]) == _indent(self._lines[line - 1])
+        is_loop = len(there) == 1 and indent_of(self._of_template[there[0] - 1]) == indent_of(self._lines[line - 1])
         return there[0] if is_loop else None
 
     def _index(self, part: _Part) -> tuple[_Numbers, _Numbers]:
@@ -346,10 +346,6 @@ class TemplateLines:
 _FEW: Final = 100
 
 
-def _whole(text: str) -> str:
-    return text
-
-
 def _key(text: str) -> str:
     """The text before the colon, such as `- name`; "" for a line without a key."""
     head, colon, _ = text.partition(":")
@@ -362,10 +358,6 @@ def _numbered(lines: Sequence[str], part: _Part) -> _Numbers:
         if text := part(line[:_LONGEST].strip()):
             numbers[text].append(number)
     return numbers
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 class TemplateSource(NamedTuple):
@@ -713,7 +705,9 @@ def _take_overlays(given: Input, directories: _Found, jobs: Sequence[tools.Job],
     """Build kustomizations; their objects replace their files in the input."""
     by_directory = {k.directory: k for _, k in directories.kustomizations.values()}
     real = {m.file: os.path.realpath(m.file) for m in given.members} if jobs else {}
-    by_file = _by_file(given, real) if jobs else {}
+    by_file = defaultdict[str, list[ReviewedObject]](list)
+    for member in given.members if jobs else ():
+        by_file[real[member.file]].append(member.subject)
     replaced, rendered = set[str](), set[str]()
     for job, result in tools.run(jobs):
         file, top = directories.kustomizations[job.directory]
@@ -731,14 +725,6 @@ def _take_overlays(given: Input, directories: _Found, jobs: Sequence[tools.Job],
 
 def _why_absent(program: str) -> str:
     return "only in a checked directory, and not run" if shutil.which(program) else "not installed"
-
-
-def _by_file(given: Input, real: dict[str, str]) -> dict[str, list[ReviewedObject]]:
-    """Return real path -> objects of the file. `real`: real paths of the input's files."""
-    reviewed_objects: dict[str, list[ReviewedObject]] = {}
-    for member in given.members:
-        reviewed_objects.setdefault(real[member.file], []).append(member.subject)
-    return reviewed_objects
 
 
 def _jobs_of_kustomizations(tops: Iterable[str], directories: _Found, renderer: _Renderer) -> Iterator[tools.Job]:

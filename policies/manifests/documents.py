@@ -217,3 +217,7 @@ def _below(lines: list[str], number: int, *, is_fresh: bool) -> tuple[int, int]:
     while last < len(lines) and not lines[last].startswith("---"):
         last += 1
     return first, last
+
+
+def indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -18,7 +18,7 @@ from forewarn.policies.findings import Location, ObjectRef, Path
 from forewarn.policies.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, KINDS, RELEASE_NAMESPACE, removed_version
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.diagnostics import MAX_LINES, harmless, in_block
-from forewarn.policies.manifests.documents import as_utf8
+from forewarn.policies.manifests.documents import as_utf8, indent_of
 from forewarn.policies.manifests.object_finder import intended_type
 from forewarn.policies.manifests.reading import read
 from forewarn.policies.manifests.yaml.source import YamlSource
@@ -226,7 +226,7 @@ class _Pieces:
     def _column_of(self, removed: str) -> int:
         """The lowest column of removed text."""
         first, *others = removed.split("\n")
-        columns = [_indent(line) for line in others if line.strip()]
+        columns = [indent_of(line) for line in others if line.strip()]
         if first.strip():
             columns.append(_AFTER_TEXT if _VISIBLE.search(UNKNOWN.sub(" ", self._line)) else 0)
         return min(columns)
@@ -252,8 +252,8 @@ class _Pieces:
             printed = self._printed.get(number, 0 if is_alone and _OUTPUT in line else _NOTHING)
             lost[number] = min(self._lost.get(number, _NOTHING), printed)
             if line.strip() and not is_alone:
-                is_below = _indent(line) > column
-                lost[number] = min(lost[number], _indent(line)) if is_below else lost[number]
+                is_below = indent_of(line) > column
+                lost[number] = min(lost[number], indent_of(line)) if is_below else lost[number]
                 column = column if is_below else _NOTHING
                 is_alone = is_below
                 if (inline := _INLINE.fullmatch(line)) is not None:
@@ -273,10 +273,6 @@ def _blank(text: str) -> str:
 
 def _is_unquoted(before: str) -> bool:
     return before.count('"') % 2 == before.count("'") % 2 == 0
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 _ANY_ELSE: Final = later(r"\{[{%]-?\s*+el(?:se|if)\b")
@@ -406,10 +402,10 @@ def _whole(subject: ReviewedObject, shown: Sequence[str], text: str) -> Path | N
     above = ""
     for number in range(start + 1, len(lines)):
         line = lines[number]
-        if line.strip() and _indent(line) < column:
+        if line.strip() and indent_of(line) < column:
             return path if shown[number].strip() else None
-        is_list = lost[number] == column and _indent(above) == column and above.rstrip().endswith(":")
-        key = line.partition(":")[0] if _indent(line) == column else ""
+        is_list = lost[number] == column and indent_of(above) == column and above.rstrip().endswith(":")
+        key = line.partition(":")[0] if indent_of(line) == column else ""
         if (lost[number] <= column and not is_list) or field in key or UNKNOWN.search(key):
             return None
         above = line if line.strip() else above
