@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from time import time
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, head_of
 from forewarn.policies.commands import cluster_command
@@ -131,9 +131,10 @@ def main(arguments: Sequence[str]) -> int:
         return _complain(fault, status_of(fault))
     if cache.semantics.preview:
         print_notice(f"forewarn dry-run: {cache.semantics.preview}")
-    request = _Request(given.filename, given.namespace, given.validate, given.fail_on, run.output.form)
     with run.output.redirected():
-        status = _files(request, cache.snapshot(), options._replace(minor=release.minor or cache.reported_minor))
+        status = _files(
+            given, run.output.form, cache.snapshot(), options._replace(minor=release.minor or cache.reported_minor)
+        )
     if run.cluster and run.output.form != "json":
         print_notice(line_of(_head(cache.snapshot())))
     return status
@@ -163,25 +164,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-class _Request(NamedTuple):
-    """What to evaluate, and how. `validation`: the value of `--validate`. `form`: the output format."""
-
-    files: Sequence[str]
-    namespace: str
-    validation: str
-    fail_on: Sequence[str]
-    form: str
-
-
-def _files(request: _Request, cluster: ClusterSnapshot, options: Options) -> int:
+def _files(given: argparse.Namespace, form: str, cluster: ClusterSnapshot, options: Options) -> int:
     from forewarn.policies.manifests import read
 
     subjects: list[tuple[str, ReviewedObject]] = []
     status, evaluated, others, unread = ACCEPTED, 0, Counter[str](), set[str]()
-    for file in find_files(request.files):
+    for file in find_files(given.filename):
         path = file.path
         try:
-            reading = read(read_file(file), path, _READ, namespace=request.namespace)
+            reading = read(read_file(file), path, _READ, namespace=given.namespace)
         except SourceError as fault:
             status = max(status, _complain(fault, status_of(fault)))
             unread.add(path)
@@ -194,22 +185,22 @@ def _files(request: _Request, cluster: ClusterSnapshot, options: Options) -> int
                 status = max(status, _complain(f"{diagnostic.location}: {diagnostic.message}", REFUSED))
         subjects += [(path, subject) for subject in reading.subjects]
         others += reading.skipped
-    strict = request.validation == "strict"
+    strict = given.validate == "strict"
     answers = [*dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)]
-    sys.stdout.write(_verdict(request.form, answers, others, sorted(unread)))
+    sys.stdout.write(_verdict(form, answers, others, sorted(unread)))
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
-        if request.validation == "warn" and answer.allowed:
+        if given.validate == "warn" and answer.allowed:
             _warn(subject, options.minor)
         if not _is_evaluated(subject, answer):
             others[group_kind(subject.object).rpartition("/")[2]] += 1
             continue
         evaluated += 1
-        _print(request.form, cluster, path, subject, answer)
+        _print(form, cluster, path, subject, answer)
         status = status if answer.allowed else max(status, REFUSED)
     if any(group_kind(s.object) in _GROUPS for _, s in subjects) and cluster.semantics.pods_are_grouped is None:
         print_notice(f"forewarn dry-run: PodGroup, Workload: {NEEDS_GATE}")
     if others:
-        status = max(status, _report_others(others, request.fail_on, none=not evaluated))
+        status = max(status, _report_others(others, given.fail_on, none=not evaluated))
     if not subjects and not others and status == ACCEPTED:
         return _complain("no objects to apply", FAILED)
     return status

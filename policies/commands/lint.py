@@ -267,8 +267,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
-    help_text = "also check the output of helm template and kustomize build"
-    add("--render", action="store_true", help=help_text)
+    add("--render", action="store_true", help="also check the output of helm template and kustomize build")
     help_text = "kustomize flag for --render, such as --enable-helm (repeatable)"
     add("--kustomize-flag", action="append", default=[], choices=KUSTOMIZE_FLAGS, metavar="FLAG", help=help_text)
     add("--render-network", action="store_true", help="let kustomize download remote bases for --render")

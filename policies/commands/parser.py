@@ -328,6 +328,5 @@ def add_rule_options(add: Callable[..., object]) -> None:
     add("--select", action="append", default=[], metavar="RULE", help=help_text)
     help_text = "do not run these rules (repeatable, or separated by commas)"
     add("--ignore", action="append", default=[], metavar="RULE", help=help_text)
-    help_text = "file with known findings, which are not reported"
-    add("--baseline", type=existing, metavar="FILE", help=help_text)
+    add("--baseline", type=existing, metavar="FILE", help="file with known findings, which are not reported")
     add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import Run, status_of_conditions
@@ -14,6 +14,7 @@ from forewarn.policies.config.load import contents
 from forewarn.policies.terminal import as_json, counting
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from forewarn.policies.commands.autoscaling import AutoscalingOf
@@ -32,39 +33,28 @@ def add_fail_on(add: Callable[..., object]) -> None:
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=help_text)
 
 
-class SweepRequest(NamedTuple):
-    """What to simulate. `shard`: simulate only this part of the cases; None for all.
+def evaluate_sweep(
+    options: argparse.Namespace, release: Release, shard: Shard | None, settings_of: AutoscalingOf, run: Run
+) -> Evaluated:
+    """Simulate all cases of a sweep on a cluster. Raises SourceError, InvalidObject, ValueError.
 
-    `node_templates`, `config`: files.
+    `shard`: simulate only this part of the cases; None for all.
     """
-
-    scope: Literal["node", "zone"]
-    until: float
-    release: Release
-    shard: Shard | None
-    autoscaling: AutoscalingOf
-    node_templates: str | None
-    config: str | None
-    fail_on: Sequence[str]
-
-
-def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
-    """Simulate all cases of a sweep on a cluster. Raises SourceError, InvalidObject, ValueError."""
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.application.whatif import names_of, whatif_each
     from forewarn.policies.simulation.dump import DigestedCache
 
-    scope, shard = request.scope, request.shard
-    cache = loaded_for(run, request.config, request.release, digested=bool(shard))
-    cluster = Cluster(cache, configuration(request.config), run.cluster)
-    autoscaling = request.autoscaling(cache, run.cluster)
+    scope = options.each
+    cache = loaded_for(run, options.config, release, digested=bool(shard))
+    cluster = Cluster(cache, configuration(options.config), run.cluster)
+    autoscaling = settings_of(cache, run.cluster)
     with counting("cases", run.errors) as show:
-        settings: dict[str, Any] = {"until": request.until, "autoscaling": autoscaling, "progress": show}
+        settings: dict[str, Any] = {"until": options.until, "autoscaling": autoscaling, "progress": show}
         settings |= {"part": shard.part_of} if shard else {}
         sweep = whatif_each(cluster, scope, **settings)
     if isinstance(cache, DigestedCache) and shard is not None:
-        identity = run_options(f"each {scope}", request.release, request.until, cache, request.config)
-        identity |= _group_options(request.node_templates, autoscaling)
+        identity = run_options(f"each {scope}", release, options.until, cache, options.config)
+        identity |= _group_options(options.node_templates, autoscaling)
         of = len(names_of(cluster, scope))
         part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
         return Evaluated(0, printed=Printed([part]))  # whether anything has happened is asked of the whole
@@ -73,7 +63,7 @@ def evaluate_sweep(request: SweepRequest, run: Run) -> Evaluated:
     harmed = harmful(sweep)
     worst = harmed[0].others if harmed else (0, sweep.before.pending, 0)
     cells: list[str | int] = [len(sweep.rows), len(harmed), *worst, harmed[0].case if harmed else "-"]
-    return Evaluated(status_of(sweep, request.fail_on), worst, cells, printed_sweep(sweep, run.output))
+    return Evaluated(status_of(sweep, options.fail_on), worst, cells, printed_sweep(sweep, run.output))
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:

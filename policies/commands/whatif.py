@@ -22,7 +22,7 @@ from forewarn.policies.commands.parser import (
 )
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, shard_given
-from forewarn.policies.commands.sweep import HAPPENINGS, HEADS_OF_EACH, SweepRequest, evaluate_sweep
+from forewarn.policies.commands.sweep import HAPPENINGS, HEADS_OF_EACH, evaluate_sweep
 from forewarn.policies.findings import duration
 from forewarn.policies.terminal import counting, print_faults
 
@@ -54,17 +54,10 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     settings_of = autoscaling.autoscaling_of(options, parser)
     if getattr(options, "each", None):
-        of_each = SweepRequest(
-            options.each,
-            options.until or DEFAULT_UNTIL,
-            release,
-            shard_given(options.shard, run.output, parser),
-            settings_of,
-            options.node_templates,
-            options.config,
-            options.fail_on,
-        )
-        each, imported = partial(evaluate_sweep, of_each), ("application.whatif", "render.sweep")
+        options.until = options.until or DEFAULT_UNTIL
+        shard = shard_given(options.shard, run.output, parser)
+        each = partial(evaluate_sweep, options, release, shard, settings_of)
+        imported = ("application.whatif", "render.sweep")
         return answered_each(Evaluation("whatif", HEADS_OF_EACH, each, modules=imported), run)
     from forewarn.policies.render.harm import HEADS, numbers, rank
 

@@ -68,8 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
     cluster_command.add_output_option(add)
-    help_text = "also show the original messages of conditions and Events"
-    add("-v", "--verbose", action="store_true", help=help_text)
+    add("-v", "--verbose", action="store_true", help="also show the original messages of conditions and Events")
     states = "pending, preempted, terminating, running, not-ready, ended, gone"
     help_text = f"exit with 1 for this state ({states}) or cause (repeatable)"
     add("--fail-on", action="append", default=[], metavar="WHAT", help=help_text)

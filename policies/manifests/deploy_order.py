@@ -14,7 +14,7 @@ from typing import Final
 
 from forewarn.policies.findings import cut
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.objects.fields import ApiObject, at, text_at
+from forewarn.policies.objects.fields import ApiObject, at, list_at, text_at
 
 _ARGO_HOOK, _WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"
 _ARGO_OPTIONS, _FLUX_FORCE = "argocd.argoproj.io/sync-options", "kustomize.toolkit.fluxcd.io/force"
@@ -89,8 +89,7 @@ class FluxOrder:
         self._needs: dict[str, list[str]] = {}
         self._paths: dict[str, str] = {}
         for obj in islice(kustomizations, _MAX_KUSTOMIZATIONS):
-            entries, name = at(obj, "spec", "dependsOn"), text_at(obj, "metadata", "name")
-            names = [at(entry, "name") for entry in (entries if isinstance(entries, list) else ())]
+            name, names = text_at(obj, "metadata", "name"), [at(e, "name") for e in list_at(obj, "spec", "dependsOn")]
             self._needs[name] = [need for need in names if isinstance(need, str)]
             self._paths[os.path.normpath(text_at(obj, "spec", "path"))] = name
 

@@ -23,7 +23,7 @@ from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, RELEASE_NAMESPA
 from forewarn.policies.manifests.deploy_order import FluxOrder
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import values
-from forewarn.policies.objects.fields import OBJECT, ApiObject, at, group_kind, text_at
+from forewarn.policies.objects.fields import OBJECT, ApiObject, at, group_kind, list_at, text_at
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")
 """Texts in every file that `destinations` reads."""
@@ -85,19 +85,11 @@ def _of_object(obj: ApiObject, path: str) -> Iterator[_Target]:
     if kind == "argoproj.io/Application":
         yield from _of_application(spec, {})
     elif kind == _APPLICATION_SET and isinstance(spec := at(obj, "spec", "template", "spec"), OBJECT):
-        generators = at(obj, "spec", "generators")
-        for generator in generators if isinstance(generators, list) else ():
-            elements = at(generator, "list", "elements")
-            for element in islice(elements if isinstance(elements, list) else (), _MAX_ELEMENTS):
+        for generator in list_at(obj, "spec", "generators"):
+            for element in list_at(generator, "list", "elements")[:_MAX_ELEMENTS]:
                 yield from _of_application(spec, element if isinstance(element, OBJECT) else {})
     elif kind == FLUX_KUSTOMIZATION and (directory := text_at(spec, "path")):
         yield _Target(directory, {*path.split("/")[:-1]}, text_at(spec, "targetNamespace"))
-
-
-def _sources(spec: ApiObject) -> Iterator[ApiObject]:
-    several = spec.get("sources")
-    sources = (spec.get("source"), *(several if isinstance(several, list) else ()))
-    yield from (source for source in sources if isinstance(source, OBJECT))
 
 
 def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[_Target]:
@@ -115,8 +107,8 @@ def _of_application(spec: ApiObject, parameters: ApiObject) -> Iterator[_Target]
         host = ""
     names = {filled(destination, "name"), host, host.partition(".")[0]} - {""}
     namespace = filled(destination, "namespace")
-    for source in _sources(spec):
-        if directory := filled(source, "path"):
+    for source in (spec.get("source"), *list_at(spec, "sources")):
+        if isinstance(source, OBJECT) and (directory := filled(source, "path")):
             yield _Target(directory, names, "" if "{{" in namespace else namespace)
 
 

@@ -24,7 +24,7 @@ from forewarn.policies.kinds import registry
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import values
-from forewarn.policies.objects.fields import group_kind, text_at
+from forewarn.policies.objects.fields import group_kind, list_at, text_at
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 
 if TYPE_CHECKING:
@@ -549,8 +549,7 @@ def _changed(content: dict[str, Any]) -> Iterator[str]:
     if any(map(content.get, _CHANGING)):
         yield EVERY
     for key in ("replicas", "patches", "patchesStrategicMerge", "patchesJson6902"):
-        entries = content.get(key)
-        for entry in entries[:_MAX] if isinstance(entries, list) else ():
+        for entry in list_at(content, key)[:_MAX]:
             target = entry if key == "replicas" else entry.get("target") if isinstance(entry, dict) else None
             patch = entry.get("patch") if isinstance(entry, dict) else entry
             if isinstance(target, dict):
@@ -583,8 +582,7 @@ def _real(directory: str, path: str) -> str:
 def _paths(content: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
     """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries."""
     for key in keys:
-        entries = content.get(key)
-        for entry in entries[:_MAX] if isinstance(entries, list) else ():
+        for entry in list_at(content, key)[:_MAX]:
             path = entry.get("path") if isinstance(entry, dict) else entry
             if isinstance(path, str) and path and "\n" not in path and "\0" not in path and "://" not in path:
                 yield path

@@ -14,7 +14,7 @@ from forewarn.policies.findings import Path, quote
 from forewarn.policies.kinds import class_paths
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced, removed_version
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import at, group_kind, ref_of
+from forewarn.policies.objects.fields import at, group_kind, list_at, ref_of
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 
 _VARIABLE: Final = later(r"\$\{\{?(?P<name>\w+)\}\}?|\$\([\w.\-]+\)|\{\{.*\}\}", re.DOTALL)
@@ -31,8 +31,7 @@ class Parameters:
     """
 
     def __init__(self, holder: dict[str, Any]) -> None:
-        given = holder.get("parameters")
-        items = [parameter for parameter in (given if isinstance(given, list) else ()) if isinstance(parameter, dict)]
+        items = [parameter for parameter in list_at(holder, "parameters") if isinstance(parameter, dict)]
         self._defaults = {item.get("name"): item["value"] for item in items if isinstance(item.get("value"), str)}
         self._done: dict[int, Any] = {}
 

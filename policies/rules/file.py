@@ -217,8 +217,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         for name, kind, wanted in _FIELDS:
             value = template.spec.get(name)
             if _has_wrong_type(value, kind) and not is_template_variable(str(value), subject, context):
-                text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
-                yield Problem(text, template.at(name), "write a value of this type")
+                yield _undecodable(value, f"PodSpec.{name} of type {wanted}", template.at(name))
         yield from _not_integers(subject, template, context)
         yield from _in_containers(template)
         yield from _quantities(subject, template, context)
@@ -229,6 +228,10 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 def _has_wrong_type(value: object, kind: type) -> bool:
     return value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool))
+
+
+def _undecodable(value: object, field: str, path: Path, fix: str = "write a value of this type") -> Problem:
+    return Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
 
 
 def _not_integers(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
@@ -242,16 +245,15 @@ def _not_integers(subject: ReviewedObject, template: PodTemplate, context: Conte
             numbers.append((path, at(port, "containerPort"), "ContainerPort.containerPort"))
     for path, value, field in numbers:
         if _has_wrong_type(value, int) and not is_template_variable(str(value), subject, context):
-            text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type int32"
-            yield Problem(text, path, "write an integer without quotes")
+            yield _undecodable(value, f"{field} of type int32", path, "write an integer without quotes")
 
 
 def _in_containers(template: PodTemplate) -> Iterator[Problem]:
     for holder in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(list_at(template.spec, holder)):
             for path, value, field in _wrong_words(container) if isinstance(container, Mapping) else ():
-                text = f"cannot unmarshal {json_type(value)} into Go struct field {field} of type string"
-                yield Problem(text, template.at(holder, index, *path), "quote the value")
+                where = template.at(holder, index, *path)
+                yield _undecodable(value, f"{field} of type string", where, "quote the value")
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
@@ -322,9 +324,8 @@ def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
         entries = at(obj, "metadata", name)
         for key, value in entries.items() if isinstance(entries, Mapping) else ():
             if value is not None and not isinstance(value, str):
-                where = f"Go struct field ObjectMeta.metadata.{name} of type string"
-                text = f"cannot unmarshal {json_type(value)} into {where}"
-                yield Problem(text, (*path, "metadata", name, key), "quote the value")
+                field, where = f"ObjectMeta.metadata.{name} of type string", (*path, "metadata", name, key)
+                yield _undecodable(value, field, where, "quote the value")
 
 
 _NEAR: Final = 0.75

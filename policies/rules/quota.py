@@ -99,19 +99,11 @@ def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
     entries = value if isinstance(value, list) else [value]
     scopes = [entry.get("scopeName") if isinstance(entry, dict) else entry for entry in entries]
     for scope in [scope for scope in scopes if isinstance(scope, str)]:
-        names = [
-            str(name) for name in mapping(subject.object, "spec", "hard") if not is_scope_valid_for(scope, str(name))
-        ]
-        if names:
-            return (
-                rule_text.naming(
-                    f"a ResourceQuota with scope {cut(scope, _LONGEST_SCOPE)} cannot limit ", names, len(names)
-                ),
-                "move it to a ResourceQuota without scopes"
-                if len(names) == 1
-                else "move them to a ResourceQuota without scopes",
-                ("spec", "hard", names[0]),
-            )
+        limits = map(str, mapping(subject.object, "spec", "hard"))
+        if names := [name for name in limits if not is_scope_valid_for(scope, name)]:
+            start = f"a ResourceQuota with scope {cut(scope, _LONGEST_SCOPE)} cannot limit "
+            fix = f"move {'it' if len(names) == 1 else 'them'} to a ResourceQuota without scopes"
+            return rule_text.naming(start, names, len(names)), fix, ("spec", "hard", names[0])
     return "", "", path
 
 
@@ -220,9 +212,8 @@ def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
 
 
 def _shown(selector: ScopeSelector) -> str:
-    some = [cut(value, _LONGEST_IN_SCOPE) for value in selector.values[:_SHOWN]] + ["…"] * (
-        len(selector.values) > _SHOWN
-    )
+    some = [cut(value, _LONGEST_IN_SCOPE) for value in selector.values[:_SHOWN]]
+    some += ["…"] * (len(selector.values) > _SHOWN)
     values = f" [{' '.join(some)}]" if some else ""
     return f"{selector.scope_name} {selector.operator}{values}"
 

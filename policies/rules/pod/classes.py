@@ -123,23 +123,17 @@ def _unknown_class(
             meant=other,
         ),
         template.at("priorityClassName"),
-        severity=_severity_of_unknown(
-            is_certain=is_certain,
-            is_similar=is_near or bool(system),
-            is_meant=bool(other),
-            is_guess=template.is_guess,
-            is_unrendered=not subject.object,
-        ),
+        severity=_severity_of_unknown(template, subject, is_certain or is_near or bool(system), is_near or bool(other)),
     )
 
 
 def _severity_of_unknown(
-    *, is_certain: bool, is_similar: bool, is_meant: bool, is_guess: bool, is_unrendered: bool
+    template: PodTemplate, subject: ReviewedObject, is_sure: bool, is_meant: bool
 ) -> Severity | None:
-    if not is_guess and (is_certain or is_similar):
+    if not template.is_guess and is_sure:
         return None
-    is_weak = is_guess or is_unrendered  # the class may come from elsewhere
-    return Severity.NOTE if is_weak and not (is_similar or is_meant) else Severity.WARNING
+    is_weak = template.is_guess or not subject.object  # the class may come from elsewhere
+    return Severity.NOTE if is_weak and not is_meant else Severity.WARNING
 
 
 _KUEUE_LABEL: Final = ("metadata", "labels", "kueue.x-k8s.io/priority-class")
@@ -248,7 +242,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Fix: use another class, or add an entry to `allowedClasses`.
     """
     use = _use_of(subject, context)
-    if use is None or _is_use_allowed(subject, use, context) is not False:
+    if use is None or is_allowed(subject, use.name, use.namespace, context, had=use.had) is not False:
         return
     depends_on_user = any(entry.depends_on_user for entry in entries_of(use.name, context))
     for_user = f" for user {subject.user.name}" if subject.user and depends_on_user else ""
@@ -260,7 +254,7 @@ def class_not_allowed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 def is_class_use_unknown(subject: ReviewedObject, context: Context) -> bool:
     """True if the result depends on unknown facts: the requester, or labels of the namespace. Raises InvalidObject."""
     use = _use_of(subject, context)
-    return use is not None and _is_use_allowed(subject, use, context) is None
+    return use is not None and is_allowed(subject, use.name, use.namespace, context, had=use.had) is None
 
 
 def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
@@ -281,11 +275,6 @@ def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
         old = pod_template_of(subject.old, context.options.pod_template_paths)
     had = old is not None and class_or_default(old, subject.effective_namespace, context) == name
     return _Use(name, subject.effective_namespace, template.at("priorityClassName"), had)
-
-
-def _is_use_allowed(subject: ReviewedObject, use: _Use, context: Context) -> bool | None:
-    """True if the class is permitted; None if unknown."""
-    return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
 @rule(*POD_SPECS, severity=Severity.WARNING, action=Action.WARN, objects=NAMING)
@@ -434,7 +423,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     if name or priority > 0:
         if is_lower and higher is not None and name not in SYSTEM_NAMES:
             fix = f"use a class above {higher.priority}, or system-node-critical"
-            message = f"priority {priority} is below class {quote(higher.name)} ({higher.priority}){higher.used_by}"
+            of = f" of {higher.ref}" if higher.ref else ""
+            message = f"priority {priority} is below class {quote(higher.name)} ({higher.priority}){of}"
             yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
         return
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of a higher class"
@@ -458,11 +448,6 @@ class _Workload(NamedTuple):
     name: str
     priority: int
     ref: ObjectRef | None = None
-
-    @property
-    def used_by(self) -> str:
-        """The workload, as the end of a sentence."""
-        return f" of {self.ref}" if self.ref else ""
 
 
 def _highest_of_others(context: Context) -> _Workload | None:
