@@ -26,7 +26,7 @@ from forewarn.policies.findings import plural
 from forewarn.policies.kinds.registry import AUTOSCALER, NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
 from forewarn.policies.kubelet.pods import CONFIG_SOURCE
 from forewarn.policies.objects import devices, storage
-from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.objects.fields import at, group_kind, list_at
 from forewarn.policies.objects.pod import MIRROR_ANNOTATION
 from forewarn.policies.objects.workload import REDACTED
 from forewarn.policies.sources.files import SourceError, output_file, reason, status_of
@@ -83,9 +83,8 @@ def _metadata(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield mapping(obj.get("metadata"))
     spec = mapping(obj.get("spec"))
     job = mapping(spec.get("jobTemplate"))
-    claims = spec.get("volumeClaimTemplates")
     templates = [obj.get("template"), spec.get("template"), job, at(job, "spec", "template")]
-    for template in [*templates, *(claims if isinstance(claims, list) else ())]:
+    for template in [*templates, *list_at(spec, "volumeClaimTemplates")]:
         yield mapping(mapping(template).get("metadata"))
 
 
