@@ -6,11 +6,10 @@ Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckReq
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
@@ -30,7 +29,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     read_pod_resources,
 )
 from forewarn.policies.light import later
-from forewarn.policies.metering import FEW, charge, each
+from forewarn.policies.metering import charge, each
 from forewarn.policies.objects.fields import ApiObject, at, int32, text, timestamp
 from forewarn.policies.objects.resource_list import ResourceList, add, exceeded, mask, subtract_to_zero, without_zeros
 from forewarn.policies.objects.resource_list import text as amounts_text
@@ -121,24 +120,9 @@ def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
     return not class_name
 
 
-_KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()
-"""Errors of selectors, by identity, because each Pod is compared with the same quotas."""
-_MAX_KNOWN: Final = 64
-
-
+@lru_cache(64)
 def _problem_of(selector: ScopeSelector) -> str:
-    if len(selector.values) <= FEW:
-        return _work_out(selector)
-    entry = _KNOWN.get(id(selector))
-    if entry is None or entry[0] is not selector:
-        entry = _KNOWN[id(selector)] = selector, _work_out(selector)
-        while len(_KNOWN) > _MAX_KNOWN:
-            with suppress(KeyError):  # another thread was quicker
-                _KNOWN.popitem(last=False)
-    return entry[1]
-
-
-def _work_out(selector: ScopeSelector) -> str:
+    """Return the error of a selector. Cached, because each Pod is compared with the same quotas."""
     if selector.operator not in ("In", "NotIn", "DoesNotExist"):
         return f"{object_meta.go_quote(selector.operator)} is not a valid scope selector operator"
     errors = _value_errors(selector)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.metering import FEW, charge, meter
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, mapping, ref_of
+from forewarn.policies.objects.resources import add_to
 from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
@@ -47,31 +48,15 @@ def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
 
 def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
     """Return the sum of both amounts for each resource name (upstream `Add`)."""
-    _charge(first, second)
     total = dict(first)
-    for name, quantity in second.items():
-        total[name] = total[name] + quantity if name in total else quantity
+    add_to(total, second)
     return total
-
-
-def _charge(first: ResourceList, second: ResourceList) -> None:
-    if len(first) + len(second) > FEW:
-        charge(len(first) // 32 + len(second) // 2)
-
-
-def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """Return the maximum of both amounts for each resource name (upstream `maxResourceList`)."""
-    _charge(first, second)
-    result = dict(first)
-    for name, quantity in second.items():
-        if name not in result or result[name] < quantity:
-            result[name] = quantity
-    return result
 
 
 def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
     """Return `first` minus `second` for each resource name, at least 0 (upstream `SubtractWithNonNegativeResult`)."""
-    _charge(second, first)
+    if len(first) + len(second) > FEW:
+        charge(len(second) // 32 + len(first) // 2)
     rest = {name: quantity - second.get(name, ZERO) for name, quantity in first.items()}
     return {name: quantity if quantity.nano > 0 else ZERO for name, quantity in rest.items()}
 

@@ -165,7 +165,7 @@ class PodRequests:
             for name in effective if counting.by_pod else self.pod_level:
                 if is_pod_level(name):
                     total[name] = effective.get(name, 0)
-        _add(total, self.overhead)
+        add_to(total, self.overhead)
         return total
 
     @property
@@ -270,24 +270,24 @@ def sum_of_containers(
     """
     total: dict[str, Amount] = {}
     for amounts in containers:
-        _add(total, amounts)
+        add_to(total, amounts)
     sidecars: dict[str, Amount] = {}
     largest: dict[str, Amount] = {}
     for amounts, is_sidecar in init_containers:
         if is_sidecar:
-            _add(total, amounts)
-            _add(sidecars, amounts)
+            add_to(total, amounts)
+            add_to(sidecars, amounts)
             raise_to(largest, sidecars)
         else:
             use = dict(amounts)
-            _add(use, sidecars)
+            add_to(use, sidecars)
             raise_to(largest, use)
     raise_to(total, largest)
     return total
 
 
 def raise_to(amounts: dict[str, Amount], least: Mapping[str, Amount]) -> None:
-    """Raise each amount in place to at least the amount in `least`. Source: component-helpers `maxResourceList`."""
+    """Raise each amount in place to at least the amount in `least`."""
     if len(least) > FEW:
         charge(len(least) // 8)
     for name, amount in least.items():
@@ -295,15 +295,16 @@ def raise_to(amounts: dict[str, Amount], least: Mapping[str, Amount]) -> None:
             amounts[name] = amount
 
 
-def largest_of(lists: Iterable[ResourceList]) -> ResourceList:
-    """Return the maximum amount of each resource."""
-    result: ResourceList = {}
+def largest_of(lists: Iterable[Mapping[str, Amount]]) -> dict[str, Amount]:
+    """Return the maximum amount of each resource. Source: component-helpers `maxResourceList`."""
+    result: dict[str, Amount] = {}
     for amounts in lists:
         raise_to(result, amounts)
     return result
 
 
-def _add(amounts: dict[str, Amount], more: Mapping[str, Amount]) -> None:
+def add_to(amounts: dict[str, Amount], more: Mapping[str, Amount]) -> None:
+    """Add amounts in place."""
     if len(more) > FEW:
         charge(len(more) // 8)
     for name, amount in more.items():

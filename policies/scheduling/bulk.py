@@ -437,7 +437,7 @@ def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterato
         if stale or place >= end:
             snapshot, charged, ahead = snapshot.with_pdbs(charged), {}, _AHEAD if stale else ahead
             end, ahead = place + ahead, 2 * ahead
-            candidates = _candidates(framework.over(snapshot), pod, nodes[place:end])
+            candidates = _candidates(Framework(snapshot, framework.profile), pod, nodes[place:end])
         candidate = candidates.get(node)
         if candidate is not None:
             charged = charged_pdbs(snapshot.pdbs, candidate.victims, charged)

@@ -686,9 +686,6 @@ class Framework:
             result.append((plugin.name, _failing(plugin.needs_pre_filter) if lacks else plugin.filter))
         return result
 
-    def over(self, snapshot: Snapshot) -> Framework:
-        return Framework(snapshot, self.profile)
-
     def run_pre_filter_plugins(
         self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None
     ) -> tuple[PreFilterResult, tuple[str, ...]]:

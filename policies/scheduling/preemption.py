@@ -479,6 +479,9 @@ def pick_nodes_for_preemption(candidates: Sequence[Candidate]) -> tuple[Candidat
 
 def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
     """Return [criterion, candidate]: the preemption cost of each candidate; see `costs_of`."""
+    known: NDArray[np.int64] | None = getattr(candidates, "costs", None)
+    if known is not None:
+        return known
     counts = np.array([len(candidate.victims) for candidate in candidates])
     shape = int(counts.max(initial=0)), len(candidates)
     priorities, starts = np.zeros(shape, np.int64), np.zeros(shape, np.int64)

@@ -81,11 +81,8 @@ def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: in
     """
     if not candidates:
         return {}
-    if isinstance(candidates, Candidates):
-        names, costs = candidates.names, candidates.costs
-    else:
-        names = [candidate.node_name for candidate in candidates]
-        costs = costs_of_candidates(candidates)
+    names = candidates.names if isinstance(candidates, Candidates) else [each.node_name for each in candidates]
+    costs = costs_of_candidates(candidates)
     order = np.lexsort(costs[::-1])
     ranked = costs[:, order]
     ends = [*(np.flatnonzero((ranked[:, 1:] != ranked[:, :-1]).any(axis=0)) + 1).tolist(), len(order)]

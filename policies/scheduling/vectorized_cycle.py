@@ -32,7 +32,7 @@ from forewarn.policies.scheduling.preemption import (
     Decision,
     Preemption,
     by_importance,
-    least,
+    pick_nodes_for_preemption,
     pod_eligible_to_preempt_others,
 )
 from forewarn.policies.scheduling.responsible import (
@@ -217,11 +217,6 @@ class Candidates(Sequence[Candidate]):
         if self._harmed[number]:  # upstream orders them anew where there were others too
             victims = by_importance(victims, self._snapshot.semantics)
         return Candidate(info.node.name, tuple(victims), int(self.costs[VIOLATIONS, number]))
-
-    def best(self) -> tuple[Candidate, ...]:
-        """Return the candidates of lowest cost by node name. Source: upstream `pickOneNodeForPreemption`."""
-        left = least(self.costs, np.arange(len(self)))
-        return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda item: item.node_name))
 
 
 def candidates_on(
@@ -444,9 +439,8 @@ class Cycle:
             dropped[snapshot.node_infos[row].node.name] = status
         if candidates is None:
             return Preemption(statuses=dropped, potential_nodes=len(rows))
-        return Preemption(
-            candidates=candidates, statuses=dropped, best_candidates=candidates.best(), potential_nodes=len(rows)
-        )
+        best = pick_nodes_for_preemption(candidates)
+        return Preemption(candidates=candidates, statuses=dropped, best_candidates=best, potential_nodes=len(rows))
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         """Return the rejections that do not depend on Pods on nodes: (plugins, reason -> number of nodes, [node]: not

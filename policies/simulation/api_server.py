@@ -596,25 +596,18 @@ class ApiServer:
         else:
             self._put(state, replace(state, pod=pod))
 
-    def patch_disruption_target(self, key: PodKey) -> bool:
-        """Set the condition DisruptionTarget of a Pod for a preemption; return False if the Pod no longer exists."""
-        state = self.pods.get(key)
-        if state is None:
-            return False
-        self._put(state, replace(state, pod=replace(state.pod, preempted=True)))
-        return True
+    def disrupt(self, key: PodKey, uid: str = "", *, preempted: bool = False) -> bool:
+        """Set the condition DisruptionTarget of a Pod; return False if the Pod no longer exists.
 
-    def disrupt(self, key: PodKey, uid: str) -> bool:
-        """Set the condition DisruptionTarget of a Pod for another disruption than preemption; return False if the Pod
-        no longer exists.
-
-        A Pod has one such condition, and the last reason counts.
+        A Pod has one such condition, and the last reason counts: a preemption (`preempted`), or another one. `uid`: see
+        `remove_pod`.
         """
         state = self.pods.get(key)
-        if state is None or state.pod.uid != uid:
+        if state is None or (uid and state.pod.uid != uid):
             return False
-        if state.pod.preempted or not state.disrupted:
-            self._put(state, replace(state, pod=replace(state.pod, preempted=False), disrupted=True))
+        if preempted or state.pod.preempted or not state.disrupted:
+            disrupted = state.disrupted or not preempted
+            self._put(state, replace(state, pod=replace(state.pod, preempted=preempted), disrupted=disrupted))
         return True
 
     def update_pod(self, new: Pod, template: ApiObject | None) -> None:

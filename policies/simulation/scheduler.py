@@ -34,7 +34,6 @@ from forewarn.policies.scheduling.queue.priority_queue import (
     QueuedPodGroupInfo,
     QueuedPodInfo,
     le_priority_pre_check,
-    seconds_of_backoff,
 )
 from forewarn.policies.scheduling.responsible import (
     CLAIMS,
@@ -234,11 +233,13 @@ class Scheduler:
         """`namespace/name` of Pods that were Pending at the start, and whose claims forewarn does not model."""
         self._groups = PodGroupScheduling(self)
         plugins = (SchedulingGates, executor, *([self._groups] if has_pod_groups else ()))
+        configuration = configuration_of(semantics)
         gates = {
             name: [plugin for plugin in plugins if plugin.name in profile.at("preEnqueue")]
-            for name, profile in configuration_of(semantics).profiles.items()
+            for name, profile in configuration.profiles.items()
         }
-        waits, hints = seconds_of_backoff(semantics), registrations.QueueingHints.of_profiles(semantics)
+        waits = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+        hints = registrations.QueueingHints.of_profiles(semantics)
         self.queue = PriorityQueue(
             lambda: clock.now, self.nominator, hints, gates, backoff=waits, has_pod_groups=has_pod_groups
         )
@@ -658,7 +659,7 @@ class PreemptionExecutor:
         key = victim.namespace, victim.name
         if not victim.preempted:
             yield self._latencies.write("patch", victim.key)
-            if not self._api.patch_disruption_target(key):
+            if not self._api.disrupt(key, preempted=True):
                 self._told(attempt)
                 return
         yield self._latencies.write("delete", victim.key)

@@ -156,12 +156,14 @@ def _shown(decision: Decision, usage: Mapping[str, ResourceList]) -> dict[str, A
 
 def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict[str, Any]:
     requirements, names = claim.requirements, [t.name for t in claim.instance_types]
+    wanted = ((r.min_values, requirements.of(key).min_values) for key, r in claim.pool.template.items())
+    is_relaxed = any(least is not None and now is not None and now < least for least, now in wanted)
+    relaxed = {"minValuesRelaxed": True} if is_relaxed else {}
     usable = [o for t in claim.instance_types for o in t.offerings if o.suits(requirements)]
     requirements.add((Requirement(INSTANCE_TYPE, names),))
     capacity_types = sorted({offering.capacity_type for offering in usable})
     requirements.add((Requirement(CAPACITY_TYPE, capacity_types),))
     shown = {key: _entries(r) for key, r in sorted(requirements.items()) if key not in SIMULATED}
-    relaxed = {"minValuesRelaxed": True} if claim.min_values_relaxed else {}
     error = exceeded_limit(claim.pool, usage)
     return {
         "nodepool": claim.pool.name,

@@ -316,7 +316,6 @@ class NewNodeClaim:
         self.requirements.add((Requirement(label.HOSTNAME, (self.hostname,)),))
         self.pods: list[KarpenterPod] = []
         self.requests: ResourceList = {}
-        self.min_values_relaxed = False
         self._groups = [group.copy() for group in template.groups]
         self._reserved: list[Offering] = []
         self._largest: ResourceList | None = None
@@ -587,7 +586,6 @@ class Scheduler:
                 if failure.reserved:
                     break
                 continue
-            claim.min_values_relaxed = _relaxed(claim.requirements, place.requirements)
             claim.add(asked, place)
             self.new.append(claim)
             if template.pool.name in self._remaining:
@@ -614,12 +612,6 @@ class Scheduler:
         """Subtract the largest instance type, which may be the one that is launched. Source: `subtractMax`."""
         for name in remaining:
             remaining[name] -= max(type_.capacity.get(name, 0) for type_ in types)
-
-
-def _relaxed(before: Requirements, after: Requirements) -> bool:
-    """Report whether minValues were relaxed."""
-    pairs = ((requirement.min_values, after.of(key).min_values) for key, requirement in before.items())
-    return any(wanted is not None and now is not None and now < wanted for wanted, now in pairs)
 
 
 def _order(pod: Pod, requests: ResourceList) -> tuple[int, int, int, str]:

@@ -31,11 +31,17 @@ from forewarn.policies.objects.resource_list import (
     ResourceList,
     add,
     exact_resource_list,
-    greatest,
     resource_list,
     rounded,
 )
-from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_pod_level, sum_of_containers
+from forewarn.policies.objects.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    is_pod_level,
+    largest_of,
+    sum_of_containers,
+)
 from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
@@ -263,8 +269,7 @@ def _effective(
 ) -> ResourceList:
     if actual is None:
         return desired
-    reported = greatest(actual, allocated)
-    return reported if pod.resize_infeasible else greatest(desired, reported)
+    return largest_of((actual, allocated) if pod.resize_infeasible else (desired, actual, allocated))
 
 
 def _pod_level(amounts: ResourceList) -> dict[str, Quantity]:

@@ -86,9 +86,8 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
         if not preferred:
             return 0
         about = "preferred", self.args.preferred
-        return default_normalized(
-            matrix.nodes.amounts(about, pod.spec, partial(preference, preferred))[rows], reverse=False
-        )
+        weights = matrix.nodes.values(about, pod.spec, partial(preference, preferred), int)
+        return default_normalized(weights[rows], reverse=False)
 
     def _preferred(self, pod: Pod) -> Sequence[PreferredSchedulingTerm]:
         return *(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ())

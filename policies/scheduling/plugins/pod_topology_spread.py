@@ -210,7 +210,7 @@ def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMa
     if includes_all_nodes(constraint, pod):
         return np.ones(len(matrix.serials), np.bool_)
     policies = f"{constraint.node_affinity_policy} {constraint.node_taints_policy}"
-    return matrix.nodes.mask(policies, spec, lambda node: constraint.includes(node, spec))
+    return matrix.nodes.values(policies, spec, lambda node: constraint.includes(node, spec), bool)
 
 
 def _least_elsewhere(

@@ -83,7 +83,7 @@ class TaintToleration(Plugin, StaticFilterPlugin):
         if not nodes.anywhere(Node.has_prefer_no_schedule) or not nodes.where(Node.has_prefer_no_schedule)[rows].any():
             return MAX_NODE_SCORE
         count = partial(untolerated_preferences, of_preferences(spec.tolerations))
-        return default_normalized(nodes.amounts("avoided", spec, count)[rows], reverse=True)
+        return default_normalized(nodes.values("avoided", spec, count, int)[rows], reverse=True)
 
 
 def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:

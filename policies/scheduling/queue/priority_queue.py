@@ -31,7 +31,6 @@ from forewarn.policies.scheduling.queue.registrations import (
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
-    from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.queue.registrations import QueueingHints
 
 
@@ -311,14 +310,6 @@ class BackoffQueue:
         while (info := heap.peek()) is not None and not self.is_pod_backing_off(info):
             heap.take(info.key)
             yield info
-
-
-def seconds_of_backoff(semantics: Semantics) -> tuple[float, float]:
-    """Return (podInitialBackoffSeconds, podMaxBackoffSeconds) of the scheduler."""
-    configured = semantics.scheduler
-    if configured is None:
-        return 1, 10
-    return configured.pod_initial_backoff_seconds, configured.pod_max_backoff_seconds
 
 
 class Nominator:

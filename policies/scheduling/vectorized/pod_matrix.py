@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.framework import StaticFilter
     from forewarn.policies.scheduling.node_info import NodeInfo
 
-NODES_CACHE_SIZE: Final = 128
-"""Maximum number of cached masks, and of cached topologies."""
+NODES_CACHE_SIZE: Final = 256
+"""Maximum number of cached values of nodes, and of cached topologies."""
 
 T = TypeVar("T")
 
@@ -75,29 +75,14 @@ class Column:
         self._any = None
 
 
-class Mask(Column):
-    """Whether a condition holds for each node.
-
-    `keep`: an object that must stay alive. `values`: [node], bool, the initial values if known.
-    """
+class Values(Column):
+    """The results of a function of the node. `keep`: an object that must stay alive. `values`: the results if known."""
 
     def __init__(
-        self,
-        nodes: Sequence[Node],
-        holds: Callable[[Node], bool],
-        keep: object,
-        values: NDArray[np.bool_] | None = None,
+        self, of: Callable[[Node], int], keep: object, values: NDArray[Any] | None, nodes: Sequence[Node], kind: type
     ) -> None:
-        self._of, self.keep = holds, keep
-        self.values = np.fromiter(map(holds, each(nodes, 0.7)), np.bool_) if values is None else values
-
-
-class Amounts(Column):
-    """A number for each node. `of`: node -> number. `keep`: an object that must stay alive."""
-
-    def __init__(self, nodes: Sequence[Node], of: Callable[[Node], int], keep: object) -> None:
         self._of, self.keep = of, keep
-        self.values = np.fromiter(map(of, each(nodes, 1)), np.int64)
+        self.values = np.fromiter(map(of, each(nodes, 0.8)), kind) if values is None else values
 
 
 class Topology(Column):
@@ -200,11 +185,10 @@ class NodeTables:
 
     def __init__(self, nodes: int) -> None:
         self.nodes: list[Node | None] = [None] * nodes
-        self._masks: dict[tuple[Hashable, Hashable], Mask] = {}
-        self._may_reject: dict[Callable[[Node], bool], Mask] = {}
+        self._values: dict[tuple[Hashable, Hashable], Values] = {}
+        self._may_reject: dict[Callable[[Node], bool], Values] = {}
         """One for each function of a node alone."""
         self._topologies: dict[str, Topology] = {}
-        self._amounts: dict[tuple[Hashable, Hashable], Amounts] = {}
         self.keys: frozenset[str] = frozenset()
         """All label keys that nodes have or had. A new object after each addition."""
 
@@ -220,9 +204,8 @@ class NodeTables:
 
     def _every(self) -> Iterator[Column]:
         yield from self._may_reject.values()
-        yield from self._masks.values()
+        yield from self._values.values()
         yield from self._topologies.values()
-        yield from self._amounts.values()
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """Remove the nodes at these indices."""
@@ -240,15 +223,15 @@ class NodeTables:
 
     def cost(self, row: int, node: Node) -> int:
         """Return the cost of `set` with these arguments, in units of work."""
-        masks = len(self._may_reject) + 2 * len(self._masks) + 2 * len(self._amounts)
-        return 0 if self.nodes[row] is node else masks + len(self._topologies)
+        tables = len(self._may_reject) + 2 * len(self._values) + len(self._topologies)
+        return 0 if self.nodes[row] is node else tables
 
     def static(self, key: tuple[Hashable, Hashable]) -> NDArray[np.bool_] | None:
         """Return [node], bool: whether the static filters of this key pass; None if the result is not cached.
 
         Key: everything but the spec, and the fields of the spec that the filters read, or the id of the spec.
         """
-        cached = self._masks.get(key)
+        cached = self._values.get(key)
         return None if cached is None else cached.values
 
     def add_static(
@@ -262,7 +245,7 @@ class NodeTables:
                     return False
             return True
 
-        return passing if is_large(spec) else _keep(self._masks, key, Mask(self.known(), passes, spec, passing)).values
+        return passing if is_large(spec) else _keep(self._values, key, Values(passes, spec, passing, (), bool)).values
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: the cached results of a function of the node alone."""
@@ -272,25 +255,21 @@ class NodeTables:
         """Report whether a function that depends only on the node is true for any node; cached."""
         return self._where(concerns).any
 
-    def _where(self, concerns: Callable[[Node], bool]) -> Mask:
+    def _where(self, concerns: Callable[[Node], bool]) -> Values:
         mask = self._may_reject.get(concerns)
         if mask is None:
-            mask = self._may_reject[concerns] = Mask(self.known(), concerns, None)
+            mask = self._may_reject[concerns] = Values(concerns, None, None, self.known(), bool)
         return mask
 
-    def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Return [node], bool: `holds`, which depends only on `what`, the Pod's spec and the node; cached."""
-        if is_large(spec):
-            return Mask(self.known(), holds, spec).values
-        key = what, id(spec)
-        return (self._masks.get(key) or _keep(self._masks, key, Mask(self.known(), holds, spec))).values
-
-    def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
+    def values(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int], kind: type) -> NDArray[Any]:
         """Return [node]: `of`, which depends only on `what`, the Pod's spec and the node; cached. Do not modify."""
-        if is_large(spec):
-            return Amounts(self.known(), of, spec).values
         key = what, id(spec)
-        return (self._amounts.get(key) or _keep(self._amounts, key, Amounts(self.known(), of, spec))).values
+        cached = self._values.get(key)
+        if cached is None:
+            cached = Values(of, spec, None, self.known(), kind)
+            if not is_large(spec):
+                _keep(self._values, key, cached)
+        return cached.values
 
     def topology(self, key: str) -> Topology:
         """Return the domains of the nodes by the label `key`; cached."""

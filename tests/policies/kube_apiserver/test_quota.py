@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.policies.kube_apiserver.quota import (
-    _KNOWN,
     PODS,
     RESOURCE_QUOTAS,
     FaultKind,
@@ -337,14 +336,6 @@ def test_a_long_selector_is_looked_at_once_and_matches_every_time() -> None:
             assert matches_scope(selector, pod(LONG[-1]))
             assert not matches_scope(selector, pod("gold"))
     assert work.call_count == 1
-
-
-def test_only_the_last_long_selectors_are_remembered() -> None:
-    """Tenants may make new quotas all day long."""
-    selectors = [ScopeSelector("PriorityClass", "In", (f"class-{number}", *LONG)) for number in range(70)]
-    for selector in selectors:
-        matches_scope(selector, pod("gold"))
-    assert list(_KNOWN) == [id(selector) for selector in selectors[-64:]]
 
 
 def test_without_a_time_no_pod_is_past_its_end() -> None:

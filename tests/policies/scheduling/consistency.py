@@ -78,7 +78,7 @@ def _check_matrix(matrix: PodMatrix, snapshot: Snapshot) -> None:
 def _check_nodes(nodes: NodeTables, node_infos: Sequence[NodeInfo]) -> None:
     for row, info in enumerate(node_infos):
         assert nodes.nodes[row] is info.node, f"node {info.name}"
-    for amounts in nodes._amounts.values():
+    for amounts in nodes._values.values():
         assert amounts.values.tolist() == [amounts._of(node) for node in nodes.known()], "numbers of nodes"
     for key, topology in nodes._topologies.items():
         by_number: dict[int, str] = {}
