@@ -61,6 +61,10 @@ class Suppression(NamedTuple):
     paths: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
 
+    @property
+    def is_of_configuration(self) -> bool:
+        return self.lines is None and self.object is None
+
     def covers(self, finding: Finding) -> bool:
         """True if the suppression applies to this finding."""
         if finding.rule not in self.rules:
@@ -141,9 +145,10 @@ def suppress(
     valid = [s for s in suppressions if id(s) not in faults]
     unsuppressed: list[Finding] = []
     used: set[tuple[int, str]] = set()
-    by_place = _Places(valid)
+    by_place = _by_place(valid)
     for finding in findings:
-        covering = [s for s in by_place.near(finding) if s.covers(finding)]
+        near = (s for file in (finding.location.file, None) for s in by_place.get((file, finding.rule), ()))
+        covering = [s for s in near if s.covers(finding)]
         used.update((id(s), finding.rule) for s in covering)
         if not covering:
             unsuppressed.append(finding)
@@ -165,23 +170,13 @@ def _silent(*, with_cluster: bool, with_release: bool) -> frozenset[str]:
 _UNUSED: Final = "suppresses nothing: no finding of {} here"
 
 
-class _Places:
-    """Suppressions by rule and file, so that each finding is compared with few suppressions."""
-
-    def __init__(self, suppressions: Iterable[Suppression]) -> None:
-        self._by_file: dict[tuple[str, str], list[Suppression]] = {}
-        self._everywhere: dict[str, list[Suppression]] = {}
-        for suppression in suppressions:
-            for rule in dict.fromkeys(suppression.rules):
-                if suppression.lines is None and suppression.object is None:
-                    self._everywhere.setdefault(rule, []).append(suppression)
-                else:
-                    self._by_file.setdefault((suppression.location.file, rule), []).append(suppression)
-
-    def near(self, finding: Finding) -> Iterator[Suppression]:
-        """The suppressions that may apply to a finding."""
-        yield from self._by_file.get((finding.location.file, finding.rule), ())
-        yield from self._everywhere.get(finding.rule, ())
+def _by_place(suppressions: Iterable[Suppression]) -> dict[tuple[str | None, str], list[Suppression]]:
+    """Return (file, rule) -> suppressions, so that each finding is compared with few; None: for all files."""
+    result: dict[tuple[str | None, str], list[Suppression]] = {}
+    for s in suppressions:
+        for rule in dict.fromkeys(s.rules):
+            result.setdefault((None if s.is_of_configuration else s.location.file, rule), []).append(s)
+    return result
 
 
 def _fault(suppression: Suppression, today: date) -> str:
@@ -205,11 +200,7 @@ def _fault(suppression: Suppression, today: date) -> str:
 
 def _idle(s: Suppression, used: set[tuple[int, str]], silent: Collection[str], read: Collection[str]) -> list[str]:
     """Return the rules for which a suppression is unused: only rules that ran, with their files read."""
-    if (
-        s.lines is None
-        and s.object is None
-        and not any(fnmatchcase(f.removeprefix("./"), p) for f in read for p in s.paths)
-    ):
+    if s.is_of_configuration and not any(fnmatchcase(f.removeprefix("./"), p) for f in read for p in s.paths):
         return []
     return [r for r in s.rules if (id(s), r) not in used and r not in silent]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.devices import DeviceClass, ResourceClaim
     from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.storage import PersistentVolume, VolumeAttachment
+    from forewarn.policies.objects.storage import VolumeAttachment
     from forewarn.policies.releases.semantics import Semantics
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 
@@ -296,7 +296,6 @@ _SHARED_TABLES: Final = (
     ("pdbs", "pdbs"),
     ("nominations", "nominated"),
     ("image_states", "nodes"),
-    ("volumes_of_class", "volumes"),
     ("attachments", "attachments"),
     ("device_pools", "resource_slices"),
     ("devices_in_use", "resource_claims"),
@@ -615,14 +614,6 @@ class Snapshot:
     @cached_property
     def nominations(self) -> Mapping[str, str]:
         return {pod.identity: node for node, pods in self.objects.nominated.items() for pod in pods}
-
-    @cached_property
-    def volumes_of_class(self) -> Mapping[str, list[PersistentVolume]]:
-        """StorageClass name -> its PersistentVolumes, sorted by name."""
-        volumes: dict[str, list[PersistentVolume]] = {}
-        for _, volume in sorted(self.objects.volumes.items(), key=lambda item: item[0]):
-            volumes.setdefault(volume.storage_class, []).append(volume)
-        return volumes
 
     @cached_property
     def attachments(self) -> Mapping[str, list[VolumeAttachment]]:

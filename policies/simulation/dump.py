@@ -58,8 +58,7 @@ def completed(
         if workload_state is not None:
             every[workload_state.key] = workload_state
     _read_job_statuses(every, states)
-    owners = _Owners([state for state in every.values() if state.key[0] in _ADOPTING])
-    return list(every.values()), [owners.adopt(pod) for pod in states]
+    return list(every.values()), _adopted(states, [state for state in every.values() if state.key[0] in _ADOPTING])
 
 
 def _read_job_statuses(every: dict[WorkloadKey, WorkloadState], pods: Sequence[PodState]) -> None:
@@ -108,26 +107,21 @@ def _missing_replica_set(
     return WorkloadState((REPLICA_SET, namespace, called), obj, created=deployment.created, controller=deployment.key)
 
 
-class _Owners:
-    """The workloads that adopt Pods without a controller."""
-
-    def __init__(self, workloads: Iterable[WorkloadState]) -> None:
-        self._by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}
-        for state in workloads:
-            selector = selector_of(state.object)
-            if selector is not None:
-                group_kind, namespace, name = state.key
-                owner = Owner(group_kind.rpartition("/")[2], name, "", "apps/v1")
-                self._by_namespace.setdefault(namespace, []).append((selector, owner))
-
-    def adopt(self, state: PodState) -> PodState:
-        """Return the Pod with the workload that adopts it as its owner, or unchanged."""
+def _adopted(pods: Sequence[PodState], workloads: Iterable[WorkloadState]) -> list[PodState]:
+    """Return the Pods; one without a controller with the workload that adopts it as its owner, if there is one."""
+    by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}
+    for workload in workloads:
+        if (selector := selector_of(workload.object)) is not None:
+            group_kind, namespace, name = workload.key
+            owner = Owner(group_kind.rpartition("/")[2], name, "", "apps/v1")
+            by_namespace.setdefault(namespace, []).append((selector, owner))
+    adopted = []
+    for state in pods:
         pod = state.pod
-        if pod.owner is not None or pod.terminal:
-            return state
-        owners = self._by_namespace.get(pod.namespace, ())
-        owner = next((owner for selector, owner in owners if selector.matches(pod.labels)), None)
-        return state if owner is None else replace(state, pod=replace(pod, owner=owner))
+        owners = by_namespace.get(pod.namespace, ()) if pod.owner is None and not pod.terminal else ()
+        found = next((owner for selector, owner in owners if selector.matches(pod.labels)), None)
+        adopted.append(state if found is None else replace(state, pod=replace(pod, owner=found)))
+    return adopted
 
 
 MINUTE: Final = 60.0

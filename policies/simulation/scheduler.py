@@ -128,12 +128,10 @@ class VolumeBinder:
     def revert(self, volumes: PodVolumes) -> None:
         """Undo `assume`: use the stored volumes and claims again. Source: upstream `RevertAssumedPodVolumes`."""
         for _, volume in volumes.matched:
-            stored_volume = self._api.storage.volume(volume.name)
-            if stored_volume is not None:
+            if (stored_volume := self._api.storage.volume(volume.name)) is not None:
                 self._cache.volumes.put(("", volume.name), stored_volume)
         for claim in volumes.to_provision:
-            stored = self._api.storage.claim(claim.key)
-            if stored is not None:
+            if (stored := self._api.storage.claim(claim.key)) is not None:
                 self._cache.claims.put(claim.key, stored)
 
     def bind(self, pod: Pod, node: str, volumes: PodVolumes) -> Generator[float | None, None, str]:
@@ -865,9 +863,8 @@ class DeviceClaims:
         """uid of a Pod -> keys of the claims that exist only for the Pod."""
 
     def reserve(self, pod: Pod, claims: Iterable[ResourceClaim]) -> list[ClaimUpdate]:
-        return [*self._reserve(pod, claims)]
-
-    def _reserve(self, pod: Pod, claims: Iterable[ResourceClaim]) -> Iterator[ClaimUpdate]:
+        """Reserve claims for a Pod."""
+        updates: list[ClaimUpdate] = []
         for claim in claims:
             stored = self._cache.resource_claims.get((claim.namespace, claim.name))
             users = (*(uid for uid in claim.reserved_for if uid != pod.uid), pod.uid)
@@ -877,7 +874,8 @@ class DeviceClaims:
                 self._generated.setdefault(pod.uid, []).append((new.namespace, new.name))
                 stored = claim
             self._cache.resource_claims.put((new.namespace, new.name), new)
-            yield ClaimUpdate(stored, new)
+            updates.append(ClaimUpdate(stored, new))
+        return updates
 
     def has(self, pod: Pod) -> bool:
         """Report whether claims may be reserved for a Pod."""
@@ -886,9 +884,7 @@ class DeviceClaims:
 
     def release(self, pod: Pod) -> list[ClaimUpdate]:
         """End the reservations of a Pod, and deallocate claims without other users. Source: upstream `syncClaim`."""
-        return [*self._release(pod)]
-
-    def _release(self, pod: Pod) -> Iterator[ClaimUpdate]:
+        updates: list[ClaimUpdate] = []
         for key in self._keys_of(pod):
             old = self._cache.resource_claims.get(key)
             if old is None or pod.uid not in old.reserved_for:
@@ -899,7 +895,8 @@ class DeviceClaims:
                 self._cache.resource_claims.put((new.namespace, new.name), new)
             else:
                 self._cache.resource_claims.pop(key)
-            yield ClaimUpdate(old, new)
+            updates.append(ClaimUpdate(old, new))
+        return updates
 
     def _keys_of(self, pod: Pod) -> Iterator[tuple[str, str]]:
         yield from self._generated.pop(pod.uid, ())

@@ -45,7 +45,17 @@ from forewarn.policies.copies import replace
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, items, text, text_at, timestamp
+from forewarn.policies.objects.fields import (
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    items,
+    list_at,
+    text,
+    text_at,
+    timestamp,
+)
 from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.objects.resources import CPU, MEMORY
 
@@ -217,12 +227,12 @@ class Discovery:
             document: Any = next((v.value for v in values(status[:_MAX_STATUS].encode(), STATUS)), None)
         except Fault:
             document = None
-        groups = at(document, "nodeGroups") if isinstance(document, dict) else None
+        groups = at(document, "nodeGroups")
         if not isinstance(groups, list):
             self.problem = f"ConfigMap {STATUS} is not in the format of cluster-autoscaler 1.30 or newer"
             return
         for entry in groups[:MAX_GROUPS]:
-            if isinstance(entry, dict) and (name := _short(text_at(entry, "name"))):
+            if name := _short(text_at(entry, "name")):
                 self._sizes[name] = _of_status(entry), f"ConfigMap {STATUS}"
 
     def _take_machines(self, obj: ApiObject, kind: str) -> None:
@@ -239,8 +249,7 @@ class Discovery:
             self._templates[name] = template
 
     def _take_deployment(self, obj: ApiObject) -> None:
-        containers = at(obj, "spec", "template", "spec", "containers")
-        for container in containers[:10] if isinstance(containers, list) else ():
+        for container in list_at(obj, "spec", "template", "spec", "containers")[:10]:
             words = [word for key in ("command", "args") for word in _words(container, key)]
             if "karpenter" in _image(container):
                 self.karpenter_flags = {**_environment(container), **dict(_flags_in(words))}
@@ -441,10 +450,9 @@ def _pairs(text: str) -> Iterable[tuple[str, str]]:
     return ((key, value) for key, _, value in parts)
 
 
-def _words(container: object, key: str) -> Iterator[str]:
+def _words(container: ApiObject, key: str) -> Iterator[str]:
     """Yield the words of a command; those of a shell's script one by one."""
-    words = container.get(key) if isinstance(container, dict) else None
-    for word in words[:_MAX_FLAGS] if isinstance(words, list) else ():
+    for word in list_at(container, key)[:_MAX_FLAGS]:
         if isinstance(word, str):
             is_script = not word.startswith("-") and _PROGRAM in word
             yield from re.sub("[\"']", "", word[:_MAX_SCRIPT]).split() if is_script else [word[:1000]]
@@ -463,14 +471,9 @@ def _flags_in(words: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _environment(container: object) -> dict[str, str]:
+def _environment(container: ApiObject) -> dict[str, str]:
     """Return the environment variables as flags: PREFERENCE_POLICY as preference-policy."""
-    variables = at(container, "env") if isinstance(container, dict) else None
-    read = (
-        (each.get("name"), each.get("value"))
-        for each in (variables[:_MAX_FLAGS] if isinstance(variables, list) else ())
-        if isinstance(each, dict)
-    )
+    read = [(at(each, "name"), at(each, "value")) for each in list_at(container, "env")[:_MAX_FLAGS]]
     return {
         name[:_LONGEST].lower().replace("_", "-"): value[:_LONGEST]
         for name, value in read
@@ -502,9 +505,8 @@ def _is_default(value: str, default: str | None) -> bool:
     return value == default or (default == "0s" and duration(value) == 0)
 
 
-def _image(container: object) -> str:
-    image = container.get("image") if isinstance(container, dict) else None
-    return re.split("[:@]", image[:_LONGEST])[0] if isinstance(image, str) else ""
+def _image(container: ApiObject) -> str:
+    return re.split("[:@]", text_at(container, "image")[:_LONGEST])[0]
 
 
 def _scale_down(given: Sequence[tuple[str, str]]) -> ScaleDownSettings:

@@ -152,41 +152,28 @@ def _runner() -> Any:
     return Runner
 
 
+@dataclass(frozen=True)
 class Quantity:
-    """A Kubernetes quantity in billionths."""
+    """A Kubernetes quantity. `rank`: in billionths."""
 
-    def __init__(self, nano: int) -> None:
-        self.nano = nano
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.nano == other.nano
-
-    def __hash__(self) -> int:
-        return hash(self.nano)
+    rank: int
 
 
+@dataclass(frozen=True)
 class Semver:
-    """A semantic version: three numbers and the pre-release identifiers."""
+    """A semantic version. `rank`: its sort key, with the three numbers first."""
 
-    def __init__(self, text: str) -> None:
-        core, _, before = text.partition("+")[0].partition("-")
-        numbers = core.split(".")
-        if len(numbers) != 3 or not all(n.isdigit() and (n == "0" or n[0] != "0") for n in numbers):
-            raise ValueError(f"{text[:40]!r} is no semantic version")
-        self.numbers = tuple(map(int, numbers))
-        self.before = tuple(before.split(".")) if before else ()
+    rank: tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]
 
-    @property
-    def rank(self) -> tuple[Any, ...]:
-        """Return the sort key of a version; a release sorts after its pre-releases."""
-        identifiers = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in self.before)
-        return self.numbers, not self.before, identifiers
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self.rank == other.rank
-
-    def __hash__(self) -> int:
-        return hash(self.rank)
+def semver(text: str) -> Semver:
+    """Return a version; a release sorts after its pre-releases. Raises ValueError."""
+    core, _, before = text.partition("+")[0].partition("-")
+    numbers = core.split(".")
+    if len(numbers) != 3 or not all(n.isdigit() and (n == "0" or n[0] != "0") for n in numbers):
+        raise ValueError(f"{text[:40]!r} is no semantic version")
+    identifiers = [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in (before.split(".") if before else ())]
+    return Semver((tuple(map(int, numbers)), not before, tuple(identifiers)))
 
 
 def _device(driver: str, device: Device) -> Any:
@@ -224,7 +211,7 @@ def _value(value: Attribute) -> Any:
 
     if isinstance(value, tuple):
         try:
-            return Semver(value[1])
+            return semver(value[1])
         except ValueError as error:
             raise SelectorError(f"parse semantic version: {error}") from None
     if isinstance(value, bool):
@@ -235,9 +222,6 @@ def _value(value: Attribute) -> Any:
 def _functions() -> dict[str, Callable[..., Any]]:
     """Return Kubernetes' own CEL functions, and CEL's equality between values of any types."""
     from celpy.celtypes import BoolType, IntType
-
-    def rank(value: Any) -> Any:
-        return value.nano if isinstance(value, Quantity) else value.rank
 
     def same(a: Any, b: Any) -> Any:
         for side in (a, b):
@@ -252,21 +236,21 @@ def _functions() -> dict[str, Callable[..., Any]]:
         return is_same if isinstance(is_same, Exception) else BoolType(not is_same)
 
     def compare(a: Any, b: Any) -> Any:
-        return IntType((rank(a) > rank(b)) - (rank(a) < rank(b)))
+        return IntType((a.rank > b.rank) - (a.rank < b.rank))
 
     return {
         "_==_": same,
         "_!=_": different,
         "quantity": _quantity,
-        "semver": lambda text: Semver(str(text)),
+        "semver": lambda text: semver(str(text)),
         "compareTo": compare,
-        "isGreaterThan": lambda a, b: BoolType(rank(a) > rank(b)),
-        "isLessThan": lambda a, b: BoolType(rank(a) < rank(b)),
-        "isInteger": lambda a: BoolType(a.nano % NANO == 0),
-        "asInteger": lambda a: IntType(a.nano // NANO),
-        "major": lambda a: IntType(a.numbers[0]),
-        "minor": lambda a: IntType(a.numbers[1]),
-        "patch": lambda a: IntType(a.numbers[2]),
+        "isGreaterThan": lambda a, b: BoolType(a.rank > b.rank),
+        "isLessThan": lambda a, b: BoolType(a.rank < b.rank),
+        "isInteger": lambda a: BoolType(a.rank % NANO == 0),
+        "asInteger": lambda a: IntType(a.rank // NANO),
+        "major": lambda a: IntType(a.rank[0][0]),
+        "minor": lambda a: IntType(a.rank[0][1]),
+        "patch": lambda a: IntType(a.rank[0][2]),
         "lowerAscii": lambda text: type(text)("".join(c.lower() if c.isascii() else c for c in text)),
         "upperAscii": lambda text: type(text)("".join(c.upper() if c.isascii() else c for c in text)),
     }

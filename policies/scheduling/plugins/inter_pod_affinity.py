@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from forewarn.policies.metering import VECTOR, charge, each, meter
-from forewarn.policies.objects.pod import AffinityTerm, Pod, WeightedAffinityTerm, merge_namespaces
+from forewarn.policies.objects.pod import AffinityTerm, Pod, merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
     NOT_FOUND,
@@ -57,11 +58,7 @@ def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
     if not terms:
         return None
     _check_namespaces(terms)
-    namespace = pod.namespace
-
-    def matches_all(other: Pod) -> int:
-        return all(t.matches(namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
-
+    matches = partial(matches_all, terms, pod)
     none = np.zeros(len(matrix.serials), np.int64)
     if not matrix.nodes.keys.issuperset(t.topology_key for t in terms):
         no_nodes = none > 0  # no node is in all of such topologies
@@ -71,10 +68,10 @@ def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
         )
     selects = any(t.namespace_selector is not None for t in terms)
     keep = pod.spec, snapshot.objects.namespaces if selects else None
-    about = "affinity", namespace, *map(id, keep)
-    only = _scope_of(terms, namespace)
-    counts = matrix.counts(about, keep, matches_all, only)
-    per_kind = matrix.cached(about, keep, matches_all, only)
+    about = "affinity", pod.namespace, *map(id, keep)
+    only = _scope_of(terms, pod.namespace)
+    counts = matrix.counts(about, keep, matches, only)
+    per_kind = matrix.cached(about, keep, matches, only)
     topologies = [matrix.nodes.topology(key) for key in dict.fromkeys(t.topology_key for t in terms)]
     charge((3 + 2 * len(topologies)) * problem.row)
     labelled = np.logical_and.reduce([topology.present for topology in topologies])
@@ -82,7 +79,7 @@ def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
     least = sums[0] if len(sums) == 1 else np.minimum.reduce(sums)
     somewhere = labelled if len(sums) == 1 else np.logical_or.reduce([topology.present for topology in topologies])
     total = int(counts.here[somewhere].sum())
-    itself = bool(matches_all(pod))
+    itself = matches(pod)
     now = labelled if itself and not total else labelled & (least > 0)
     with_nominated = now | (labelled & (problem.of_nominated(per_kind) > 0))
     return RequiredAffinity(
@@ -221,11 +218,15 @@ def _attracting_keys(pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str,
 
 def _attracting(pod: Pod, hard_weight: int) -> list[tuple[int, AffinityTerm]]:
     """Return (score, term) of a Pod's terms that affect others' scores. `hard_weight`: the score of required terms."""
+    required = pod.spec.pod_affinity.required_affinity if hard_weight else ()
+    return [*((hard_weight, term) for term in required), *_preferred(pod)]
+
+
+def _preferred(pod: Pod) -> list[tuple[int, AffinityTerm]]:
+    """Return (weight, term) of a Pod's preferred terms; the weight of anti-affinity is negative."""
     affinity = pod.spec.pod_affinity
-    result = [(hard_weight, term) for term in affinity.required_affinity]
-    result += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
-    result += [(-weighted.weight, weighted.term) for weighted in affinity.preferred_anti_affinity]
-    return result
+    repelling = [(-weighted.weight, weighted.term) for weighted in affinity.preferred_anti_affinity]
+    return [*((weighted.weight, weighted.term) for weighted in affinity.preferred_affinity), *repelling]
 
 
 def affinity_scores(
@@ -256,10 +257,7 @@ def affinity_scores(
 
 def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
     """Yield (score of the Pods on each node by the Pod's preferred terms, topology key). Raises NotValid."""
-    affinity = pod.spec.pod_affinity
-    weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
-    weighted += [(-w.weight, w.term) for w in affinity.preferred_anti_affinity]
-    weighted = [(weight, term) for weight, term in weighted if term.topology_key in matrix.nodes.keys]
+    weighted = [(weight, term) for weight, term in _preferred(pod) if term.topology_key in matrix.nodes.keys]
     if not weighted:
         return
     selects = any(term.namespace_selector is not None for _, term in weighted)
@@ -536,11 +534,9 @@ class InterPodAffinity(Plugin, FilterInColumns):
 
         Upstream `PreScore`.
         """
-        affinity = pod.spec.pod_affinity
-        preferred = [_merged(t, self.snapshot) for t in affinity.preferred_affinity]
-        repelled = [_merged(t, self.snapshot) for t in affinity.preferred_anti_affinity]
-        namespace_labels = self.snapshot.namespace_labels(pod.namespace)
-        every = affinity.has_preferred
+        namespaces, namespace_labels = self.snapshot.objects.namespaces, self.snapshot.namespace_labels(pod.namespace)
+        own = [(weight, merge_namespaces(term, namespaces)) for weight, term in _preferred(pod)]
+        every = bool(own)
         if self.args.ignore_preferred_terms_of_existing_pods and not every:
             return SKIP
         scores: dict[str, dict[str, int]] = {}
@@ -550,15 +546,9 @@ class InterPodAffinity(Plugin, FilterInColumns):
             work.charge(1 + len(node_info.pods))
             labels = node_info.node.labels
             for other in node_info.pods if every else node_info.pods_with_affinity:
-                _score_terms(scores, preferred, pod, other, NO_LABELS, labels, 1)
-                _score_terms(scores, repelled, pod, other, NO_LABELS, labels, -1)
-                theirs = other.spec.pod_affinity
-                if theirs.present:
-                    for term in each(theirs.required_affinity if hard_weight else (), 1):
-                        if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
-                            _add_score(scores, term, labels, hard_weight)
-                    _score_terms(scores, theirs.preferred_affinity, other, pod, namespace_labels, labels, 1)
-                    _score_terms(scores, theirs.preferred_anti_affinity, other, pod, namespace_labels, labels, -1)
+                _score_terms(scores, own, pod, other, NO_LABELS, labels)
+                if other.spec.pod_affinity.present:
+                    _score_terms(scores, _attracting(other, hard_weight), other, pod, namespace_labels, labels)
         if not scores:
             return SKIP
         state.data[self.name] = scores
@@ -589,10 +579,6 @@ def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
     return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in each(terms, 1))
 
 
-def _merged(term: WeightedAffinityTerm, snapshot: Snapshot) -> WeightedAffinityTerm:
-    return replace(term, term=merge_namespaces(term.term, snapshot.objects.namespaces))
-
-
 def _update(counts: Counts, key: str, labels: Mapping[str, str], delta: int) -> None:
     value = labels.get(key)
     if value is None:
@@ -621,20 +607,14 @@ def _satisfies_affinity(state: _FilterState, labels: Mapping[str, str]) -> bool:
 
 def _score_terms(
     scores: dict[str, dict[str, int]],
-    terms: Sequence[WeightedAffinityTerm],
+    terms: Sequence[tuple[int, AffinityTerm]],
     owner: Pod,
     pod: Pod,
     namespace_labels: Mapping[str, str],
     labels: Mapping[str, str],
-    sign: int,
 ) -> None:
-    for weighted in each(terms, 1):
-        if weighted.term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels):
-            _add_score(scores, weighted.term, labels, sign * weighted.weight)
-
-
-def _add_score(scores: dict[str, dict[str, int]], term: AffinityTerm, labels: Mapping[str, str], amount: int) -> None:
-    value = labels.get(term.topology_key)
-    if value is not None:
-        by_value = scores.setdefault(term.topology_key, {})
-        by_value[value] = by_value.get(value, 0) + amount
+    for weight, term in each(terms, 1):
+        value = labels.get(term.topology_key)
+        if value is not None and term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels):
+            by_value = scores.setdefault(term.topology_key, {})
+            by_value[value] = by_value.get(value, 0) + weight

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from math import floor, log
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -271,13 +272,6 @@ class CriticalPaths:
         self.least_value = self.other_value = ""
         self.least = self.other = _MAX_INT32
 
-    def clone(self) -> CriticalPaths:
-        """Return a copy."""
-        copy = CriticalPaths()
-        copy.least_value, copy.least = self.least_value, self.least
-        copy.other_value, copy.other = self.other_value, self.other
-        return copy
-
     def update(self, value: str, count: int) -> None:
         """Set the number of matching Pods of the domain `value` to `count`."""
         if value == self.least_value:
@@ -309,7 +303,7 @@ class _FilterState:
     def clone(self) -> _FilterState:
         charge(sum(map(len, self.counts)) // 32 + len(self.counts))
         return _FilterState(
-            self.constraints, [paths.clone() for paths in self.critical_paths], [dict(counts) for counts in self.counts]
+            self.constraints, [copy(paths) for paths in self.critical_paths], [dict(counts) for counts in self.counts]
         )
 
     def min_match_num(self, index: int) -> int:
@@ -352,18 +346,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         if not constraints:
             return PreFilterResult(status=SKIP)
         counts: list[dict[str, int]] = [{} for _ in constraints]
-        work = meter()
-        for node_info in nodes:
-            node = node_info.node
-            if not _has_all_keys(node, constraints):
-                work.charge(1)
-                continue
-            work.charge(len(constraints) * (2 + len(node_info.pods) // 4))
-            for index, constraint in enumerate(constraints):
-                if constraint.includes(node, pod.spec):
-                    value = node.labels[constraint.topology_key]
-                    count = self._matching(node_info.pods, constraint, pod.namespace)
-                    counts[index][value] = counts[index].get(value, 0) + count
+        self._count(nodes, constraints, counts, pod, only_known=False)
         critical_paths = [CriticalPaths() for _ in constraints]
         for paths, by_value in zip(critical_paths, counts, strict=True):
             for value, count in by_value.items():
@@ -403,7 +386,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
             for c in constraints
         ]
         sizes = [len(scored if c.topology_key == HOSTNAME else n) for c, n in zip(constraints, counts, strict=True)]
-        self._count(constraints, counts, pod, own=own)
+        self._count(self.snapshot.node_infos, constraints, counts, pod, own=own)
         state.data[self.name] = _ScoreState(constraints, ignored, tuple(counts), tuple(log(s + 2) for s in sizes))
         return None
 
@@ -484,14 +467,22 @@ class PodTopologySpread(Plugin, FilterInColumns):
             return 0
         return sum(p.namespace == namespace and not p.terminating and constraint.matches(p.labels) for p in pods)
 
-    def _count(self, constraints: Constraints, counts: list[dict[str, int]], pod: Pod, *, own: bool) -> None:
-        """Add the matching Pods of all nodes to `counts` ([constraint]: topology value -> number), for values in
-        `counts`.
+    def _count(
+        self,
+        nodes: Iterable[NodeInfo],
+        constraints: Constraints,
+        counts: list[dict[str, int]],
+        pod: Pod,
+        *,
+        own: bool = True,
+        only_known: bool = True,
+    ) -> None:
+        """Add the matching Pods of the nodes to `counts` ([constraint]: topology value -> number).
 
-        `own`: whether the constraints are the Pod's own, not the default ones.
+        `own`: only nodes with all topology keys count. `only_known`: only values in `counts` count.
         """
         work = meter()
-        for node_info in self.snapshot.node_infos:
+        for node_info in nodes:
             node = node_info.node
             if own and not _has_all_keys(node, constraints):
                 work.charge(1)
@@ -499,8 +490,9 @@ class PodTopologySpread(Plugin, FilterInColumns):
             work.charge(len(constraints) * (2 + len(node_info.pods) // 4))
             for constraint, by_value in zip(constraints, counts, strict=True):
                 value = node.labels.get(constraint.topology_key, "")
-                if value in by_value and constraint.includes(node, pod.spec):
-                    by_value[value] += self._matching(node_info.pods, constraint, pod.namespace)
+                if (value in by_value or not only_known) and constraint.includes(node, pod.spec):
+                    matching = self._matching(node_info.pods, constraint, pod.namespace)
+                    by_value[value] = by_value.get(value, 0) + matching
 
 
 def do_not_schedule(pod: Pod) -> Constraints:

@@ -66,11 +66,10 @@ class Binding(NamedTuple):
 class PodVolumes:
     """The volumes for a Pod's claims on a node: existing volumes, and volumes to provision.
 
-    `bindings`: existing volumes. `provisions`: claims whose CSI driver reports its storage capacity. `matched`: each
-    claim with its existing volume. `to_provision`: the other unbound claims.
+    `provisions`: claims whose CSI driver reports its storage capacity. `matched`: each claim with its existing volume.
+    `to_provision`: the other unbound claims.
     """
 
-    bindings: list[Binding] = field(default_factory=list)
     provisions: list[Binding] = field(default_factory=list)
     matched: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
     to_provision: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -82,10 +81,11 @@ NO_VOLUMES: Final = PodVolumes()
 def storage_score(volumes: PodVolumes, shape: Shape) -> int:
     """Return 0 to 100: the mean of the storage classes. If there are existing volumes, only they count."""
     classes: dict[str, tuple[int, int]] = {}
-    for score in volumes.bindings or volumes.provisions:
+    existing = [Binding(v.storage_class, bytes_of(claim.request), bytes_of(v.capacity)) for claim, v in volumes.matched]
+    for score in existing or volumes.provisions:
         requested, capacity = classes.get(score.storage_class, (0, 0))
         # Upstream keeps only what the last claim of a class found.
-        capacity = capacity + score.capacity if volumes.bindings else score.capacity
+        capacity = capacity + score.capacity if existing else score.capacity
         classes[score.storage_class] = requested + score.requested, capacity
     if not classes:
         return 0
@@ -207,13 +207,13 @@ def _one_after_the_other(
     mask: list[NDArray[np.bool_]] = []
     assumed: dict[str, NDArray[np.bool_]] = {}
     """Volume name -> [node], bool: whether a claim before takes the volume there."""
-    free = [volume for part in parts for volume in part.free]
-    if len(free) > _MAX_TRIED:
+    number = sum(len(part.free) for part in parts)
+    if number > _MAX_TRIED:
         raise NotValid("as different claims of the pod choose among many volumes")
     no_nodes = np.zeros(len(nodes.nodes), np.bool_)
     for claim, own in zip(claims, prebound, strict=True):
         bound, unbound = no_nodes.copy(), ~no_nodes
-        charge((len(own) + len(free)) * (1 + 4 * problem.row))
+        charge((len(own) + number) * (1 + 4 * problem.row))
         for volume in own:
             # The first that nobody has yet is taken, or nothing is: where all are, it is one among others.
             here = unbound & ~assumed.get(volume.name, no_nodes)
@@ -221,8 +221,7 @@ def _one_after_the_other(
             assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
             bound |= gets
             unbound &= ~here
-        fitting = (v for v in free if could_hold(v, claim) and available_for(v, claim))
-        for volume in sorted(fitting, key=lambda v: (v.capacity, v.name)):
+        for volume in _unbound(parts, claim):
             gets = unbound & ~bound & ~assumed.get(volume.name, no_nodes) & reached(nodes, volume.node_affinity)
             assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
             bound |= gets
@@ -238,15 +237,20 @@ def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim) -> list[P
     return sorted(fitting, key=lambda volume: volume.name)
 
 
+def _unbound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    """Return the suitable unbound volumes for a claim, smallest first."""
+    volumes = (volume for part in parts for volume in each(part.free, 1))
+    fitting = [volume for volume in volumes if could_hold(volume, claim) and available_for(volume, claim)]
+    return sorted(fitting, key=lambda volume: (volume.capacity, volume.name))
+
+
 def _free(problem: NodeFit, parts: Sequence[_OfClass], claim: PersistentVolumeClaim) -> Selectors:
     """Return selectors of the nodes with suitable unbound volumes for a claim; cached until volumes change."""
 
     def compute() -> Selectors:
         selectors = Selectors()
-        for part in parts:
-            for volume in each(part.free, 1):
-                if could_hold(volume, claim) and available_for(volume, claim):
-                    selectors.add_affinity(volume.node_affinity)
+        for volume in _unbound(parts, claim):
+            selectors.add_affinity(volume.node_affinity)
         return selectors
 
     if not any(part.free for part in parts):
@@ -299,16 +303,17 @@ def _roomy(problem: NodeFit, storage_class: str, request: int) -> Selectors:
     def compute() -> Selectors:
         selectors = Selectors()
         for capacity in each(tuple(capacities.values())):
-            if (
-                capacity.storage_class == storage_class
-                and capacity.limit is not None
-                and bytes_of(capacity.limit) >= request
-                and capacity.nodes is not None
-            ):
+            if capacity.nodes is not None and _is_enough(capacity, storage_class, request):
                 selectors.add(capacity.nodes.requirements)
         return selectors
 
     return storage_of(problem.matrix, problem.snapshot).cached(capacities, (storage_class, request), compute)
+
+
+def _is_enough(capacity: CSIStorageCapacity, storage_class: str, request: int) -> bool:
+    return (
+        capacity.storage_class == storage_class and capacity.limit is not None and bytes_of(capacity.limit) >= request
+    )
 
 
 def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:
@@ -566,9 +571,6 @@ class VolumeBinding(Plugin, FilterInColumns):
             else:
                 chosen.add(volume.name)
                 pod_volumes.matched.append((claim, volume))
-                pod_volumes.bindings.append(
-                    Binding(volume.storage_class, bytes_of(claim.request), bytes_of(volume.capacity))
-                )
         pod_volumes.to_provision.extend(to_provision)
         return self._check_provisions(to_provision, node_info, pod_volumes)
 
@@ -604,10 +606,8 @@ class VolumeBinding(Plugin, FilterInColumns):
         """Return the first large enough CSIStorageCapacity, or None. Source: `hasEnoughCapacity`, which returns any."""
         for capacity in each(tuple(self.snapshot.objects.storage_capacities.values())):
             if (
-                capacity.storage_class == storage_class.name
-                and capacity.limit is not None
-                and bytes_of(capacity.limit) >= bytes_of(claim.request)
-                and capacity.nodes is not None
+                capacity.nodes is not None
+                and _is_enough(capacity, storage_class.name, bytes_of(claim.request))
                 and capacity.nodes.matches(node_info.node.labels)
             ):
                 return capacity
@@ -639,11 +639,8 @@ class VolumeBinding(Plugin, FilterInColumns):
         """Return (volumes reserved for a claim; unbound volumes that fit, smallest first), on any node."""
         key = claim.namespace, claim.name
         if key not in self._fitting:
-            every = each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5)
-            fitting = [volume for volume in every if could_hold(volume, claim)]
-            free = [volume for volume in fitting if volume.claim is None and available_for(volume, claim)]
-            meant = [volume for volume in fitting if volume.claim is not None]
-            self._fitting[key] = meant, sorted(free, key=lambda volume: volume.capacity)
+            parts = _volumes(self.snapshot.objects.volumes, claim.storage_class)
+            self._fitting[key] = _prebound(parts, claim), _unbound(parts, claim)
         return self._fitting[key]
 
 

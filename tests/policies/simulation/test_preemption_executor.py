@@ -44,7 +44,8 @@ class SlowServer:
     def pod(self, namespace: str, name: str) -> Pod | None:
         return self.pods.get((namespace, name))
 
-    def patch_disruption_target(self, key: tuple[str, str]) -> bool:
+    def disrupt(self, key: tuple[str, str], *, preempted: bool) -> bool:
+        assert preempted
         return key in self.pods
 
     def delete_pod(self, key: tuple[str, str], _event: str, *, by: str) -> None:
