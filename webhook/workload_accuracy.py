@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.documents import Always, Exact
+from forewarn.policies.forecast.impact import BY_CHOICE
 from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
 from forewarn.policies.objects.fields import at, group_kind, has_controller, int32
 from forewarn.policies.objects.resource_quota import ResourceQuota
@@ -135,7 +136,7 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         lost,
         len(victims),
         more,
-        impact.by_timing or bool(impact.by_chance),
+        impact.by_timing or impact.by_chance not in ("", BY_CHOICE),
         any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
         "; ".join(impact.assumes)[:_LONGEST],
         impact.is_incomplete or bool(impact.why_not),

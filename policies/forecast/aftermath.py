@@ -40,8 +40,7 @@ from forewarn.policies.scheduling.framework import CycleState
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from forewarn.policies.scheduling.plugins.priority_sort import queue_order
 from forewarn.policies.scheduling.preemption import may_be_preempted
-from forewarn.policies.scheduling.recurring_cycle import has_constraints
-from forewarn.policies.scheduling.responsible import framework_of, not_predicted, not_scheduled
+from forewarn.policies.scheduling.responsible import framework_of, has_constraints, not_predicted, not_scheduled
 from forewarn.policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from forewarn.policies.forecast.aftermath import (
     replacement_of,
 )
 from forewarn.policies.forecast.apply_order import Applied, place_in_order
-from forewarn.policies.forecast.impact import BY_NODES, BY_RETRIES, MAX_SHOWN, WITHOUT_CLAIMS, Impact
+from forewarn.policies.forecast.impact import BY_CHOICE, BY_NODES, BY_RETRIES, MAX_SHOWN, WITHOUT_CLAIMS, Impact
 from forewarn.policies.forecast.placement import ChargedQuotas, Placement, place
 from forewarn.policies.forecast.pod_groups import (
     MAX_DAEMONS,
@@ -276,6 +276,7 @@ class Forecast:
         is_predicted = done.rest not in ("unknown", "not-predicted")
         wanted = self._aftermath and (done.preempting or done.by_waiting) and is_predicted
         done = self._with_aftermath(done, quotas) if wanted and done.aftermath is None else done
+        done = done._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
         return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -26,6 +26,7 @@ MAX_NAMED: Final = 3
 """Maximum names of victims in a message."""
 BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
 BY_RETRIES: Final = "which controller first uses the quota that victims free"
+BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 
@@ -82,7 +83,8 @@ class ImpactDocument(NamedTuple):
     """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
 
     `coarse`: numbers are the lower ends of ranges. `by_chance`: the numbers depend on the order in which the DaemonSet
-    controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions.
+    controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions. Or
+    they depend on which of equal nodes kube-scheduler selects; they are those of the first by name.
     `predicted`: number of evaluated new Pods. `not_predicted`: the reason why kube-scheduler's decision is not
     modelled, or not shown. Only details of findings have `victims`, `reasons`, `newNodes`, `expectation` and `basis`.
     """
@@ -123,7 +125,7 @@ class Impact(NamedTuple):
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
       not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
     - `by_chance`: the cause if chance decides how many new Pods preempt or stay Pending (`BY_NODES`, `BY_RETRIES`);
-      the impact is then one with many preemptions.
+      the impact is then one with many preemptions. With `BY_CHOICE`, `least` is certain.
     - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
       before the outcome of the first new Pod is known.
     - `aftermath`: the cascade; None without victims, or if not requested.
@@ -171,6 +173,11 @@ class Impact(NamedTuple):
     def by_timing(self) -> bool:
         """Whether new Pods preempt the workload's Pods only if scheduled before the rollout deletes old Pods."""
         return self.keeps_old and self.deleted_first > 0 and self.preempts_own
+
+    @property
+    def least(self) -> Least | None:
+        """The preemptions of running Pods by new Pods that are certain; None for all."""
+        return least(self.predictions, self.own | self.let_in)
 
     @property
     def preempts_own(self) -> bool:
@@ -288,6 +295,40 @@ def more(shown: Sequence[Any]) -> int:
 def newly_preempted(predictions: tuple[Prediction, ...]) -> set[str]:
     """Return the identities of victims that one of these Pods preempts; the others terminate already."""
     return {victim.identity for each in predictions for victim in each.victims if not victim.terminating}
+
+
+class Least(NamedTuple):
+    """What is certain about Pods that preempt in turn: at least `pods` Pods preempt at least `victims` Pods.
+
+    `number`: the first predictions, about which all is certain.
+    """
+
+    number: int
+    pods: int
+    victims: int
+
+
+def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Least | None:
+    """Return the preemptions that do not depend on which of several nodes and victims kube-scheduler selects; None if
+    none does.
+
+    `others`: identities of victims that do not count.
+    """
+    for number, each in enumerate(predictions):
+        if (fewest := each.fewest) is None:
+            continue
+        if not fewest or any(_may_differ(other, each) for other in predictions[number + 1 :]):
+            before = [newly_preempted((other,)) - {*others} for other in predictions[:number]]
+            victims = len(set[str]().union(*before)) + fewest
+            return Least(number + bool(fewest), sum(map(bool, before)) + bool(fewest), victims)
+    return None
+
+
+def _may_differ(later: Prediction, before: Prediction) -> bool:
+    """Report whether the outcome of a Pod depends on where a Pod before it preempts: a Pod of the same template that
+    stays Pending fits nowhere after as many Pods of this template.
+    """
+    return later.outcome == "preempts" or later.pod.spec is not before.pod.spec
 
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:

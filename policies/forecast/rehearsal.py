@@ -28,8 +28,10 @@ from forewarn.policies.scheduling.caveats import victims_tie
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.scheduling.preemption import Candidate, Decision
 from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
+from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot, changed_pdbs
+from forewarn.policies.scheduling.ties import fewest_victims
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.dump import MINUTE, QUIET, completed
 from forewarn.policies.simulation.scenario import Arrival, World, read_workload
@@ -401,6 +403,8 @@ class _Run(Simulation):
         snapshot = self.cache.snapshot()
         by_chance = is_elsewhere or victims_tie(candidate, snapshot)
         answer = Decision([], best, candidate, is_elsewhere, by_chance)
+        found = answer._replace(is_sampled=decision.is_sampled)
+        answer = answer._replace(fewest=fewest_victims(preemptor, found, framework_of(snapshot, preemptor)))
         kept = snapshot if self.explains else self._snapshot
         self._preemptions.append(_Preempting(preemptor, candidate, answer, kept))
         self._over.condemn(candidate.victims)
@@ -470,7 +474,8 @@ class _Run(Simulation):
             last.node_name, tuple(deleted), sum(preemption.candidate.num_pdb_violations for preemption in preemptions)
         )
         by_chance = self.by_chance or any(preemption.answer.by_chance for preemption in preemptions)
-        answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance)
+        fewest = min((one.answer.fewest for one in preemptions if one.answer.fewest is not None), default=None)
+        answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)
         return Prediction(preemptions[-1].snapshot, pod, answer)
 
     def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:

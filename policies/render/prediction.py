@@ -10,7 +10,7 @@ from forewarn.policies.application.places import left_out, naming
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import fitting, listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
-from forewarn.policies.forecast.impact import newly_preempted, victims_of
+from forewarn.policies.forecast.impact import BY_CHOICE, least, newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.forecast.why_not import (
     by_nodes,
@@ -251,6 +251,10 @@ OUTCOMES: Final = {
 def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], result: PredictResult) -> str:
     """The outcomes as a phrase, with the victims of these predictions."""
     in_vain = {p.pod.uid for p in predictions if p.outcome == "pending"} - {""}
+    certain, by_chance = least(predictions), list[Prediction]()
+    if certain is not None:
+        by_chance = [p for p in predictions[certain.number :] if p.outcome != "pending" and p.pod.uid not in in_vain]
+        counts, predictions = Counter(counts) - Counter(outcomes(by_chance)), predictions[: certain.number]
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
     preempting = tuple(p for p in may_run if not waits_for_victims(p))
     texts = {outcome: f"{count} {OUTCOMES[outcome]}" for outcome, count in counts.items()}
@@ -258,7 +262,10 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
         head = f"{counts['preempts']} would preempt"
         new = newly_preempted(preempting)
         victims = [victim for victim in victims_of(preempting) if victim.identity in new]
-        texts["preempts"] = _victims_text(head, preempting, victims, result)
+        fewer = certain.victims if certain and certain.victims < len(victims) else None
+        texts["preempts"] = _victims_text(head, preempting, victims, result, fewer)
+    if by_chance:
+        texts["by-chance"] = f"{len(by_chance)} may preempt more Pods, depending on {BY_CHOICE}"
     return ", ".join(texts.values())
 
 
@@ -294,13 +301,19 @@ def _nodes(prediction: Prediction) -> str:
     return prediction.node + (f" ({plural(others, 'other node also fits', 'other nodes also fit')})" if others else "")
 
 
-def _victims_text(head: str, preempting: tuple[Prediction, ...], victims: Sequence[Pod], result: PredictResult) -> str:
+def _victims_text(
+    head: str,
+    preempting: tuple[Prediction, ...],
+    victims: Sequence[Pod],
+    result: PredictResult,
+    least: int | None = None,
+) -> str:
     reserving = sum(is_placeholder(victim, result.options) for victim in victims)
     noun = "terminating Pod" if head == _WAITS else "placeholder Pod" if reserving == len(victims) else "Pod"
     facts = failing(losses_of(victims, result.cluster.workload))
     facts += (plural(reserving, "placeholder"),) if 0 < reserving < len(victims) else ()
     violations = violating(sum(prediction.num_pdb_violations for prediction in preempting))
-    text = victims_text(head, preempting, victims, OPEN, facts, noun).problem
+    text = victims_text(head, preempting, victims, OPEN, facts, noun, least).problem
     return ", ".join(filter(None, (text, violations)))
 
 

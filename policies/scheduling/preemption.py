@@ -240,8 +240,9 @@ class Decision(NamedTuple):
 
     `feasible`: their names. `best_nodes`: nodes that may be nominated. `candidate`: the victims on the first of them.
     `is_sampled`: kube-scheduler evaluates only a part of the nodes for preemption. `by_chance`: the victims depend on
-    that or on a tie; None: not evaluated. `error`: the error of PreScore or Score that ends the cycle, or "". `fault`:
-    why forewarn does not predict the decision, or "". `is_final`: `error` and `fault` are evaluated.
+    that or on a tie; None: not evaluated. `fewest`: see `Prediction.fewest`. `error`: the error of PreScore or Score
+    that ends the cycle, or "". `fault`: why forewarn does not predict the decision, or "". `is_final`: `error` and
+    `fault` are evaluated.
     """
 
     feasible: Sequence[str] = ()
@@ -249,6 +250,7 @@ class Decision(NamedTuple):
     candidate: Candidate | None = None
     is_sampled: bool = False
     by_chance: bool | None = None
+    fewest: int | None = None
     error: str = ""
     fault: str = ""
     is_final: bool = False

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING, DefaultPreemptionArgs
 from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
-from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.scheduling.preemption import NO_VICTIMS, Candidate, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL
-from forewarn.policies.scheduling.responsible import framework_in_columns
+from forewarn.policies.scheduling.responsible import framework_in_columns, has_constraints
 from forewarn.policies.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.lower_priority_pods import CostCache, Occupancy, lower_priority_pods_of
 from forewarn.policies.scheduling.vectorized.node_fit import MAX, CapacityConstraint, nominations_of, with_nominated
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod, PodSpec
     from forewarn.policies.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
     from forewarn.policies.scheduling.vectorized.node_fit import Nominated, Nominations
@@ -279,16 +278,6 @@ def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle:
 def _resources_are_first(framework: Framework) -> bool:
     names = (plugin.name for plugin in framework.column_plugins)
     return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
-
-
-def has_constraints(spec: PodSpec, framework: Framework) -> bool:
-    """Report whether filters after NodeResourcesFit may reject nodes for this spec, besides those by demands."""
-    affinity = spec.pod_affinity
-    if affinity.required_affinity or affinity.required_anti_affinity or spec.has_storage:
-        return True
-    spread = framework.profile.args.get(PodTopologySpread.name)
-    defaults = () if spread is None or spread.defaulting_type == SYSTEM_DEFAULTING else spread.default_constraints
-    return any(item.when_unsatisfiable == DO_NOT_SCHEDULE for item in spec.topology_spread or defaults)
 
 
 def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from forewarn.policies.kinds.registry import CLAIM, POD_GROUP, VOLUME
 from forewarn.policies.metering import meter
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.scheduling.arguments import SYSTEM_DEFAULTING
 from forewarn.policies.scheduling.caveats import named
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.devices.claims import not_modelled
@@ -30,13 +31,14 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
 )
 from forewarn.policies.scheduling.plugins.node_affinity import NodeAffinity
+from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
 from forewarn.policies.scheduling.reasons import Reason
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.pod_matrix import read_by_filters
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.node import Node
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.objects.pod import Pod, PodSpec
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
     from forewarn.policies.scheduling.node_info import NodeInfo
@@ -295,3 +297,13 @@ def extender_decisions(pod: Pod, snapshot: Snapshot, *, fits: bool, preempts: bo
         if preempts and extender.preempt_verb:
             return f"{named(extender)} may choose other victims, and cannot be asked"
     return ""
+
+
+def has_constraints(spec: PodSpec, framework: Framework) -> bool:
+    """Report whether filters after NodeResourcesFit may reject nodes for this spec, besides those by demands."""
+    affinity = spec.pod_affinity
+    if affinity.required_affinity or affinity.required_anti_affinity or spec.has_storage:
+        return True
+    spread = framework.profile.args.get(PodTopologySpread.name)
+    defaults = () if spread is None or spread.defaulting_type == SYSTEM_DEFAULTING else spread.default_constraints
+    return any(item.when_unsatisfiable == DO_NOT_SCHEDULE for item in spec.topology_spread or defaults)

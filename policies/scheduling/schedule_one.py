@@ -51,6 +51,7 @@ from forewarn.policies.scheduling.preemption import (
     violated_pdbs,
 )
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
+from forewarn.policies.scheduling.ties import fewest_victims
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import (
     Candidates,
@@ -595,8 +596,9 @@ class Prediction:
         names = self._decision.feasible
         feasible = names if with_ties and snapshot is self.snapshot else list(names if with_ties else names[:1])
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
+        by_chance, fewest = with_ties and self.may_be_others, self.fewest
         decision = self._decision._replace(
-            feasible=feasible, best_nodes=best_nodes, by_chance=with_ties and self.may_be_others, is_final=True
+            feasible=feasible, best_nodes=best_nodes, by_chance=by_chance, fewest=fewest, is_final=True
         )
         return Prediction(snapshot, self.pod, decision)
 
@@ -610,6 +612,15 @@ class Prediction:
         if self._decision.by_chance is not None:
             return self._decision.by_chance
         return self.may_be_elsewhere or victims_tie(self._decision.candidate, self.snapshot)
+
+    @cached_property
+    def fewest(self) -> int | None:
+        """The least number of Pods that this Pod preempts, if chance also decides how many Pods the Pods after it
+        preempt; otherwise None.
+        """
+        if self._known is not None or self.not_predicted:
+            return self._decision.fewest
+        return fewest_victims(self.pod, self._decision, self.framework)
 
     @property
     def may_be_elsewhere(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN, Audience
 from forewarn.policies.findings import plural
-from forewarn.policies.forecast.impact import WITHOUT_CLAIMS, Impact
+from forewarn.policies.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Impact, least
 
 if TYPE_CHECKING:
     from forewarn.policies.forecast.aftermath import Aftermath
@@ -43,6 +43,7 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
         (placement.without_claims, WITHOUT_CLAIMS),
         (placement.existing > 0, MISSING_ONLY),
         (evaluated > 1, ONE_BY_ONE),
+        (least(placement.predictions) is not None, f"how many Pods preempt depends on {BY_CHOICE}"),
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
         (placement.ahead != 0, _alone(placement)),

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.disclosure import Audience, shown_count, shown_pods, shown_seconds
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import Text, capital, cut, duration, listed, plural, quote
-from forewarn.policies.forecast.impact import MAX_NAMED, MAX_SHOWN, Impact, NewNodes, NodeReason, Victims
+from forewarn.policies.forecast.impact import (
+    BY_CHOICE,
+    MAX_NAMED,
+    MAX_SHOWN,
+    Impact,
+    Least,
+    NewNodes,
+    NodeReason,
+    Victims,
+)
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.rules.support.details import Cause
 from forewarn.policies.rules.support.predictions import CHECK_PROFILE, CLASS_FOR_DAEMONS, SHOWN_REASONS, fix_of
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 from forewarn.policies.rules.wording import forecasts
-from forewarn.policies.rules.wording.phrases import counted, of_namespaces, priorities
+from forewarn.policies.rules.wording.phrases import at_least, counted, of_namespaces, priorities
 from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, UNCORDON, Reason, in_short
 
 if TYPE_CHECKING:
@@ -46,7 +55,8 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     more = (*_chance(impact, cause), *gaps)
     losses = [loss for loss in details.losses if audience.may_name(loss.namespace)]
     facts = (*failing(losses), *facts)
-    text = victims_text(_head(details, audience), details.preempting, details.victims, audience, facts, noun)
+    least, head = _least(details), _head(details, audience)
+    text = victims_text(head, details.preempting, details.victims, audience, facts, noun, least and least.victims)
     if details.expectation is not None:
         shortest = f"violates expectation {_name_of(details.expectation, audience)}"
         text = text._replace(shorter=(*text.shorter, shortest))
@@ -62,6 +72,13 @@ def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
     return (f"It depends on {impact.by_chance}",) if impact.by_chance and cause is not Cause.PENDING_PODS else ()
 
 
+def _least(details: Preemption) -> Least | None:
+    """Return the numbers that are certain, if the text is about all preemptions by new Pods; otherwise None."""
+    is_of_all = details.cause is Cause.NEW_PODS and details.expectation is None
+    least = details.impact.least if is_of_all and details.impact.by_chance == BY_CHOICE else None
+    return least if least and least.victims else None
+
+
 def failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
     """Return a phrase about the workloads that fail without the victims; empty if none fails."""
     fail = [loss for loss in losses if loss.fails]
@@ -72,15 +89,18 @@ def failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
 
 def _head(details: Preemption, audience: Audience) -> str:
     """Return the sentence before the number of victims: `during its rollout, 2 of 3 new Pods would preempt`."""
-    impact = details.impact
+    impact, is_by_choice = details.impact, details.impact.by_chance == BY_CHOICE
     if details.cause is Cause.RESTART:
-        return "a restart now would preempt"
+        return f"a restart now {'may' if is_by_choice else 'would'} preempt"
     if details.cause is Cause.OWN_ROLLOUT:
-        return f"its own rollout {'may' if impact.by_timing else 'would'} preempt"
+        return f"its own rollout {'may' if impact.by_timing or is_by_choice else 'would'} preempt"
     if details.cause is Cause.PENDING_PODS:
         pods = counted(shown_count(len(details.preempting), audience), "Pending Pod")
         return f"when its rollout terminates old Pods, {pods} would preempt"
-    new, verb = of_new_pods(len(details.preempting), impact, audience), "may" if impact.by_chance else "would"
+    least = _least(details)
+    verb = "may" if impact.by_chance and not least else "would"
+    new = of_new_pods(least.pods if least else len(details.preempting), impact, audience)
+    new = f"at least {new}" if least and not audience.coarse else new
     if details.expectation is not None:
         return f"violates expectation {_name_of(details.expectation, audience)}: {new}{verb} preempt"
     return f"during its rollout, {new or 'a new Pod '}{verb} preempt" if impact.keeps_old else f"{new}{verb} preempt"
@@ -115,14 +135,18 @@ def victims_text(
     audience: Audience,
     facts: Sequence[str] = (),
     noun: str = "Pod",
+    least: int | None = None,
 ) -> Text:
     """Return the text with victims: `HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
+
+    `least`: the certain number of victims, if it is not that of `victims`.
 
     Names are omitted until the sentence is short enough. If one name is too long, the facts become the next sentence.
     Contains `possibly` if kube-scheduler may select other victims.
     """
     shown = shown_pods(victims, audience)
-    start = f"{head} {counted(shown.number, noun)}{_on_nodes(preempting, audience)}"
+    number = counted(shown.number, noun) if least is None else at_least(shown_count(least, audience), noun)
+    start = f"{head} {number}{_on_nodes(preempting, audience)}"
     phrases = priorities(shown.priorities), *facts
     behind, *fewer = (f" ({', '.join(phrases[:count])})" for count in range(len(phrases), 0, -1))
     if not shown.named:
@@ -131,7 +155,7 @@ def victims_text(
         problem, more = (start + behind, ()) if fits else (start, capitalized((behind[2:-1],)))
         return _with_versions(problem, more, (*(start + some for some in fewer), start))
     possibly = "possibly " if audience.coarse or any(p.may_be_others for p in preempting[:MAX_SHOWN]) else ""
-    before, unplaced = f"{start}: {possibly}", f"{head} {counted(shown.number, noun)}: {possibly}"
+    before, unplaced = f"{start}: {possibly}", f"{head} {number}: {possibly}"
     after = f", {counted(shown.others, 'Pod')}{of_namespaces(shown)}" if shown.other_priorities else ""
     names, count = shown.named[:MAX_NAMED], len(shown.named)
     first = f"{names[0] if count == 1 else f'{names[0]} and {count - 1} more'}{after}"

@@ -1,0 +1,125 @@
+"""What is certain about several new Pods if nodes tie: compared with every choice that kube-scheduler may make."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.policies.cli import main
+from forewarn.policies.cluster.cache import ClusterSnapshot
+from forewarn.policies.forecast.impact import least, newly_preempted
+from forewarn.policies.forecast.placement import place
+from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.snapshot import Snapshot
+from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from tests.cases import cases
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+HALVES = {"n1": [4], "n2": [2, 2]}
+
+
+def of_nodes(nodes: dict[str, list[int]], start: int = 0) -> list[Made]:
+    """Nodes with 4 cpu, and on each Pods with these cpu."""
+    pods = (
+        make_pod(f"{node}-{number}").priority(0).request(cpu=str(cpu)).on(node, started=start)
+        for node, sizes in nodes.items()
+        for number, cpu in enumerate(sizes)
+    )
+    return [*(make_node(node).has(cpu="4") for node in nodes), *pods, make_priority_class(1000, "gold")]
+
+
+def web(replicas: int, cpu: int = 2) -> Made:
+    pod = {"priorityClassName": "gold", "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
+    labels = {"matchLabels": {"app": "web"}}
+    return Made("apps/v1", "Deployment", "web", "shop").spec(replicas=replicas, selector=labels, template=template)
+
+
+def choices(
+    snapshot: Snapshot, pods: list[Pod], before: tuple[Prediction, ...] = ()
+) -> Iterator[tuple[Prediction, ...]]:
+    """Yield the predictions of these Pods for each choice among nodes that tie."""
+    if not pods:
+        yield before
+        return
+    prediction = Prediction(snapshot, pods[0], reasons=True)
+    if prediction.outcome != "preempts":
+        yield from choices(prediction.snapshot_after(), pods[1:], (*before, prediction))
+        return
+    for candidate in prediction.preemption.best_candidates:
+        known = prediction._decision._replace(candidate=candidate, is_final=True)
+        chosen = Prediction(snapshot, pods[0], known)
+        yield from choices(chosen.snapshot_after(), pods[1:], (*before, chosen))
+
+
+def check(stored: ClusterSnapshot, new: Made) -> int | None:
+    """Compare what is certain with all choices. Return the certain number of victims; None for all."""
+    predictions = place(stored, new.obj).predictions
+    certain, pods = least(predictions), [prediction.pod for prediction in predictions]
+    found = [tuple(each) for each in choices(stored.scheduling, pods)]
+    counts = {(len(newly_preempted(each)), sum(bool(newly_preempted((p,))) for p in each)) for each in found}
+    if certain is None:
+        assert len(counts) == 1
+        return None
+    assert certain.victims <= min(victims for victims, _ in counts)
+    assert certain.pods <= min(pods for _, pods in counts)
+    return certain.victims
+
+
+@pytest.mark.parametrize(
+    ("nodes", "replicas", "certain"),
+    [
+        (HALVES, 2, 1),
+        (HALVES, 1, None),
+        ({"n1": [2, 2], "n2": [4]}, 2, 1),
+        ({"n1": [2, 2], "n2": [2, 2]}, 3, None),
+        ({"n1": [2, 2], "n2": [2, 2]}, 9, None),
+        ({"n1": [4], "n2": [4], "n3": [4]}, 2, 1),
+        ({"n1": [4], "n2": [4], "n3": [4]}, 1, None),
+    ],
+)
+def test_certain_are_only_numbers_that_each_choice_has(
+    nodes: dict[str, list[int]], replicas: int, certain: int | None
+) -> None:
+    assert check(cluster(*of_nodes(nodes)), web(replicas)) == certain
+
+
+def test_certain_are_only_numbers_that_each_choice_has_in_random_clusters() -> None:
+    rng, exact, open_ = random.Random(f"{SEED} ties"), 0, 0
+    for _ in range(cases(150)):
+        sizes = [[4], [2, 2], [3, 1], [1, 1, 2], [2]]
+        made = of_nodes({f"n{number}": rng.choice(sizes[: rng.randint(1, 5)]) for number in range(rng.randint(2, 3))})
+        if rng.random() < 0.3:
+            made.append(make_budget("pdb", rng.randint(0, 1), part="a"))
+            for pod in made:
+                if pod.obj["kind"] == "Pod" and rng.random() < 0.5:
+                    pod.labels(part="a").status(conditions=[{"type": "Ready", "status": "True"}])
+        certain = check(cluster(*made), web(rng.randint(2, 4), rng.randint(1, 3)))
+        exact, open_ = exact + (certain is None), open_ + (certain is not None)
+    assert exact, "some are certain"
+    assert open_, "others are not"
+
+
+@pytest.mark.parametrize("first", ["n1", "n2"], ids=["one victim is enough", "two victims"])
+def test_first_lines_state_only_what_is_certain(first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whichever of the nodes that tie is the first by name."""
+    nodes = HALVES if first == "n1" else {"n1": [2, 2], "n2": [4]}
+    (tmp_path / "cluster.json").write_text(cluster_text(of_nodes(nodes)))
+    (tmp_path / "web.json").write_text(json.dumps(web(2).obj))
+    given = [str(tmp_path / "web.json"), "--cluster", str(tmp_path / "cluster.json")]
+    assert main(["predict", "-f", *given]) == 0
+    line, _, rest = capsys.readouterr().out.partition("\n")
+    assert line.startswith("Deployment shop/web: 2 new Pods: 1 would preempt 1 Pod on n1 or n2: possibly default/n1-")
+    assert ", 1 may preempt more Pods, depending on which of several nodes and victims kube-scheduler selects" in line
+    assert "  note: how many Pods preempt depends on which of several nodes and victims" in rest
+    main(["lint", *given])
+    assert ": at least 1 of 2 new Pods would preempt at least 1 Pod on n1" in capsys.readouterr().out
+    main(["lint", *given, "-o", "json"])
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert finding["detail"]["byChance"] is True
