@@ -42,6 +42,7 @@ from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, prepare, typical
+from forewarn.policies.whatif.interruptions import FAILS
 from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.risk import Risks, Tried, risks
 from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_of, worst_first
@@ -146,7 +147,7 @@ def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
     """
     forced = answer.upgrade is not None and any(pod.blocked for pod in answer.upgrade.forced)
     met = {
-        "fewer": end.fewer or end.outages,
+        "fewer": end.fewer or any(each.seconds >= FAILS for each in end.outages),
         "pending": any(each.pending > each.pending_before for each in end.workloads),
         "preemption": answer.preempted,
         "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
 from forewarn.policies.kinds.registry import JOB_TEMPLATE
-from forewarn.policies.objects.fields import ApiObject, boolean, int32, mapping, ref_of, text
+from forewarn.policies.objects.fields import ApiObject, boolean, int32, mapping, ref_of, text, timestamp
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import View, WorkloadState
@@ -148,7 +148,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
         schedule = _schedule_of(state.object)
     except (InvalidSchedule, ValueError, OSError) as error:
         return [Report(state.key, "UnparseableSchedule", str(error))]
-    status = state.status if isinstance(state.status, CronJobStatus) else CronJobStatus()
+    status = state.status if isinstance(state.status, CronJobStatus) else _stored_status(state.object)
     earliest = state.created if status.last_schedule is None else status.last_schedule
     deadline = int32(state.object, "spec", "startingDeadlineSeconds")
     due = most_recent(schedule, earliest if deadline is None else max(earliest, now - deadline), now)
@@ -156,6 +156,11 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     base = due if due is not None else status.last_schedule if status.last_schedule is not None else state.created
     upcoming = schedule.next(max(base, now))
     return actions if upcoming is None else [*actions, Requeue(state.key, upcoming + _NEXT_SCHEDULE_DELTA)]
+
+
+def _stored_status(obj: ApiObject) -> CronJobStatus:
+    last = timestamp(obj, "status", "lastScheduleTime")
+    return CronJobStatus(None if last is None else float(last))
 
 
 def next_start(obj: ApiObject, after: float) -> float | None:

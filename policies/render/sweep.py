@@ -88,6 +88,8 @@ def harmful(sweep: Sweep) -> list[Row]:
 
 def _harms(row: Row, sweep: Sweep) -> bool:
     fewer, pending, preempted = row.others
+    if sweep.without_change and row.harm == sweep.without_change.harm:
+        return False
     return bool(fewer or preempted or row.violated_pdbs) or pending > sweep.before.pending or not row.settled
 
 
@@ -105,6 +107,8 @@ def without(sweep: Sweep) -> str:
 
 
 def _nothing(sweep: Sweep) -> str:
+    if sweep.without_change and sweep.without_change.harm[0]:
+        return "no more harm than without a change"
     if _has_placeholders(sweep):
         return "only placeholder Pods lost or preempted"
     if sweep.before.pending:

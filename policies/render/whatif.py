@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
     from forewarn.policies.whatif.upgrade import ForcedPod
 
+_WITHOUT: Final = "also without the change"
 OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
 QUOTAS: Final = "ResourceQuotas"
@@ -122,6 +123,8 @@ def _outcome(
     if end is not None and most <= _BRIEF:
         effects = effects[:1]
     unwanted = joined(effects, max(most - bool(said), _FEWEST), 1)
+    if unwanted and answer.is_as_without:
+        unwanted = f"no harm by the change itself; without it as well: {unwanted}"
     is_pending = _creates(answer) and answer.summary.new_pods_pending
     no_effect = NO_EFFECT.removesuffix(OR_PENDING if is_pending or of_class else "")
     left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
@@ -314,9 +317,17 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     causes = causes._replace(pending=0, rejected=0, not_recreated=0) if is_shortest else causes
     whose = "" if is_told else of_workloads([each.workload for each in losing], is_brief=is_shortest)
     lost, why = _counts(answer, placeholders=False)[2], _constraint(losing) if most > _BRIEF else ""
-    replicas = lost_replicas(lost, whose, causes, before, _rejecting(answer, most), why)
+    reasons = "; ".join(filter(None, (why, _lost_anyway(answer, losing))))
+    replicas = lost_replicas(lost, whose, causes, before, _rejecting(answer, most), reasons)
     failed = sum(bool(each.failure) for each in own if not each.missed)
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
+
+
+def _lost_anyway(answer: Answer, losing: Sequence[WorkloadCount]) -> str:
+    """How many of these replicas are also lost without the change; "" for none, and if the line says it of all."""
+    lost = answer.without_change.lost if answer.without_change and not answer.is_as_without else {}
+    also = sum(min(each.missed, lost.get(each.workload, 0)) for each in losing)
+    return f"{also} {_WITHOUT}" if also else ""
 
 
 def _constraint(losing: Sequence[WorkloadCount]) -> str:
@@ -373,7 +384,7 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_nam
     replaced = sum(pods for name, pods in answer.replaced.items() if name not in answer.placeholders)
     names = victims if are_named else []
     text = preempted_pods(count, names, losers, is_brief=is_brief) + " and replaced" * (0 < replaced == count)
-    return f"{text} ({also} also without the change)" if text and also else text
+    return f"{text} ({also} {_WITHOUT})" if text and also and not answer.is_as_without else text
 
 
 def lost_replicas(
@@ -606,6 +617,9 @@ def _needed(answer: Answer, nodes: str) -> str:
         return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
     helped = [each.group for each in without if ends.get(each.group, 0) + gone.get(each.group, 0) < each.pods]
     scheduled = sum(each.pods for each in without) - pending - unreplaced
+    lost = answer.without_change.lost if answer.without_change else {}
+    if any(name in lost for name in helped):  # others preempt running Pods without the new nodes
+        return f"{nodes} needed, or {plural(scheduled, 'Pod')}{of_workloads(helped)} would be Pending{left}"
     return f"{nodes} needed for {plural(scheduled, 'Pending Pod')}{of_workloads(helped)}{left}"
 
 
@@ -620,7 +634,17 @@ def _moved(answer: Answer) -> list[str]:
     completed = f"{plural(answer.completed, 'Pod')}{of_workloads(done)} completed" if done else ""
     waited = of_workloads(row.workload for row in answer.workloads if row.started)
     runs = plural(started, f"Pending Pod{waited} now runs", f"Pending Pods{waited} now run")
-    return [removed, completed, runs if started else ""]
+    return [removed, completed, f"{runs}{_run_anyway(answer, started)}" if started else ""]
+
+
+def _run_anyway(answer: Answer, started: int) -> str:
+    """How many of the `started` Pending Pods also run without the change."""
+    if answer.without_change is None:
+        return ""
+    waiting = {each.group: each.pods for each in answer.without_change.summary.waiting}
+    because = sum(min(row.started, waiting.get(row.workload, 0)) for row in answer.workloads)
+    also = started - because
+    return f" ({f'{also} ' if because else ''}{_WITHOUT})" if also else ""
 
 
 def _progress(answer: Answer) -> str:

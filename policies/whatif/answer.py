@@ -193,6 +193,8 @@ class WithoutChange(NamedTuple):
 
     summary: Inlined[Summary]
     fewer: int
+    lost: Hidden[Mapping[str, int]] = MappingProxyType({})
+    """The same by workload."""
 
 
 class Runs(NamedTuple):
@@ -285,7 +287,7 @@ class Answer(NamedTuple):
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
-    - `interruptions`: workloads, without DaemonSets, that have fewer running Pods for 5 minutes or longer, and at the
+    - `interruptions`: workloads, without DaemonSets, that have fewer running Pods for 2 minutes or longer, and at the
       end as many again.
     """
 
@@ -452,6 +454,16 @@ class Answer(NamedTuple):
         """The interruptions of workloads that lose no replicas at the end, without placeholder Pods."""
         others = {each.workload for each in self.workloads if each.missed} | {*self.placeholders}
         return [each for each in self.interruptions if each.workload not in others]
+
+    @property
+    def is_as_without(self) -> bool:
+        """Whether the Pods of all workloads are lost, preempted and Pending without the change as well."""
+        without, summary = self.without_change, self.summary
+        failed = any(each.failure for each in self.workloads)
+        if without is None or self.outages or self.pdbs or failed or summary.new_pods_pending:
+            return False
+        lost = {each.workload: each.missed for each in self.workloads if each.missed}
+        return (lost, summary.effects) == (without.lost, without.summary.effects)
 
     @property
     def over_quota(self) -> Counter[str]:

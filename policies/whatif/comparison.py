@@ -673,7 +673,8 @@ def outcome_without_change(world: World) -> WithoutChange | None:
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()
-    without_event = WithoutChange(summarize(simulation), sum(losses.of(simulation).values()))
+    lost = losses.of(simulation)
+    without_event = WithoutChange(summarize(simulation), sum(lost.values()), lost)
     quiet = not (
         without_event.fewer
         or without_event.summary.evictions

@@ -1,4 +1,4 @@
-"""The running Pods of each workload during a simulation, and the workloads that have fewer for a long time."""
+"""The running Pods of each workload during a simulation, and the workloads that have fewer for a time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     Workload = tuple[str, str]
 
-LONG: Final = 300.0
-"""Seconds of the shortest interruption."""
+_LONG: Final = 120.0
+"""Seconds of the shortest interruption: longer than the Pod garbage collector takes after the loss of a node."""
+FAILS: Final = 300.0
+"""Seconds from which on an interruption counts as fewer replicas (`--fail-on fewer`)."""
 _MINUTE: Final = 60.0
 """Seconds for which a Pod must run until it is preempted, to count as running."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
@@ -110,7 +112,7 @@ def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin
             lasts = seconds - since
             if lasts >= _MINUTE:
                 most[workload] = max(most[workload], down)
-            if lasts >= LONG:
+            if lasts >= _LONG:
                 found = down == wanted, down * lasts, since, down
                 worst[workload] = max(found, worst.get(workload, found))
         running[workload] += change

@@ -565,8 +565,9 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
     assert json.loads(capsys.readouterr().out) == answer
     assert main(asked) == 0
     first, _, *lines = capsys.readouterr().out.splitlines()
-    upgraded = "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 Pods of reports/nightly preempted and replaced"
-    assert first == f"{upgraded}: upgrade of 4 nodes, 1 at a time"
+    upgraded = "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 of 4 replicas of reports/nightly down"
+    replaced = "2 Pods of reports/nightly preempted and replaced"
+    assert first == f"{upgraded} for 3 min 10 s, {replaced}: upgrade of 4 nodes, 1 at a time"
     assert (answer["withNewNodes"]["preempted"], len(answer["preempted"])) == (2, 5)
     assert [line.split() for line in lines if line.startswith("    with")] == [
         ["with", "4", "of", "4", "10", "min", "25", "s", "2", "0", "0", "0", "0"],
@@ -579,9 +580,7 @@ def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
 def test_every_format_tells_what_an_upgrade_does_with_new_nodes(form: str, capsys: Capture) -> None:
     assert main(["whatif", "upgrade", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
     text = capsys.readouterr().out.lower()
-    assert (
-        "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 pods of reports/nightly preempted and replaced" in text
-    )
+    assert "with new nodes, 4 of 4 nodes upgraded in 10 min 25 s; 2 of 4 replicas of reports/nightly down" in text
     assert "with and without new nodes" in text
     assert "preempted</dt><dd>2" in text if form == "html" else '"2 pods, ' in text
 

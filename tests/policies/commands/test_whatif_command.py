@@ -673,9 +673,14 @@ def test_the_first_line_names_why_replicas_are_lost(tmp_path: Path, capsys: pyte
     assert first == f"{lost}: loss of node a-1 with 2 Pods"
 
 
-def test_the_first_line_names_preemptions_that_happen_anyway(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+ANYWAY = (
+    "1 Pending Pod of default/urgent now runs (also without the change); no harm by the change itself; "
+    "without it as well: 1 replica of default/low lost (not recreated), 1 Pod preempted: "
+    "loss of node empty with 0 Pods"
+)
+
+
+def test_the_first_line_names_what_happens_anyway(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node(name).has(cpu="4", pods="110") for name in ("n1", "n2", "n3")]
     pods = [
         make_pod("low").priority(1).request(cpu="4").on("n1"),
@@ -683,9 +688,15 @@ def test_the_first_line_names_preemptions_that_happen_anyway(
         make_pod("lost").priority(5).request(cpu="4").on("n3"),
         make_pod("urgent").priority(5).request(cpu="4"),
     ]
-    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *pods]))
-    out = run(capsys, "lose", "node", "n3", "--cluster", str(tmp_path / "cluster.json"))[1]
-    assert "1 Pod of default/low preempted (1 also without the change)" in out.splitlines()[0], out
+    empty, cluster = make_node("empty").has(cpu="1", pods="110"), str(tmp_path / "cluster.json")
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, empty, *pods]))
+    out = run(capsys, "lose", "node", "n3", "--cluster", cluster)[1]
+    assert "lost (all not recreated; 1 also without the change)" in out.splitlines()[0], out
+    out = run(capsys, "lose", "node", "empty", "--cluster", cluster)[1]
+    assert out.splitlines()[0] == ANYWAY, out
+    out = run(capsys, "lose", "--each", "node", "--cluster", cluster)[1]
+    assert out.startswith("3 of 4 nodes do harm if lost"), out
+    assert "1 other: no more harm than without a change" in out
 
 
 def test_each_victim_counts_for_the_first_object_that_preempts_it(

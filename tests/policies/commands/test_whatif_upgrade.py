@@ -99,19 +99,19 @@ def test_topology_spread_honors_the_taint_of_a_drained_node(
     assert json.loads(capsys.readouterr().out)["fewer"] == lost
 
 
-@pytest.mark.parametrize(("away", "status"), [("1h", 1), ("4m", 0)])
+@pytest.mark.parametrize(("away", "status", "lasts"), [("1h", 1, "1 h 35 s"), ("4m", 0, "4 min 35 s"), ("1m", 0, "")])
 def test_replicas_that_are_down_for_long_count_as_fewer(
-    away: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    away: str, status: int, lasts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(3, 0, nodes=1)}))
     command = ("whatif", "upgrade", "--away", away, "--cluster", str(cluster), "--fail-on", "fewer")
     assert main([*command]) == status
     out = capsys.readouterr().out
-    assert ("; 3 of 3 replicas of default/web down for 1 h 35 s: upgrade" in out) == status
-    assert ("default/web: 3 of 3 down from 0 s to 1 h 35 s" in out) == status
+    assert (f"; 3 of 3 replicas of default/web down for {lasts}: upgrade" in out) == bool(lasts)
+    assert (f"default/web: 3 of 3 down from 0 s to {lasts}" in out) == bool(lasts)
     main([*command, "-o", "json"])
-    assert [each["down"] for each in json.loads(capsys.readouterr().out).get("interruptions", ())] == [3] * status
+    assert [each["down"] for each in json.loads(capsys.readouterr().out).get("interruptions", ())] == [3] * bool(lasts)
 
 
 def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,13 +119,13 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
     worst = {}
-    for until in (13, 20, 100):
+    for until in (11, 20, 100):
         at = {0: {"drain": "n0"}, 10: {"drain": "n1"}, until: {"uncordon": "n1"}, until + 10: {"uncordon": "n0"}}
         events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
         main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster), "-o", "json"])
         (one,) = json.loads(capsys.readouterr().out)["interruptions"]
         worst[until] = one["down"], one["most"], round(one["since"] / 60), round(one["seconds"] / 60)
-    assert worst == {13: (1, 2, 0, 23), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
+    assert worst == {11: (1, 2, 0, 21), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
 
 
 def test_replicas_that_are_scaled_down_are_not_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,6 +88,17 @@ def test_a_run_that_is_due_while_another_one_runs(policy: str, jobs: int, replac
     assert len({state.key[2] for state in world.owned(key)}) == jobs
 
 
+def test_a_stored_run_is_not_repeated() -> None:
+    """The Job may no longer exist: `ttlSecondsAfterFinished`, or a history limit of 0."""
+    world, key = cron_world()
+    obj = world.objects[key].object
+    for minutes, created in ((1, 0), (2, 1)):
+        last = datetime.fromtimestamp(START + 30, UTC).isoformat()
+        world.add({**obj, "status": {"lastScheduleTime": last}})
+        world.now = START + 30 + 60 * (minutes - 1)
+        assert sum(isinstance(action, CreateWorkload) for action in world.step(key)) == created
+
+
 def test_a_run_that_was_missed_by_more_than_its_deadline_is_left_out() -> None:
     world, key = cron_world()
     obj = world.objects[key].object
