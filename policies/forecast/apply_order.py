@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.changes import arriving, is_ordered
@@ -114,9 +113,9 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
     `replicas`: the number of Pods for each object; None: as the objects say (see `place`).
     """
     scheduler = _Scheduler(cluster.scheduling)
-    placed: list[_New | InvalidObject] = []
+    placed: dict[int, _New | InvalidObject] = {}
     left, quotas = MAX_SEQUENTIAL, ChargedQuotas(cluster)
-    for obj in sorted(objects, key=creates_pods_later):
+    for index, obj in sorted(enumerate(objects), key=lambda item: creates_pods_later(item[1])):
         is_later = creates_pods_later(obj)
         try:
             new, name = new_pods_of(cluster, obj, replicas)
@@ -124,7 +123,7 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
             count, rejection = quotas.admit(obj, pods, charge=False)
             arrive = arriving_in_turn(obj, len(pods), count)
         except InvalidObject as fault:
-            placed.append(fault)
+            placed[index] = fault
             continue
         pods = pods[: min(left, count)]
         if not is_later:
@@ -134,13 +133,11 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
             quotas.admit(obj, new.pods[:count])
         left -= len(pods)
         placement = placement_of(name, new, arrive, count, len(pods))
-        placed.append(_New(replace(placement, rejection=rejection), pods, is_later))
+        placed[index] = _New(replace(placement, rejection=rejection), pods, is_later)
     scheduler.mark_overtaken()
     in_the_end = cluster.scheduled_as(scheduler.snapshot)
-    placements = list(_with_predictions(placed, scheduler.arrivals, in_the_end))
-    places = sorted(range(len(objects)), key=lambda index: creates_pods_later(objects[index]))
-    in_order = tuple(placement for _, placement in sorted(zip(places, placements, strict=True), key=itemgetter(0)))
-    return Applied(in_order, scheduler.arrivals)
+    in_order = [placed[index] for index in range(len(objects))]
+    return Applied(tuple(_with_predictions(in_order, scheduler.arrivals, in_the_end)), scheduler.arrivals)
 
 
 def _with_predictions(

@@ -12,17 +12,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.cluster.admission import admitted
+from forewarn.policies.cluster.admission import admitted, with_default_resources
 from forewarn.policies.controllers.own_pods import controlled, owned_pods_of, pods_of
 from forewarn.policies.controllers.templates import template_of
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
 from forewarn.policies.cow_table import derived
 from forewarn.policies.forecast.aftermath import Aftermath, Waiting
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, NODE
-from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.metering import CutShort, charge
 from forewarn.policies.objects.extent import check_extent, check_metadata_extent
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, int32, mapping, text
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, int32, mapping
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.scheduling.caveats import victims_tie
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
@@ -299,17 +298,13 @@ class _Run(Simulation):
             admission=lambda obj: admitted(obj, cluster),
             asks_webhooks=True,
             quotas_of=quotas_of or (cluster.quotas_of if cluster.resource_quotas else None),
-            defaulted=self._defaulted,
+            defaulted=lambda obj: with_default_resources(obj, cluster),
             pods_take_time_to_start=True,
         )
         super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
         self.scheduler.before_preemption = self._before_preemption
         self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
         self.max_steps = MAX_STEPS
-
-    def _defaulted(self, obj: ApiObject) -> ApiObject:
-        ranges = self._cluster.limit_ranges_of(text(obj, "metadata", "namespace"))
-        return with_limit_range_defaults(obj, ranges, self._cluster.semantics)
 
     # What is loaded
 

@@ -572,15 +572,19 @@ def plan_of(profile: Profile) -> Plan:
 def _without_columns(profile: Profile) -> str:
     plugins, before, filters = profile.plugins, profile.at("preFilter"), profile.at("filter")
     for name in (*profile.at("preScore"), *profile.at("score")):
-        plugin = profile.plugins[name]
-        needed = (("preFilter", plugin.scores_what_pre_filter_found), ("preScore", plugin.needs_pre_score))
-        if any(error and name not in profile.at(point) for point, error in needed):
+        if _lacking_for_score(plugins[name], name, profile):
             return name
     for name in dict.fromkeys((*filters, *before)):
         is_halved = (implements(plugins[name], PreFilterPlugin) and name not in before) or name not in filters
         if is_halved or not any(implements(plugins[name], form) for form in (FilterInColumns, StaticFilterPlugin)):
             return name
     return next((name for name in profile.at("postFilter") if plugins[name].frees_capacity_in_columns is None), "")
+
+
+def _lacking_for_score(plugin: Any, name: str, profile: Profile) -> str:
+    """Return upstream's error for a plugin whose PreScore or PreFilter the profile lacks; "" without one."""
+    before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
+    return next((error for point, error in before.items() if error and name not in profile.at(point)), "")
 
 
 def _scores_in_columns(profile: Profile) -> bool:
@@ -817,12 +821,7 @@ class Framework:
             name = plugin.name
             if name in state.skip_score:
                 continue
-            # Upstream's error for a plugin whose PreScore or PreFilter the profile lacks.
-            before = {"preScore": plugin.needs_pre_score, "preFilter": plugin.scores_what_pre_filter_found}
-            lacking = next(
-                (reason for point, reason in before.items() if reason and plugin.name not in self.profile.at(point)), ""
-            )
-            if lacking:
+            if lacking := _lacking_for_score(plugin, name, self.profile):
                 return failed(lacking).while_running(f'plugin "{name}" failed with', name)
             for node_name, score in run_score_plugin(plugin, state, pod, nodes).items():
                 table[node_name][name] = score * weights[name]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
-from forewarn.policies.cluster.admission import admitted, admitted_group
+from forewarn.policies.cluster.admission import admitted, admitted_group, with_default_resources
 from forewarn.policies.cluster.cache import ClusterSnapshot, Key, key_of
 from forewarn.policies.controllers.job import stored_status
 from forewarn.policies.controllers.own_pods import Recreator, again
@@ -28,8 +28,7 @@ from forewarn.policies.kinds.registry import (
     POD_TEMPLATE_PATHS,
     REPLICA_SET,
 )
-from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, items, text, timestamp
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, items, timestamp
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
@@ -203,9 +202,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> 
         group_admission=lambda obj: admitted_group(obj, cluster),
         asks_webhooks=True,
         quotas_of=cluster.quotas_of if cluster.resource_quotas else None,
-        defaulted=lambda obj: with_limit_range_defaults(
-            obj, cluster.limit_ranges_of(text(obj, "metadata", "namespace")), cluster.semantics
-        ),
+        defaulted=lambda obj: with_default_resources(obj, cluster),
         order_known=False,
         pods_take_time_to_start=True,
         recreated=cache.recreated,

@@ -283,7 +283,8 @@ class Scheduler:
                 self.violated_pdbs.add(snapshot, result.candidate.victims)
                 if self.before_preemption is not None:
                     self.before_preemption(result, result.candidate, info.pod)
-                self._executor.prepare_candidate(result.candidate, info.pod)
+                preemptor = Preemptor(info.pod.uid, info.pod.key, info.pod.effective_priority)
+                self._executor.prepare(result.candidate.node_name, result.candidate.victims, preemptor)
             if DynamicResources.name in result.plugins:
                 self._claims_changed(self._devices.deallocate_unavailable(snapshot, info.pod))
             patch = self.fail(info, result)
@@ -298,7 +299,7 @@ class Scheduler:
         if volumes is not None:
             self._binder.assume(volumes, result.node)
         reserved = self._devices.reserve(info.pod, devices)
-        self.clock.spawn(self._bind(info, result.node, volumes, reserved))
+        self.clock.spawn(self.bind(info, result.node, volumes, reserved))
 
     # What cycles of PodGroups need
 
@@ -308,21 +309,21 @@ class Scheduler:
         self.nominator.delete(info.pod)
         self.queue.done(info.pod)
 
-    def bind(self, info: QueuedPodInfo, node: str) -> None:
-        """Bind a Pod of a PodGroup, which has no volumes to bind, concurrently with the loop."""
-        self.clock.spawn(self._bind(info, node, None, ()))
-
     def preempt_for_group(self, preemption: GroupPreemption, group: PodGroup) -> None:
         """Evict the victims of the preemption for a PodGroup, and record the violated PDBs."""
         self.violated_pdbs.add(self.cache.snapshot(), preemption.pods)
-        self._executor.prepare_for_group(preemption.pods, group)
+        self._executor.prepare("cluster", preemption.pods, Preemptor(group.uid, name_of_group(group), group.priority))
 
     def take_next(self) -> None:
         """Pop the next Pod or PodGroup for the loop, before informers report the last write."""
         self._attempting = self.queue.pop()
 
-    def _bind(
-        self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None, reserved: Sequence[ClaimUpdate]
+    def bind(
+        self,
+        info: QueuedPodInfo,
+        node: str,
+        volumes: PodVolumes | None = None,
+        reserved: Sequence[ClaimUpdate] = (),
     ) -> Steps:
         """Run the binding cycle of a Pod, concurrently with the loop.
 
@@ -612,16 +613,11 @@ class PreemptionExecutor:
             return _PREEMPTING
         return None
 
-    def prepare_candidate(self, candidate: Candidate, pod: Pod) -> None:
-        preemptor = Preemptor(pod.uid, pod.key, pod.effective_priority)
-        self._prepare(candidate.node_name, candidate.victims, preemptor)
+    def prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
+        """Start the evictions of victims that are not terminating, the last victim after all others.
 
-    def prepare_for_group(self, victims: Sequence[Pod], group: PodGroup) -> None:
-        """Evict the victims for a PodGroup on all nodes, the last victim after all others."""
-        self._prepare("cluster", victims, Preemptor(group.uid, name_of_group(group), group.priority))
-
-    def _prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
-        """Start the evictions of victims that are not terminating. Source: upstream `prepareCandidateAsync`."""
+        `node`: "cluster" for a PodGroup. Source: upstream `prepareCandidateAsync`.
+        """
         victims = victims_to_evict(pods)
         if not victims:
             return
@@ -824,7 +820,7 @@ class PodGroupScheduling:
         else:
             for pod in scheduled:
                 self.waiting.answer(pod.uid)
-        of.bind(member, node)
+        of.clock.spawn(of.bind(member, node))
 
 
 class ClaimUpdate(NamedTuple):

@@ -68,12 +68,9 @@ class KarpenterPod:
         """
         if len(self.required) > 1:
             return replace(self, required=self.required[1:])
-        if self.preferred_affinity:
-            return replace(self, preferred_affinity=self.preferred_affinity[1:])
-        if self.preferred_anti_affinity:
-            return replace(self, preferred_anti_affinity=self.preferred_anti_affinity[1:])
-        if self.preferred:
-            return replace(self, preferred=self.preferred[1:])
+        for name in ("preferred_affinity", "preferred_anti_affinity", "preferred"):
+            if terms := getattr(self, name):
+                return replace(self, **{name: terms[1:]})
         for index, constraint in enumerate(self.spread):
             if constraint.when_unsatisfiable == "ScheduleAnyway":
                 spread = [*self.spread]

@@ -641,6 +641,12 @@ class Expansion:
             self._check_needed()
             self._check_weights()
 
+    def profile(self, args: Mapping[str, Any], percentage: int | None) -> Profile:
+        """Return the profile. `args`: plugin -> its arguments. `percentage`: its percentageOfNodesToScore."""
+        points = {point: names for point, names in self.points.items() if names}
+        used = {name: self._plugins[name] for names in points.values() for name in names if name in self._plugins}
+        return Profile(self._name, points, self.weights(), args, used, percentage)
+
     def weights(self) -> dict[str, int]:
         """Return Score plugin -> weight, explicitly configured plugins first. The default weight is 1."""
         weights: dict[str, int] = {}
@@ -659,9 +665,7 @@ class Expansion:
             if name not in self._plugins:
                 self._missing(name, point, path)
             elif not self._extends(name, point):
-                self.faults.append(
-                    FieldError(path, f"plugin {go_quote(name)} does not extend {_interface(point)} plugin")
-                )
+                self._add(path, f"plugin {go_quote(name)} does not extend {_interface(point)} plugin")
             elif name in seen:
                 self._twice(name, point, path)
             seen.add(name)
@@ -688,11 +692,12 @@ class Expansion:
         return (*first, *from_multi, *(name for name in here if name not in overriding))
 
     def _missing(self, name: str, point: str, path: Path) -> None:
-        text = f"{_interface(point)} {go_quote(name)} does not exist in Kubernetes {self._semantics.release}"
-        self.faults.append(FieldError(path, text))
+        self._add(path, f"{_interface(point)} {go_quote(name)} does not exist in Kubernetes {self._semantics.release}")
 
     def _twice(self, name: str, point: str, path: Path) -> None:
-        text = f"plugin {go_quote(name)} already registered as {go_quote(_interface(point))}"
+        self._add(path, f"plugin {go_quote(name)} already registered as {go_quote(_interface(point))}")
+
+    def _add(self, path: Path, text: str) -> None:
         self.faults.append(FieldError(path, text))
 
     def _check_needed(self) -> None:
@@ -700,19 +705,17 @@ class Expansion:
         sorting = len(self.points["queueSort"])
         profile = f"for profile with scheduler name {go_quote(self._name)}"
         if sorting != 1:
-            self.faults.append(
-                FieldError((*path, "queueSort"), f"only one queue sort plugin required {profile}, but got {sorting}")
-            )
+            self._add((*path, "queueSort"), f"only one queue sort plugin required {profile}, but got {sorting}")
         if not self.points["bind"]:
-            self.faults.append(FieldError((*path, "bind"), f"at least one bind plugin is needed {profile}"))
+            self._add((*path, "bind"), f"at least one bind plugin is needed {profile}")
 
     def _check_weights(self) -> None:
         """Add an error if the total score can overflow. As in upstream, a negative sum counts as an overflow."""
         total = 0
         for weight in self.weights().values():
             if weight * MAX_NODE_SCORE > _as_int64(_MAX_TOTAL_SCORE - total):
-                path = (*self._path, "plugins", "score")
-                self.faults.append(FieldError(path, "score plugins: total score of Score plugins could overflow"))
+                text = "score plugins: total score of Score plugins could overflow"
+                self._add((*self._path, "plugins", "score"), text)
                 return
             total += weight * MAX_NODE_SCORE
 
@@ -770,8 +773,11 @@ def scheduler_configuration(
     extenders = tuple(sorted(map(_extender, config.get("extenders") or ()), key=lambda e: e.ignorable))
     profiles: dict[str, Profile] = {}
     for number, profile in enumerate(given):
-        new_profile = _profile(profile, number, sets[number], args[number], plugins, semantics, faults)
-        profiles[new_profile.scheduler_name] = _without_ignored(new_profile, extenders, faults)
+        name = profile.get("schedulerName") or ""
+        expansion = Expansion(name, sets[number], plugins, semantics, ("profiles", number))
+        faults += expansion.faults
+        expanded = expansion.profile(args[number], profile.get("percentageOfNodesToScore"))
+        profiles[name] = _without_ignored(expanded, extenders, faults)
     _raise(faults)
     initial, most = backoff(config)
     percentage = config.get("percentageOfNodesToScore") or 0
@@ -812,23 +818,6 @@ def _arguments(
         path = ("profiles", number, "pluginConfig", index, "args")
         arguments[name] = READERS[name](args or {}, path, checked, semantics)
     return arguments
-
-
-def _profile(
-    profile: ApiObject,
-    number: int,
-    sets: Mapping[str, PluginSet],
-    args: Mapping[str, Any],
-    plugins: Mapping[str, Any],
-    semantics: Semantics,
-    faults: list[FieldError],
-) -> Profile:
-    name = profile.get("schedulerName") or ""
-    expansion = Expansion(name, sets, plugins, semantics, ("profiles", number))
-    faults += expansion.faults
-    points = {point: names for point, names in expansion.points.items() if names}
-    used = {name: plugins[name] for names in points.values() for name in names if name in plugins}
-    return Profile(name, points, expansion.weights(), args, used, profile.get("percentageOfNodesToScore"))
 
 
 def _unknown(

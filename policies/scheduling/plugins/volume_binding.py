@@ -311,9 +311,9 @@ def _roomy(problem: NodeFit, storage_class: str, request: int) -> Selectors:
 
 
 def _is_enough(capacity: CSIStorageCapacity, storage_class: str, request: int) -> bool:
-    return (
-        capacity.storage_class == storage_class and capacity.limit is not None and bytes_of(capacity.limit) >= request
-    )
+    """Report whether the storage of a class suffices for a volume. Source: upstream `hasEnoughCapacity`."""
+    limit = capacity.limit if capacity.storage_class == storage_class else None
+    return limit is not None and bytes_of(limit) >= request
 
 
 def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.preemption import Candidate
 from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.simulation.scheduler import PreemptionExecutor
+from forewarn.policies.simulation.scheduler import PreemptionExecutor, Preemptor
 from tests.builders import make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 
@@ -60,13 +59,14 @@ def test_a_pod_is_tried_again_while_its_first_evictions_are_under_way() -> None:
     api: Any = server
     executor = PreemptionExecutor(clock, api, api, lambda _: ())
     pod = Pod.from_api(make_pod("p").priority(9).obj)
-    executor.prepare_candidate(Candidate("n1", (server.pods["default", "slow"],), 0), pod)
+    preemptor = Preemptor(pod.uid, pod.key, pod.effective_priority)
+    executor.prepare("n1", [server.pods["default", "slow"]], preemptor)
     clock.advance()()
     assert executor.pre_enqueue(pod) is not None
     server.pods["default", "slow"] = replace(server.pods["default", "slow"], terminating=True)
     assert executor.pre_enqueue(pod) is None
-    others = Candidate("n2", (server.pods["default", "b"], server.pods["default", "c"]), 0)
-    clock.at(8.5, lambda: executor.prepare_candidate(others, pod))
+    others = server.pods["default", "b"], server.pods["default", "c"]
+    clock.at(8.5, lambda: executor.prepare("n2", others, preemptor))
     while clock.next_time is not None:
         clock.advance()()
     assert server.took == ["slow", "b", "c"]
