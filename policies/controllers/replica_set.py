@@ -16,7 +16,6 @@ from forewarn.policies.objects.fields import INT32, NOTHING, ApiObject, int32, m
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import PodCounts, PodState, View, WorkloadState
 
-_NATURAL: Final = range(2**31)
 BURST_REPLICAS: Final = 500
 """Maximum Pods that one sync creates or deletes."""
 
@@ -58,23 +57,13 @@ def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: in
 
 def spec_replicas(obj: ApiObject) -> int:
     """Return `spec.replicas`, 1 if unset. Raises InvalidObject."""
-    number = _plain(obj, "replicas")
-    if number is not None:
-        return number
     number = int32(obj, "spec", "replicas")
     return 1 if number is None else max(number, 0)
 
 
 def min_ready_seconds(state: WorkloadState) -> int:
     """Return `spec.minReadySeconds`, 0 if unset. Raises InvalidObject."""
-    return _plain(state.object, "minReadySeconds") or int32(state.object, "spec", "minReadySeconds") or 0
-
-
-def _plain(obj: ApiObject, name: str) -> int | None:
-    """Return an integer field of the spec, as a fast path; None if missing or not a natural 32-bit number."""
-    spec = obj.get("spec")
-    number = spec.get(name) if type(spec) is dict else None
-    return number if type(number) is int and number in _NATURAL else None
+    return int32(state.object, "spec", "minReadySeconds") or 0
 
 
 def calculate_status(state: WorkloadState, active: Sequence[PodState], now: float) -> ReplicaSetStatus:

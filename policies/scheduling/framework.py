@@ -747,7 +747,7 @@ class Framework:
             charge(len(nominated) * FILTERS)
             for other in nominated:
                 node_info_out.add_pod(other)
-                self.run_add_pod(state_out, pod, other, node_info_out)
+                self.run_extensions(state_out, pod, other, node_info_out, 1)
             status = self.run_filter_plugins(state_out, pod, node_info_out)
             if status is not None:
                 return status
@@ -760,17 +760,14 @@ class Framework:
         priority, identity = pod.effective_priority, pod.identity
         return [p for p in nominated if p.effective_priority >= priority and p.identity != identity]
 
-    def run_add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
-        """Update the plugins' states after `added` joined the node. Source: upstream `RunPreFilterExtensionAddPod`."""
-        for plugin in self.extensions:
-            if plugin.name not in state.skip_filter:
-                plugin.add_pod(state, pod, added, node_info)
+    def run_extensions(self, state: CycleState, pod: Pod, changed: Pod, node_info: NodeInfo, sign: int) -> None:
+        """Update the plugins' states after the Pod `changed` joined (`sign` 1) or left (-1) the node.
 
-    def run_remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
-        """Update the plugins' states after `removed` left. Source: upstream `RunPreFilterExtensionRemovePod`."""
+        Source: upstream `RunPreFilterExtensionAddPod`, `RunPreFilterExtensionRemovePod`.
+        """
         for plugin in self.extensions:
             if plugin.name not in state.skip_filter:
-                plugin.remove_pod(state, pod, removed, node_info)
+                (plugin.add_pod if sign > 0 else plugin.remove_pod)(state, pod, changed, node_info)
 
     def run_post_filter_plugins(
         self, state: CycleState, pod: Pod, statuses: NodeToStatus

@@ -365,26 +365,15 @@ class Domain:
         """True if each Pod depends only on the Pods of its own node."""
         self._here = {assignment.node_name for assignment in assignments}
 
-    def remove(self, victim: Victim) -> None:
-        """Remove the Pods of the victim from the nodes and from the states of the plugins."""
+    def change(self, victim: Victim, sign: int) -> None:
+        """Add (`sign` 1) or remove (-1) the Pods of the victim on the nodes and in the states of the plugins."""
         for pod in victim.pods:
             info = self._nodes.get(pod.node_name)
             if info is not None:
-                info.remove_pod(pod)
+                (info.add_pod if sign > 0 else info.remove_pod)(pod)
             for assignment in () if self._is_local else self._assignments:
-                assignment.framework.run_remove_pod(assignment.state, assignment.pod, pod, info or self._other(pod))
-
-    def add(self, victim: Victim) -> None:
-        """Add the Pods of the victim to the nodes and to the states of the plugins again."""
-        for pod in victim.pods:
-            info = self._nodes.get(pod.node_name)
-            if info is not None:
-                info.add_pod(pod)
-            for assignment in () if self._is_local else self._assignments:
-                assignment.framework.run_add_pod(assignment.state, assignment.pod, pod, info or self._other(pod))
-
-    def _other(self, pod: Pod) -> NodeInfo:
-        return self._snapshot.node_infos[self._snapshot.rows[pod.node_name]]
+                node_info = info or self._snapshot.node_infos[self._snapshot.rows[pod.node_name]]
+                assignment.framework.run_extensions(assignment.state, assignment.pod, pod, node_info, sign)
 
     def rejection(self, nodes: AbstractSet[str] | None = None) -> Status | None:
         """Return why one of the preemptor's Pods does not fit on its node; None if all fit.
@@ -410,7 +399,7 @@ class Domain:
     def reprieve(self, victims: Sequence[Victim]) -> tuple[list[Victim], int]:
         """Return (the victims that must be evicted, the number of PDB violations). Source: `SelectVictimsOnNode`.
 
-        Call `remove` for all victims first. Victims are added again, one by one, as long as all Pods of the preemptor
+        Remove all victims first. They are added again, one by one, as long as all Pods of the preemptor
         still fit: first victims that violate a PDB, the most important first.
         """
         work, semantics = meter(), self._snapshot.semantics
@@ -423,13 +412,13 @@ class Domain:
 
         def fits_with(victim: Victim) -> bool:
             work.charge(FILTERS)
-            self.add(victim)
+            self.change(victim, 1)
             here = None
             if self._is_local:
                 here = self._here.intersection(pod.node_name for pod in victim.pods)
             if (here is not None and not here) or self.rejection(here) is None:
                 return True
-            self.remove(victim)
+            self.change(victim, -1)
             evicted.append(victim)
             return False
 
@@ -458,7 +447,7 @@ def select_victims_on_node(
     name = node_info.name
     domain = Domain(snapshot, {name: node_info.clone()}, [Assignment(pod, name, state.clone(), handle.framework)])
     for victim in lower:
-        domain.remove(victim)
+        domain.change(victim, -1)
     status = domain.rejection()
     if status is not None:
         return status

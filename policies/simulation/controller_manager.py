@@ -711,13 +711,13 @@ class ControllerManager:
         elif isinstance(action, Requeue):  # who reads the clock of a CronJob first is anybody's guess
             late = _APART * self.view.lot(action.key[2]) if action.key[0] == CRON_JOB else 0.0
             self._requeue(action.key, action.at + late - self.api.epoch)
-        elif isinstance(action, Report):
-            if action.key[0] == JOB and action.reason == "Failed":
-                self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
-        elif isinstance(action, UpdateConflict):
-            yield self._written_in("update", action.key)
-        else:
-            yield from self._change_workload(action)
+        elif isinstance(action, Report) and action.key[0] == JOB and action.reason == "Failed":
+            self.api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
+        elif isinstance(action, CreateWorkload):
+            yield from self._create_workload(action)
+        elif isinstance(action, DeleteWorkload):
+            yield self._written_in("delete", action.key)
+            self.api.remove_workload(action.key)
 
     def _set_status(self, action: SetStatus) -> Steps:
         yield self._written_in("status", action.key)
@@ -733,24 +733,13 @@ class ControllerManager:
         self.api.set_status(action.key, action.status)
         self._wake_controller(action.key)
 
-    def _change_workload(self, action: CreateWorkload | UpdateWorkload | DeleteWorkload) -> Steps:
-        if isinstance(action, CreateWorkload):
-            metadata = action.object["metadata"]
-            key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
-            yield self._written_in("create", key)
-            if key not in self.api.workloads:
-                now = float(int(self.api.seconds))
-                self.api.put_workload(WorkloadState(key, action.object, created=now, controller=action.owner))
-            return
-        verb = "update" if isinstance(action, UpdateWorkload) else "delete"
-        yield self._written_in(verb, action.key)
-        state = self.api.workloads.get(action.key)
-        if state is None:
-            return
-        if isinstance(action, UpdateWorkload):
-            self.api.put_workload(replace(state, object=action.object))
-        else:
-            self.api.remove_workload(action.key)
+    def _create_workload(self, action: CreateWorkload) -> Steps:
+        metadata = action.object["metadata"]
+        key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
+        yield self._written_in("create", key)
+        if key not in self.api.workloads:
+            now = float(int(self.api.seconds))
+            self.api.put_workload(WorkloadState(key, action.object, created=now, controller=action.owner))
 
     def _create_claim(self, claim: PersistentVolumeClaim) -> Steps:
         if claim.key in self.api.storage.unlisted:
