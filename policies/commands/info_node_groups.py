@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from forewarn.policies.autoscaling.cluster_autoscaler.discovery import NO_TEMPLATE, Discovery, GroupCache, Pool
+from forewarn.policies.autoscaling.cluster_autoscaler.discovery import NO_TEMPLATE, Discovery, GroupCache
 from forewarn.policies.autoscaling.karpenter.requirements import NODE_POOL
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import reject_node_templates
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
     from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.scheduling.snapshot import Snapshot
 
@@ -47,30 +46,24 @@ def _answer(run: Run) -> int:
         cache.add(obj)
     groups = groups_of(cache.discovery, snapshot)
     if run.output.form == "json":
-        sys.stdout.write(as_json(as_dict(groups)))
+        sys.stdout.write(as_json(to_dict(groups)))
     else:
         print_lines(run.output, lambda paint: lines(groups, paint))
     return 0
 
 
-class Groups(NamedTuple):
-    """What may add nodes to a cluster: `pools` are the node groups of cluster-autoscaler."""
-
-    pools: Sequence[Pool]
-    node_pools: Sequence[info.NodePool]
-    discovery: Discovery
-
-
-def groups_of(discovery: Discovery, snapshot: Snapshot) -> Groups:
-    """Raises InvalidObject."""
-    return Groups(discovery.pools(snapshot), list(_node_pools(discovery, snapshot)), discovery)
-
-
-def why_not_used(pool: Pool) -> str:
-    """Return why simulations do not use a group, or ""."""
-    if pool.sizes.max_size is None:
-        return NO_MAXIMUM
-    return NO_TEMPLATE if pool.group is None else pool.sizes.state
+def groups_of(discovery: Discovery, snapshot: Snapshot) -> info.NodeGroups:
+    """The node groups of cluster-autoscaler, and the NodePools of Karpenter. Raises InvalidObject."""
+    settings, found = discovery.settings, list[info.NodeGroup]()
+    for pool in discovery.pools(snapshot):
+        sizes = pool.sizes
+        not_used = NO_MAXIMUM if sizes.max_size is None else NO_TEMPLATE if pool.group is None else sizes.state
+        of_group = pool.name, pool.source, pool.nodes, pool.zones, sizes.size, sizes.min_size, sizes.max_size
+        found.append(info.NodeGroup(*of_group, pool.limits, pool.template, not_used))
+    flags = settings.expanders, settings.balance_similar, settings.max_nodes_total, settings.limits
+    read = discovery.has_flags, [f"--{flag}" for flag in settings.unmodelled]
+    node_pools = list(_node_pools(discovery, snapshot))
+    return info.NodeGroups(found, node_pools, info.NodeGroupSettings(*flags, *read), discovery.problem)
 
 
 def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[info.NodePool]:
@@ -83,18 +76,18 @@ def _node_pools(discovery: Discovery, snapshot: Snapshot) -> Iterator[info.NodeP
         yield info.NodePool(name, nodes[name], weight, cut(one_line(limits), _LONGEST))
 
 
-def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
+def lines(groups: info.NodeGroups, paint: Painter = plain) -> Iterator[str]:
     """The groups as text: the counts first."""
-    pools, node_pools, discovery = groups
-    usable = sum(not why_not_used(pool) for pool in pools)
+    pools, node_pools, settings, problem = groups
+    usable = sum(not pool.not_used for pool in pools)
     counts = [f"{plural(len(pools), 'node group')}, {usable} of them may grow"] if pools else []
     nodes = plural(sum(pool.nodes for pool in node_pools), "node")
     counts += [f"{plural(len(node_pools), 'NodePool')} of Karpenter with {nodes}"] if node_pools else []
     yield paint("; ".join(counts) or "no node groups found: simulations add no nodes", "bold")
     if pools or not node_pools:
-        yield _settings(discovery.settings, found=discovery.has_flags)
-    if discovery.problem:
-        yield f"note: {discovery.problem}"
+        yield _settings(settings)
+    if problem:
+        yield f"note: {problem}"
     if pools:
         yield from table(HEADS, list(map(_row, pools)), paint, texts=("group", *HEADS[5:]))
     if node_pools:
@@ -107,35 +100,20 @@ def lines(groups: Groups, paint: Painter = plain) -> Iterator[str]:
         yield f"Fix: describe {what} in a file, and pass --node-templates FILE to {commands}"
 
 
-def _row(pool: Pool) -> tuple[str, ...]:
-    sizes = pool.sizes
-    most = "" if sizes.max_size is None else str(sizes.max_size)
-    numbers = (str(pool.nodes), str(sizes.size), str(sizes.min_size), most)
-    texts = (" ".join(pool.zones), pool.source, pool.limits, pool.template, why_not_used(pool))
-    return (pool.name, *numbers, *texts)
+def _row(group: info.NodeGroup) -> tuple[str, ...]:
+    most = "" if group.max_size is None else str(group.max_size)
+    numbers = (str(group.nodes), str(group.size), str(group.min_size), most)
+    return (group.name, *numbers, " ".join(group.zones), group.source, group.limits, group.template, group.not_used)
 
 
-def _settings(settings: Settings, *, found: bool) -> str:
-    parts = [] if found else ["default flags (its Deployment is not in the cluster state)"]
+def _settings(settings: info.NodeGroupSettings) -> str:
+    parts = [] if settings.found else ["default flags (its Deployment is not in the cluster state)"]
     parts += [f"expander {','.join(settings.expanders)}"]
-    parts += ["similar groups balanced"] if settings.balance_similar else []
+    parts += ["similar groups balanced"] if settings.balance_similar_node_groups else []
     parts += [f"at most {settings.max_nodes_total} nodes"] if settings.max_nodes_total else []
     parts += [f"at most {limit} {'cores' if name == 'cpu' else 'bytes'}" for name, limit in settings.limits.items()]
-    parts += [f"not modelled: {' '.join(f'--{flag}' for flag in settings.unmodelled)}"] if settings.unmodelled else []
+    parts += [f"not modelled: {' '.join(settings.not_modelled)}"] if settings.not_modelled else []
     return f"cluster-autoscaler: {', '.join(parts)}"
-
-
-def as_dict(groups: Groups) -> dict[str, Any]:
-    """The JSON document of `-o json`."""
-    pools, node_pools, discovery = groups
-    settings, found = discovery.settings, list[info.NodeGroup]()
-    for pool in pools:
-        sizes, texts = pool.sizes, (pool.limits, pool.template, why_not_used(pool))
-        of_group = pool.name, pool.source, pool.nodes, pool.zones
-        found.append(info.NodeGroup(*of_group, sizes.size, sizes.min_size, sizes.max_size, *texts))
-    flags = settings.expanders, settings.balance_similar, settings.max_nodes_total, settings.limits
-    read = discovery.has_flags, [f"--{flag}" for flag in settings.unmodelled]
-    return to_dict(info.NodeGroups(found, node_pools, info.NodeGroupSettings(*flags, *read), discovery.problem))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,7 +17,7 @@ from forewarn.policies.terminal import complain
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.releases.profiles import Extender, Profile, SchedulerConfiguration
 
@@ -58,64 +58,56 @@ def main(arguments: Sequence[str]) -> int:
         return complain("info scheduler", fault, USAGE)
     configuration = semantics.scheduler
     assert configuration is not None
-    shown = semantics.release
-    options.output.print(lambda: to_dict(_entry(configuration, shown)), _lines(configuration, shown))
+    entry = _entry(configuration, semantics.release)
+    options.output.print(lambda: to_dict(entry), _lines(configuration, entry))
     return OK
 
 
-def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]:
-    profiles = configuration.profiles.values()
-    named = listed([f"{p.scheduler_name}{'' if _preempts(p) else ' (preemption disabled)'}" for p in profiles])
-    yield f"{plural(len(profiles), 'profile')}: {named}"
-    yield f"source: {configuration.source}, as read by kube-scheduler {release}"
-    initial, most = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+def _lines(configuration: SchedulerConfiguration, entry: info.Scheduler) -> Iterator[str]:
+    named = listed([f"{p.scheduler_name}{'' if _preempts(p) else ' (preemption disabled)'}" for p in entry.profiles])
+    yield f"{plural(len(entry.profiles), 'profile')}: {named}"
+    yield f"source: {entry.source}, as read by kube-scheduler {entry.release}"
+    initial, most = entry.pod_initial_backoff_seconds, entry.pod_max_backoff_seconds
     yield f"backoff of unschedulable Pods: {initial} s, doubled up to {most} s"
-    for profile in profiles:
+    for profile, shown in zip(configuration.profiles.values(), entry.profiles, strict=True):
         yield ""
-        yield from _of_profile(profile, configuration)
+        yield from _of_profile(profile, shown)
     for extender in configuration.extenders:
         yield ""
         yield from _of_extender(extender)
 
 
-def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iterator[str]:
-    from forewarn.policies.scheduling.framework import plan_of
-
+def _of_profile(profile: Profile, shown: info.Profile) -> Iterator[str]:
     yield f"profile {profile.scheduler_name}: Pods with spec.schedulerName {profile.scheduler_name}"
-    share = configuration.percentage(profile)
+    share = shown.percentage_of_nodes_to_score
     part = f"{share} %" if share else "50 % less 1 % per 125 nodes"
     yield f"  feasible nodes to find: {part}, at least 100"
     for point, role in _ROLES.items():
-        names = [_named(name, point, profile) for name in profile.at(point)]
+        names = [_named(plugin, shown) for plugin in shown.plugins[point]]
         yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
-    if not _preempts(profile):
+    if not _preempts(shown):
         yield f"  preemption is disabled: Pods of this profile never preempt. {_NOT_RECOMMENDED}"
-    for name in sorted(set(profile.plugin_names) & set(profile.args)):
-        yield f"  {name}: {_args(profile.args[name])}"
+    yield from (f"  {name}: {_args(args)}" for name, args in sorted(shown.plugin_config.items()))
     for name in profile.at("score"):
         if profile.plugins[name].needs_pre_score and name not in profile.at("preScore"):
             error = "if several nodes are feasible, the scheduling cycle ends in an error"
             yield f"  {name} scores without its PreScore: {error}. Fix: enable it at preScore, or disable it at score"
-    without = plan_of(profile).without
+    without = shown.without_columns
     yield f"  evaluated {f'node by node: {without} is not vectorized' if without else 'for all nodes at once'}"
 
 
-def _preempts(profile: Profile) -> bool:
-    return _PREEMPTION in profile.at("postFilter")
+def _preempts(profile: info.Profile) -> bool:
+    return any(plugin.name == _PREEMPTION for plugin in profile.plugins["postFilter"])
 
 
-def _named(name: str, point: str, profile: Profile) -> str:
-    weight = f" x{profile.weights[name]}" if point == "score" else ""
-    strange = " (unknown plugin: not predicted when it decides)" if _is_only_named(profile.plugins[name]) else ""
-    return f"{name}{weight}{strange}"
+def _named(plugin: info.PluginAt, profile: info.Profile) -> str:
+    weight = "" if plugin.weight is None else f" x{plugin.weight}"
+    strange = " (unknown plugin: not predicted when it decides)" if plugin.name in profile.not_known else ""
+    return f"{plugin.name}{weight}{strange}"
 
 
-def _is_only_named(plugin: Any) -> bool:
-    return bool(plugin.__name__ == "NamedOnly")
-
-
-def _args(args: Any) -> str:
-    arguments = {key: value for key, value in _plain(args).items() if value not in (None, [], "", False)}
+def _args(args: Mapping[str, Any]) -> str:
+    arguments = {key: value for key, value in args.items() if value not in (None, [], "", False)}
     return ", ".join(f"{key} {json.dumps(value)}" for key, value in arguments.items()) or "defaults"
 
 
@@ -161,7 +153,7 @@ def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> i
         point: [info.PluginAt(name, weights.get(point, {}).get(name)) for name in profile.at(point)] for point in _ROLES
     }
     args = {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args}
-    unknown = [name for name in profile.plugin_names if _is_only_named(profile.plugins[name])]
+    unknown = [name for name in profile.plugin_names if profile.plugins[name].__name__ == "NamedOnly"]
     share, without = configuration.percentage(profile), plan_of(profile).without
     return info.Profile(profile.scheduler_name, share, points, args, unknown, without)
 

@@ -434,7 +434,7 @@ class State(NamedTuple):
         cluster = self.cache.snapshot()
         groups = info_node_groups.groups_of(self.cache.discovery, cluster.scheduling)
         page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
-        return _answer(on_page(page, head_of(cluster)), info_node_groups.as_dict(groups))
+        return _answer(on_page(page, head_of(cluster)), to_dict(groups))
 
     def _on_page(self, page: Page, head: AnswerHead) -> Page:
         """Return a page with its head, which names missing node groups: these pages have no --node-templates."""
