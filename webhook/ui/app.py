@@ -7,7 +7,7 @@ import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from flask import Flask, Response, abort, render_template, request
@@ -26,6 +26,8 @@ from forewarn.webhook.workload_accuracy import headlines
 
 if TYPE_CHECKING:
     from forewarn.webhook.admission.endpoint import RecentDecision
+    from forewarn.webhook.ui.access import Access
+    from forewarn.webhook.ui.viewers import Viewers
 
 
 Recent = Callable[[], Any]
@@ -127,18 +129,8 @@ _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 _LONGEST_EDIT: Final = 253
 
 
-class Access(Protocol):
-    """Decides which requests are answered, and which pages the requester may open."""
-
-    def check(self) -> Response | str | None:
-        """Deny a request, or answer the first one; None for a request that may be answered."""
-
-    def pages(self) -> Mapping[str, str]:
-        """The pages that the requester of this request may open, with their names."""
-
-
 def create_ui_app(
-    cluster: Cluster, processes: Processes, access: Access, recent: tuple[Recent, Readable] | None = None
+    cluster: Cluster, processes: Processes, access: Access | Viewers, recent: tuple[Recent, Readable] | None = None
 ) -> Flask:
     """The pages, their data and their scripts. `recent`: the functions of the page about recent decisions."""
     app = Flask("forewarn.webhook.ui", static_folder=None, template_folder="templates")
@@ -181,7 +173,7 @@ def shipped(name: str) -> Response:
 class _Pages:
     """The views of the application."""
 
-    def __init__(self, cluster: Cluster, processes: Processes, access: Access) -> None:
+    def __init__(self, cluster: Cluster, processes: Processes, access: Access | Viewers) -> None:
         self._cluster, self._processes, self._access = cluster, processes, access
 
     def cluster(self) -> str:

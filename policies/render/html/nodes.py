@@ -228,9 +228,8 @@ def flow(preemptions: Sequence[Preemption]) -> Element:
         ends = left[one][0] + used_left[one], right[other][0] + used_right[other]
         used_left[one] += wide[0]
         used_right[other] += wide[1]
-        link = element("path", element("title", display_text(pair((by, by_priority, victim, priority), item))))
-        link.set("d", _ribbon(ends, wide))
-        drawn.append(link)
+        hint = element("title", display_text(pair((by, by_priority, victim, priority), item)))
+        drawn.append(element("path", hint, d=_ribbon(ends, wide)))
     names = element("g", *_names(left, lefts, "end", _LEFT), *_names(right, rights, "start", _RIGHT))
     title = f"{plural(total, 'preempted Pod')} by preemptor; the table below has the numbers"
     heads = [
@@ -274,9 +273,8 @@ def _names(
         box = _LEFT + 4 if anchor == "end" else _RIGHT - 12
         yield element("rect", x=box, y=f"{top:.1f}", width=8, height=f"{height:.1f}", rx=2)
         below = element("tspan", f" {priority} · {counts[name, priority]}", class_="dim")
-        shown = element("text", cut(one_line(name), 26), below, x=edge, y=f"{top + height / 2 + 4:.1f}")
-        shown.set("text-anchor", anchor)
-        yield shown
+        y = f"{top + height / 2 + 4:.1f}"
+        yield element("text", cut(one_line(name), 26), below, x=edge, y=y, text_anchor=anchor)
 
 
 def cascade(preemptions: Sequence[Preemption]) -> Element:
@@ -338,8 +336,7 @@ def nodes(drawn: dict[str, object]) -> Element:
     status = element("p", id="found", class_="dim", role="status")
     cells = element("div", id="nodes", role="listbox", aria_label="nodes", aria_describedby="nodes-hint", tabindex=0)
     empty = element("p", "Select a node to see its Pods.", class_="dim")
-    details = element("div", empty, id="details", role="group", aria_live="polite")
-    details.set("aria-label", "selected node")
+    details = element("div", empty, id="details", role="group", aria_live="polite", aria_label="selected node")
     hint = element(
         "p",
         "Each node is filled from the bottom with the requests of its Pods, highest priority first; hatched: victims of"
