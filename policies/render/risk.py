@@ -24,9 +24,9 @@ _LONGEST_NAME: Final = 60
 
 _ONE_POD: Final = "ONE POD LOST"
 _WITH_NODES: Final = "WITH NEW NODES"
-_AFTER_LOSS: Final = 5
-"""Index of the column WITH NEW NODES."""
-_SUMMARY_HEADS: Final = ("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", "EVICTED FIRST", "PREEMPTED BY")
+_SUMMARY_HEADS: Final = (
+    *("WORKLOAD", "CLASS", "PRIORITY", "PODS", "WORST LOSS", _WITH_NODES, "EVICTED FIRST", "PREEMPTED BY", _ONE_POD),
+)
 
 
 def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iterator[str]:
@@ -35,15 +35,10 @@ def render_summary(risks: Risks, paint: Painter = plain, width: int = 0) -> Iter
     `width`: as in `page_table`.
     """
     shown = risks.workloads[:MAX_WORKLOADS]
-    heads, rows = list(_SUMMARY_HEADS), [_summary_row(risk) for risk in shown]
-    if has_new_nodes(risks):
-        heads.insert(_AFTER_LOSS, _WITH_NODES)
-        rows = [[*row[:_AFTER_LOSS], _left(risk), *row[_AFTER_LOSS:]] for row, risk in zip(rows, shown, strict=True)]
-    if any(risk.pod_losses for risk in shown):
-        heads.append(_ONE_POD)
-        worst = (f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-" for risk in shown)
-        rows = [[*row, loss] for row, loss in zip(rows, worst, strict=True)]
-    lines = list(page_table(heads, rows, width))
+    hidden = {_WITH_NODES: not has_new_nodes(risks), _ONE_POD: not any(risk.pod_losses for risk in shown)}
+    columns = [place for place, head in enumerate(_SUMMARY_HEADS) if not hidden.get(head)]
+    rows = [[cells[place] for place in columns] for cells in map(_summary_row, shown)]
+    lines = list(page_table([_SUMMARY_HEADS[place] for place in columns], rows, width))
     yield _verdict(risks, paint)
     yield paint(lines[0], "bold")
     yield from lines[1:]
@@ -64,8 +59,9 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
     preemptors = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
     evicted_first, nodes = risk.evicted_first_on
     first = f"{evicted_first} of {plural(nodes, 'node')}" if evicted_first else "-"
-    named = risk.priority_class or "-"
-    return [risk.workload, named, risk.priority, risk.pods, loss, first, listed(preemptors, 2) or "-"]
+    one_pod = f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-"
+    own = risk.workload, risk.priority_class or "-", risk.priority, risk.pods
+    return [*own, loss, _left(risk), first, listed(preemptors, 2) or "-", one_pod]
 
 
 def worst_loss(risks: Sequence[WorkloadRisk]) -> str:
