@@ -502,11 +502,8 @@ def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float])
         size += len(part)
         if size > limit or clock() > until:
             response.close()
-            raise (
-                _PageTooLarge(0, "the response is too large")
-                if size > limit
-                else ApiError(0, "the response is too slow")
-            )
+            fault, why = (_PageTooLarge, "large") if size > limit else (ApiError, "slow")
+            raise fault(0, f"the response is too {why}")
         yield part
 
 
