@@ -239,11 +239,6 @@ def _server() -> tuple[LanguageServer, _Session]:
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
         session.soon(params.text_document.uri)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    def did_save(_: types.DidSaveTextDocumentParams) -> None:
-        session.refresh()
-        session.publish_all()
-
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
@@ -251,8 +246,9 @@ def _server() -> tuple[LanguageServer, _Session]:
         session.checked.pop(uri, None)
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=[]))
 
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    def did_change_files(_: types.DidChangeWatchedFilesParams) -> None:
+    def did_change_files(_: object) -> None:
         session.refresh()
         session.publish_all()
 

@@ -83,10 +83,8 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
     if len(data) > MAX_FILE:
         fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read")
         reader.fault(Document(data[:80], file), fault)
-    elif _is_json(data, file):
-        reader.json(data)
     else:
-        reader.yaml(data)
+        reader.text(data)
     reading = reader.reading()
     return reading._replace(comments=comments_of(data, file)) if b"forewarn:" in data else reading
 
@@ -108,11 +106,7 @@ class _Texts:
         data = text.encode("utf-8", "surrogatepass")
         from forewarn.policies.manifests.embedded import place_of
 
-        reader = _FileReader(self._file, finder, place_of(text, source, path))
-        if _is_json(data, self._file):
-            reader.json(data)
-        else:
-            reader.yaml(data)
+        _FileReader(self._file, finder, place_of(text, source, path)).text(data)
 
     def values(self, text: str, source: Source, path: Path) -> tuple[Any, Source]:
         """Parse an embedded text into its value and source; the value is None for text that is not YAML."""
@@ -192,6 +186,10 @@ class _FileReader:
         diagnostic = diagnostics.broken(document, fault)
         if diagnostic.rule != "template-braces" or all(r.rule != diagnostic.rule for r in self._diagnostics):
             self._diagnostics.append(diagnostic)
+
+    def text(self, data: bytes) -> None:
+        """Read JSON or YAML."""
+        (self.json if _is_json(data, self._file) else self.yaml)(data)
 
     def yaml(self, data: bytes, line: int = 0, column: int = 0) -> None:
         """Read YAML text that starts after `line` lines and `column` columns of the file."""
