@@ -10,14 +10,13 @@ import yaml
 
 from forewarn.policies.application.admission_policies import admission_policies, reasons
 from forewarn.policies.application.findings import configured
-from forewarn.policies.commands.cluster_command import add_output_option
+from forewarn.policies.commands.cluster_command import add_output_option, answered
 from forewarn.policies.commands.parser import Parser, add_config_option
 from forewarn.policies.commands.release import KNOWN, release_minor
-from forewarn.policies.config.model import ConfigError, find_config
+from forewarn.policies.config.model import find_config
 from forewarn.policies.findings import one_line
 from forewarn.policies.releases.minors import NEWEST
-from forewarn.policies.sources.files import SourceError, status_of
-from forewarn.policies.terminal import as_json, complain
+from forewarn.policies.terminal import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,18 +36,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--kubernetes-version", type=release_minor, default=NEWEST, metavar=KNOWN, help=help_text)
     add_output_option(parser.add_argument)
     options = parser.parse_args(arguments)
-    try:
-        answer = admission_policies(configured(options.config or find_config(os.curdir)), options.kubernetes_version)
-        with options.output.redirected():
-            if options.output.form == "json":
-                sys.stdout.write(as_json({"apiVersion": "v1", "kind": "List", "items": list(answer.objects)}))
-            else:
-                rules = f"# Rules of forewarn: {', '.join(answer.rules)}."
-                missing = f"# Not covered: {one_line(reasons(answer.not_covered))}." if answer.not_covered else ""
-                print("\n".join(filter(None, (rules, missing))))  # noqa: T201
-                yaml.safe_dump_all(answer.objects, sys.stdout, sort_keys=False, width=120)
-    except ConfigError as fault:
-        return complain("policies", fault, 2)
-    except SourceError as fault:
-        return complain("policies", fault, status_of(fault))
-    return 0
+
+    def answer() -> int:
+        config = configured(options.config or find_config(os.curdir))
+        policies = admission_policies(config, options.kubernetes_version)
+        if options.output.form == "json":
+            sys.stdout.write(as_json({"apiVersion": "v1", "kind": "List", "items": list(policies.objects)}))
+        else:
+            rules = f"# Rules of forewarn: {', '.join(policies.rules)}."
+            missing = f"# Not covered: {one_line(reasons(policies.not_covered))}." if policies.not_covered else ""
+            print("\n".join(filter(None, (rules, missing))))  # noqa: T201
+            yaml.safe_dump_all(policies.objects, sys.stdout, sort_keys=False, width=120)
+        return 0
+
+    return answered("policies", options.output, answer)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Output, Parser, duration_between, print_lines
 from forewarn.policies.documents import to_dict
-from forewarn.policies.sources.files import SourceError
 from forewarn.policies.terminal import as_json, complain
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiError, ApiServer, Timeouts, UnknownContext, connect
 from forewarn.webhook.doctor import answers, installation
@@ -68,19 +67,17 @@ def main(arguments: Sequence[str]) -> int:
         return complain("webhook doctor", f"{error if error.status else error.problem}{fix}", status)
     now = Now(datetime.now(UTC) + timedelta(seconds=ahead or 0), ahead)
     lines = examine(Client(api, options.timeout), version, options.namespace, now)
-    try:
-        with options.output.redirected():
-            _print(options.output._replace(color=options.color), lines)
-    except SourceError as fault:
-        return complain("webhook doctor", fault, FAILED)
-    return PROBLEMS if any(line.status is Status.PROBLEM for line in lines) else WELL
+    output: Output = options.output._replace(color=options.color)
+    return cluster_command.answered("webhook doctor", output, lambda: _print(output, lines))
 
 
-def _print(output: Output, lines: Sequence[Line]) -> None:
+def _print(output: Output, lines: Sequence[Line]) -> int:
+    """Print the report; return the exit status."""
     if output.form == "json":
         sys.stdout.write(as_json(to_dict(Checks(lines)), indent=2))
-        return
-    print_lines(output, lambda paint: (paint(summary(lines), "bold"), *rendered(lines, paint)))
+    else:
+        print_lines(output, lambda paint: (paint(summary(lines), "bold"), *rendered(lines, paint)))
+    return PROBLEMS if any(line.status is Status.PROBLEM for line in lines) else WELL
 
 
 def _version(api: ApiServer, seconds: float) -> tuple[dict[str, object], float | None]:
