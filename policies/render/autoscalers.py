@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
@@ -127,7 +128,9 @@ def _some(count: int, pending: int, others: Mapping[str, int], *, over_time: boo
 
 def _planned(plan: autoscalers.ScaleUps) -> Iterator[str]:
     """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
-    yield from limited(map(_scaled_up, plan.scale_ups), len(plan.scale_ups), "scale-up", "scale-ups", "")
+    repeated = Counter(map(_scaled_up, plan.scale_ups))
+    texts = (f"scale-up{f', {times} times' if times > 1 else ''}: {text}" for text, times in repeated.items())
+    yield from limited(texts, len(repeated), "scale-up", "scale-ups", "")
     if plan.lost and not plan.no_scale_up:
         yield f"node groups not used, because their nodes would be in what is lost: {listed([*plan.lost])}"
     by_why: dict[str, list[autoscalers.NoScaleUp]] = {}
@@ -146,12 +149,12 @@ def _planned(plan: autoscalers.ScaleUps) -> Iterator[str]:
 
 
 def _scaled_up(scale_up: autoscalers.ScaleUp) -> str:
-    """Return a line such as `scale-up: 2 nodes of group spot-large`, with the workloads and the reason for the choice
-    of this group.
+    """Return a phrase such as `2 nodes of group spot-large`, with the workloads and the reason for the choice of this
+    group.
     """
     which = listed([f"{of.workload} ({plural(of.pods, 'Pod')})" for of in scale_up.workloads])
     nodes = [f"{plural(nodes, 'node')} of group {group}" for group, nodes in scale_up.added]
-    line = f"scale-up: {listed(nodes)} for {which}"
+    line = f"{listed(nodes)} for {which}"
     grown = {group for group, _ in scale_up.added}
     by_waste = "least-waste" in scale_up.expander
     others = [

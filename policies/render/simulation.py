@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 NO_PREEMPTION: Final = "no Pods are preempted"
 
 
-def settled(summary: Summary) -> str:
-    """A sentence with the time at which the cluster reached a steady state."""
+def settled(summary: Summary, which: str = "") -> str:
+    """A sentence with the time of the steady state. `which`: of several simulations."""
+    steady = f"steady state{which} after {duration(summary.settled_at)}"
+    if summary.is_changing and not (summary.expects_more or summary.is_cut_off):
+        end, fix = duration(summary.horizon), unsettled("", summary.horizon)[1]
+        return f"{steady} if nothing follows after the simulated {end}. Fix: {fix}"
     if not summary.settled:
         what, fix = unsettled(summary.stopped, summary.horizon)
         last = duration(summary.settled_at)
         when = f", at {last}" if summary.stopped else f" (last event after {last})"
         return f"simulation {what}{when}; results are as of then. Fix: {fix}"
-    return f"steady state after {duration(summary.settled_at)}"
+    return steady
 
 
 def summary_lines(summary: Summary) -> Iterator[str]:

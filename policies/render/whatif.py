@@ -77,7 +77,7 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
     yield from (f"  {line}" for each in (*both, *upgrade_tables(answer)) for line in each.lines(paint))
     yield from (f"  {line}" for line in new_node_lines(answer, paint))
     yield from (f"  new Pods of {line}" for line in _new_pods(answer.new_pods))
-    yield f"  {settled(answer.summary)}"
+    yield f"  {settled(answer.summary, _without(answer))}"
     yield from (f"  {line}" for line in of_runs(answer))
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
     yield from (f"  {line}" for line in _summary_lines(answer, noun, paint))

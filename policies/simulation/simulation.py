@@ -490,12 +490,17 @@ class Simulation:
         """End the run if it ends before this time, and return whether it does."""
         quiet = max(self.timeline.last, self._last_arrival) + self.world.quiet
         self._goes_on_until = min(quiet, self.world.horizon)
-        waits = self._arrivals or self.awaited or self.controllers.terminations
-        settled = time > quiet and not (waits or self.controllers.rejections.may_be_over)
+        settled = time > quiet and not self.expects_more
         if not settled and time <= self.world.horizon:
             return False
         self.clock.now, self.settled = self._goes_on_until if settled else self.world.horizon, settled
         return True
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether events follow for certain, or rejected Pods may be created."""
+        waits = self._arrivals or self.awaited or self.controllers.terminations
+        return bool(waits or self.controllers.rejections.may_be_over)
 
     def _is_too_large(self, steps: int) -> bool:
         if self._progress is not None:

@@ -138,6 +138,8 @@ class Summary(NamedTuple):
     """New Pods that have no node at the end."""
     is_changing: Hidden[bool] = False
     """Whether the simulation ended while Pods changed, so that its numbers are not those of a steady state."""
+    expects_more: Hidden[bool] = False
+    """Whether events follow after the end of the simulation."""
 
     @in_json
     def preempted(self) -> int:
@@ -220,6 +222,7 @@ def summarize(simulation: Simulation) -> Summary:
         settled=simulation.settled,
         horizon=world.horizon,
         is_changing=not simulation.settled and (bool(simulation.stopped) or world.horizon - last < world.quiet),
+        expects_more=simulation.expects_more,
         stopped=simulation.stopped,
         missing=list(missing(simulation, names).values()),
         names=names,

@@ -526,9 +526,9 @@ def job(name: str, parallelism: int, cpu: str) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "reports"}, "spec": jobs}
 
 
-def asked_events(tmp_path: Path, *events: dict[str, Any]) -> tuple[str, ...]:
+def asked_events(tmp_path: Path, *events: dict[str, Any], cluster: str = CLUSTER) -> tuple[str, ...]:
     (tmp_path / "events.yaml").write_text(yaml.safe_dump(list(events)))
-    return ("whatif", "events", "--events", str(tmp_path / "events.yaml"), "--cluster", CLUSTER, *GROUPS)
+    return ("whatif", "events", "--events", str(tmp_path / "events.yaml"), "--cluster", cluster, *GROUPS)
 
 
 def test_no_node_arrives_before_the_pod_for_which_it_is_added(tmp_path: Path, capsys: Capture) -> None:
@@ -552,6 +552,37 @@ def test_pods_that_are_pending_only_for_a_while_get_nodes(tmp_path: Path, capsys
     deleted = "1 new Pod of reports/early is preempted or deleted again"
     first = f"with 1 new node of spot-large, {deleted}, no replica lost, no Pod Pending; without: "
     assert capsys.readouterr().out.startswith(first)
+
+
+def test_equal_scale_ups_are_one_row(tmp_path: Path, capsys: Capture) -> None:
+    """Another Pod runs on the first new node when the StatefulSet creates its Pod again."""
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": make_pod("db").request(cpu="4").obj["spec"]}
+    db = Made("apps/v1", "StatefulSet", "db", "default").spec(replicas=1, template=template)
+    scale = {"kind": "StatefulSet", "namespace": "default", "name": "db"}
+    events: list[dict[str, Any]] = [
+        {"at": 0, "create": db.obj},
+        {"at": "20m", "scale": scale | {"replicas": 0}},
+        {"at": "21m", "create": make_pod("other").request(cpu="4").obj},
+        {"at": "30m", "scale": scale | {"replicas": 1}},
+    ]
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1").has(cpu="1")]))
+    assert main(asked_events(tmp_path, *events, cluster=str(tmp_path / "cluster.json"))) == 0
+    out = capsys.readouterr().out
+    assert "\n  cluster-autoscaler would scale up for 1 Pod\n  scale-up, 2 times: 1 node of group spot-large" in out
+    assert out.count("\n  scale-up") == 1
+
+
+@pytest.mark.parametrize(
+    ("until", "end"),
+    [
+        ("2m", "simulation without a steady state after 2 min (last event after 1 min 35 s); results are as of then. "),
+        ("5m", "steady state without new nodes after 1 min 35 s if nothing follows after the simulated 5 min. "),
+        ("20m", "steady state without new nodes after 1 min 35 s\n"),
+    ],
+)
+def test_a_short_simulation_that_ends_quietly_may_be_steady(until: str, end: str, capsys: Capture) -> None:
+    assert main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, *GROUPS, "--until", until]) == 0
+    assert f"\n  {end}" in capsys.readouterr().out
 
 
 def test_an_upgrade_gets_nodes(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
