@@ -245,7 +245,6 @@ class Upgrade(NamedTuple):
     forced: Sequence[str]
     order: Sequence[UpgradeStep]
     not_reached: Sequence[str]
-    blockers: Sequence[DrainBlocker]
 
 
 class NotRecreated(NamedTuple):
@@ -416,9 +415,7 @@ class Answer(NamedTuple):
         if (run := self.upgrade) is None:
             return None
         counts, not_reached = (run.complete, run.seconds, run.least, run.surge), [step.node for step in run.not_reached]
-        return Upgrade(
-            *counts, run.pools, [each.pod for each in run.forced], run.steps, not_reached, self.blocks.drains
-        )
+        return Upgrade(*counts, run.pools, [each.pod for each in run.forced], run.steps, not_reached)
 
     @property
     def of_upgrade(self) -> Answer:
