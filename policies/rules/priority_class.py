@@ -475,8 +475,7 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     )
     if unchanged:
         yield Problem(
-            f"{plural(unchanged, 'Pod')} without a class {'keeps its' if unchanged == 1 else 'keep their'} priority; "
-            f"only new Pods get {new.value}",
+            f"only new Pods get {new.value}, not the {plural(unchanged, 'Pod')} without a class",
             ("globalDefault",),
             _RESTART,
             detail={"pods": unchanged, "value": new.value},

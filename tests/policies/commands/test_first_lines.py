@@ -15,7 +15,16 @@ from forewarn.policies.commands.whatif import argument_parser
 from forewarn.policies.findings import LONGEST_LINE, first_line
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.node import ZONE
-from tests.builders import Made, cluster_text, make_budget, make_claim, make_node, make_pod, make_volume
+from tests.builders import (
+    Made,
+    cluster_text,
+    make_budget,
+    make_claim,
+    make_node,
+    make_pod,
+    make_priority_class,
+    make_volume,
+)
 from tests.in_process import forewarn
 
 RECORDED = Path(__file__).parents[1] / "cases/first_lines.yaml"
@@ -83,6 +92,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Word in a recorded command -> a file."""
     directory = tmp_path_factory.mktemp("files")
     (directory / "review.json").write_text(json.dumps(REVIEW))
+    of_classes = {"group": "scheduling.k8s.io", "version": "v1"}
+    new_default = make_priority_class(100_000, "normal", globalDefault=True).obj
+    request = {"kind": of_classes | {"kind": "PriorityClass"}, "name": "normal", "namespace": "", "object": new_default}
+    request = REVIEW["request"] | request | {"resource": of_classes | {"resource": "priorityclasses"}}
+    (directory / "default-review.json").write_text(json.dumps(REVIEW | {"request": request}))
+    running = [make_pod(f"web-{each}").on("n1") for each in range(120)]
+    (directory / "classless.json").write_text(cluster_text([make_node("n1"), *running]))
     (directory / "web.yaml").write_text(WEB)
     (directory / "gpu.json").write_text(json.dumps(GPU))
     picky = make_pod("picky", "shop").spec(priority=100000, priorityClassName="gold", nodeSelector={"disk": "ssd"})
@@ -101,6 +117,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (directory / f"part-{part}.json").write_text(done.stdout)
     names = {
         "REVIEW": "review.json",
+        "NEW_DEFAULT": "default-review.json",
+        "WITHOUT_CLASSES": "classless.json",
         "DEPLOYMENT": "web.yaml",
         "POD": "pod.json",
         "PINNED": "pinned.json",
