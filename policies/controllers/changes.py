@@ -19,6 +19,7 @@ from forewarn.policies.controllers.new_pods import (
     creates_pods_later,
     has_replica_set,
     is_of_template,
+    needed,
     new_pods,
     replicas_of,
     without_missing_claims,
@@ -36,7 +37,7 @@ from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import JOB_TEMPLATE, ROLLED_OUT
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.objects.workload import PodTemplate, contains, pod_template_of, wanted_active
+from forewarn.policies.objects.workload import PodTemplate, contains, pod_template_of
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -449,10 +450,8 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
         replicas = count_daemons(cluster, obj, template) if cluster and cluster.objects.nodes else 1
         return Arrivals(replicas, min(surge_and_unavailable(obj, replicas)[0], replicas))
     given = at(obj, "spec", "replicas") is not None
-    replicas = replicas_of(obj if given or old is None or kind in ("batch/Job", "batch/CronJob") else old)
-    if replicas and kind == "batch/Job" and old is not None:
-        succeeded, active = (int32(old, "status", key) or 0 for key in ("succeeded", "active"))
-        replicas = 0 if is_finished(old) else wanted_active(obj, succeeded, active)
+    is_own = given or kind in ("batch/Job", "batch/CronJob")
+    replicas = replicas_of(obj) if old is None else needed(obj if is_own else old, old)
     surge = min(max_surge(obj, replicas), replicas) if kind == "apps/Deployment" else 0
     return Arrivals(replicas, surge)
 

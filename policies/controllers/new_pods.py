@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, overload
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import node_of, nodes_that_should_run, on_node, with_daemon_fields
 from forewarn.policies.controllers.deployment import find_new_replica_set
+from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.own_pods import controlled, pods_of
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.stateful_set import start_ordinal
 from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
 from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import CRON_JOB, JOB_TEMPLATE, POD_TEMPLATE_PATHS, REPLICA_SET
+from forewarn.policies.kinds.registry import CRON_JOB, JOB, JOB_TEMPLATE, POD_TEMPLATE_PATHS, REPLICA_SET
 from forewarn.policies.metering import TooLarge, charge
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, boolean, group_kind, items, mapping, ref_of
+from forewarn.policies.objects.fields import (
+    ApiObject,
+    InvalidObject,
+    at,
+    boolean,
+    group_kind,
+    int32,
+    items,
+    mapping,
+    ref_of,
+)
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.volumes import Volume
 from forewarn.policies.objects.workload import is_managed_elsewhere, pod_template_of, wanted_active
@@ -176,6 +187,17 @@ def replicas_of(obj: ApiObject) -> int:
         is_suspended = boolean(job, "spec", "suspend") or boolean(obj, "spec", "suspend")
         return 0 if is_suspended or is_managed_elsewhere(job) else wanted_active(job, 0, 0)
     return spec_replicas(obj)
+
+
+def needed(obj: ApiObject, stored: ApiObject) -> int:
+    """Return `replicas_of`; of a Job, the Pods that it still needs after those in the status of `stored`. Raises
+    InvalidObject.
+    """
+    replicas = replicas_of(obj)
+    if not replicas or group_kind(obj) != JOB:
+        return replicas
+    succeeded, active = (int32(stored, "status", key) or 0 for key in ("succeeded", "active"))
+    return 0 if is_finished(stored) else wanted_active(obj, succeeded, active)
 
 
 def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str) -> Pod:

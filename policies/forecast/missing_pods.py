@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.job import is_finished
+from forewarn.policies.controllers.new_pods import needed
 from forewarn.policies.controllers.own_pods import owned_pods_of, pods_of
-from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.stateful_set import blocking_ordinal, ordinal_of, requested_ordinals
 from forewarn.policies.forecast.placement import ChargedQuotas, new_pods_of
 from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, PRIORITY_CLASS, REPLICA_SET, STATEFUL_SET
@@ -14,14 +13,12 @@ from forewarn.policies.objects.fields import (
     ApiObject,
     InvalidObject,
     at,
-    boolean,
     group_kind,
-    int32,
     items,
     ref_of,
     text,
 )
-from forewarn.policies.objects.workload import REPLICA_FAILURE, is_managed_elsewhere, wanted_active
+from forewarn.policies.objects.workload import REPLICA_FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +54,7 @@ def missing_pods(
         return None
     own = [pod for pod in owned_pods_of(cluster, obj) if not pod.terminal] or pods_of(cluster, obj)
     try:
-        wanted = _wanted(obj)
+        wanted = needed(obj, obj)
         missing = max(wanted - (len(own) if existing is None else existing), 0)
         waits_for = _waits_for(obj, own) if missing else None
     except InvalidObject:
@@ -68,15 +65,6 @@ def missing_pods(
         return MissingPods(wanted, missing, _waiting(waits_for), waits_for)
     why = _failure(obj) or reported or _rejection(cluster, obj)
     return MissingPods(wanted, missing, why.rpartition(" is forbidden: ")[2])
-
-
-def _wanted(obj: ApiObject) -> int:
-    """Return how many Pods of a workload should run. Raises InvalidObject."""
-    if group_kind(obj) != JOB:
-        return spec_replicas(obj)
-    if boolean(obj, "spec", "suspend") or is_finished(obj) or is_managed_elsewhere(obj):
-        return 0
-    return wanted_active(obj, int32(obj, "status", "succeeded") or 0, int32(obj, "status", "active") or 0)
 
 
 def _waits_for(obj: ApiObject, own: Sequence[Pod]) -> Pod | None:
