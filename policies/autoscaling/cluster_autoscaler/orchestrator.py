@@ -31,6 +31,7 @@ from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceList
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.framework import PluginFault
+from forewarn.policies.scheduling.responsible import is_scheduled_by_group
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
@@ -645,6 +646,8 @@ class ClusterAutoscaler:
         """
         if self._settings.limits:
             raise NotPredicted(LIMITS_NOT_MODELLED)
+        if group := next((pod.spec.pod_group for pod in pending if is_scheduled_by_group(pod, snapshot)), ""):
+            raise NotPredicted(f"cluster-autoscaler with Pods of PodGroups, such as {one_line(group)}")
         halted = self._settings.why_halted(snapshot.rows)
         snapshot, left = self.packed(pending, snapshot, upcoming, hints)
         waiting, unplaced = group_by_scheduling_properties(without_daemon_pods(left)), set(map(id, left))

@@ -316,3 +316,12 @@ def test_what_a_file_says_commands_no_terminal_where_it_is_wrong_usage(
     assert ended.value.code == 2
     assert "[2J" in err
     assert all(line.isprintable() for line in err.splitlines())
+
+
+def test_new_nodes_are_not_predicted_with_pods_of_pod_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    example, groups = "docs/examples/pod-groups", ("--node-templates", "docs/examples/whatif/node-groups.yaml")
+    out = run(
+        capsys, "whatif", "apply", "-f", f"{example}/trainer.yaml", "--cluster", f"{example}/cluster.yaml", *groups
+    )
+    assert "\n  new nodes not predicted: cluster-autoscaler with Pods of PodGroups, such as experiment\n" in out
+    assert "no new nodes help" not in out
