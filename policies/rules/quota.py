@@ -245,11 +245,11 @@ _ANY_OTHER: Final = "any-class.that-nobody-names"
 
 @rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
 def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A ResourceQuota permits a class of `limitedResources` with `NotIn`, or does not fully limit the class.
+    """A ResourceQuota permits a class of `limitedResources` without naming it, or does not fully limit the class.
 
     Why: `matchScopes` requires only that a scope of a ResourceQuota matches. The scope `PriorityClass NotIn [batch]`
-    matches every other class. With a second scope, or without limits on pods, cpu or memory, a ResourceQuota may not
-    limit all Pods of a class.
+    matches every other class, and `PriorityClass Exists` every class. With a second scope, or without limits on pods,
+    cpu or memory, a ResourceQuota may not limit all Pods of a class.
 
     Options:
 
@@ -320,11 +320,9 @@ def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> It
 
     if not matching_resources(quota.spec_hard):
         yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"
-    elif selector.operator == "NotIn":
-        yield (
-            f"without naming it ({selector.operator} [{' '.join(selector.values)}])",
-            "list the classes with operator: In",
-        )
+    elif selector.operator != "In":
+        values = f" [{' '.join(selector.values)}]" if selector.values else ""
+        yield f"without naming it ({selector.operator}{values})", "list the classes with operator: In"
     elif any(other.scope_name != _CLASS or not matches(other, name) for other in quota.scope_selectors):
         others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
         yield f"but limits only some of its Pods, or none ({others})", "use one scope in this quota"

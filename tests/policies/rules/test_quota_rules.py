@@ -299,7 +299,7 @@ def test_limited_resources_and_the_api_server_agree(replicas: int) -> None:
             'allows class "gold" under limitedResources but limits only some of its Pods, or none (PriorityClass)',
         ),
         ({"pods": "1"}, [("In", "gold")], None),
-        ({"pods": "1"}, [("Exists", "")], None),
+        ({"pods": "1"}, [("Exists", "")], 'allows class "gold" under limitedResources without naming it (Exists)'),
         ({"pods": "1"}, [("NotIn", "gold system-node-critical")], None),
         ({"pods": "1"}, [("DoesNotExist", "")], None),
         ({"pods": "1"}, [], None),
