@@ -24,15 +24,17 @@ MAX_PER_RULE: Final = 20
 
 
 def render(findings: Sequence[Finding], paint: Painter = plain) -> Iterator[str]:
-    """The report as lines."""
+    """The report as lines: for each rule, the findings with a fix, then this fix."""
     for found in _by_rule(findings):
         severity, rule = found[0].severity, found[0].rule
-        for finding in found[:MAX_PER_RULE]:
-            yield f"{paint(str(severity), str(severity))}: {one_line_finding(finding)} {paint(f'[{rule}]', 'dim')}"
+        shown = found[:MAX_PER_RULE]
+        for fix in dict.fromkeys(finding.remediation for finding in shown):
+            for finding in (each for each in shown if each.remediation == fix):
+                yield f"{paint(str(severity), str(severity))}: {one_line_finding(finding)} {paint(f'[{rule}]', 'dim')}"
+            if fix:
+                yield f"  = Fix: {one_line(fix)}"
         if len(found) > MAX_PER_RULE:
             yield f"  and {len(found) - MAX_PER_RULE} more of {rule}; use -o json for all"
-        for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):
-            yield f"  = Fix: {one_line(fix)}"
 
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:

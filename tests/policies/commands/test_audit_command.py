@@ -29,7 +29,7 @@ from forewarn.policies.render.html.pages import audit_page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import Restarts
 from forewarn.policies.sources.cluster import load_cluster
-from tests.builders import Made, cluster_text, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
 
@@ -302,6 +302,24 @@ def full_of(names: tuple[str, ...], victim_priority: int, image: str) -> list[An
     other = make_pod("reserve", "infra").priority(victim_priority).request(cpu="1").on("n1")
     other.obj["spec"]["containers"][0]["image"] = image
     return [*cluster, other.obj]
+
+
+def test_each_fix_follows_its_findings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "b", "controller": True}
+    waiting = make_pod("b-0", "team").request(cpu="64").metadata(ownerReferences=[owner])
+    quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "1"}).status(hard={"pods": 1}, used={"pods": 1})
+    made = [make_node("n1"), make_priority_class(1), waiting, quota]
+    for kind, name in (("apps/v1 Deployment", "a"), ("apps/v1 StatefulSet", "b"), ("batch/v1 Job", "c")):
+        template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c"}]}}
+        count = {"replicas": 2, "selector": {"matchLabels": {"app": name}}} if name != "c" else {}
+        made.append(Made(*kind.split(), name, "team").spec(template=template, **count))
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text([one.obj for one in made]))
+    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "pods-not-created")
+    assert [line.split(":")[1].strip()[:17] for line in out.splitlines()] == [
+        *("Deployment team/a", "Job team/c", "correct what the "),
+        *("StatefulSet team/", "see `forewarn why"),
+    ]
 
 
 @pytest.mark.parametrize(
