@@ -102,7 +102,7 @@ def pod_change(
     if not template.is_template:
         return _single(subject, obj, cluster, pods_defaulted=pods_defaulted)
     old = subject.old or _stored(subject, cluster)
-    obj = _with_stored_replicas(obj, old)
+    obj = _with_stored(obj, old, ("replicas", "paused") if subject.old is None else ("replicas",))
     own = tuple(pods_of(cluster, obj))
     same = old is not None and _same_template(subject, old, template.object, paths)
     if group_kind(obj) == "apps/Deployment" and is_paused(obj):
@@ -140,12 +140,11 @@ def _next_run(obj: ApiObject) -> ApiObject:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": at(obj, *JOB_TEMPLATE, "spec")}
 
 
-def _with_stored_replicas(obj: dict[str, Any], old: ApiObject | None) -> dict[str, Any]:
-    """Return the object as an apply stores it: the stored number of replicas stays if the object has none."""
-    stored = None if old is None else at(old, "spec", "replicas")
-    if stored is None or at(obj, "spec", "replicas") is not None:
-        return obj
-    return {**obj, "spec": {**mapping(obj, "spec"), "replicas": stored}}
+def _with_stored(obj: dict[str, Any], old: ApiObject | None, names: Sequence[str]) -> dict[str, Any]:
+    """Return the object as an apply stores it: fields of the spec stay as stored if the object has none."""
+    spec, stored = mapping(obj, "spec"), {} if old is None else mapping(old, "spec")
+    kept = {name: stored[name] for name in names if stored.get(name) is not None and spec.get(name) is None}
+    return {**obj, "spec": {**spec, **kept}} if kept else obj
 
 
 def _of_change(

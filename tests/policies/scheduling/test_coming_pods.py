@@ -77,6 +77,14 @@ def test_a_deployment_brings(old: Obj | None, new: Obj, pods: int, comes: int) -
     assert all(pod.labels["pod-template-hash"] == ("new" if changed or not old else "abc") for pod in found.pods)
 
 
+@pytest.mark.parametrize(("paused", "comes"), [({}, 0), ({"paused": False}, 4)])
+def test_an_apply_does_not_resume_a_paused_deployment(paused: Obj, comes: int) -> None:
+    stored = Made("apps/v1", "Deployment", "w", "default").spec(**PAUSED["spec"])
+    state = cluster(make_node("n1"), stored, replica_set(), *map(running, range(4)))
+    new = {**NEW, "spec": {**NEW["spec"], **paused}}
+    assert len(pod_change(ReviewedObject(object=new), state, POD_TEMPLATE_PATHS).pods) == comes
+
+
 def test_a_stateful_set_begins_where_it_says() -> None:
     subject = ReviewedObject(object=workload("StatefulSet", replicas=2, ordinals={"start": 5}))
     found = pod_change(subject, cluster(make_node("n1")), POD_TEMPLATE_PATHS)
