@@ -73,7 +73,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
         SeveralClusters,
     ),
     "dry-run": ("each line of `dry-run`", AnswerLine),
-    "explain": ("`explain RULE`", Rule),
+    "explain": ("`explain RULE`; a list for `explain`", Rule | list[Rule]),
     "info-node-groups": ("`info node-groups`", NodeGroups),
     "info-releases": ("`info releases`", list[Release]),
     "info-scheduler": ("`info scheduler`", Scheduler),
