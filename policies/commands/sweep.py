@@ -63,7 +63,7 @@ def evaluate_sweep(
     harmed = harmful(sweep)
     worst = harmed[0].others if harmed else (0, sweep.before.pending, 0)
     cells: list[str | int] = [len(sweep.rows), len(harmed), *worst, harmed[0].case if harmed else "-"]
-    return Evaluated(status_of(sweep, options.fail_on), worst, cells, printed_sweep(sweep, run.output))
+    return Evaluated(status_of(sweep, options.fail_on), sweep.rows[0].harm, cells, printed_sweep(sweep, run.output))
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:

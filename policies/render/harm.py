@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 HEADS: Final = (
     "REPLICAS LOST",
+    "PRIORITY LOST",
     "JOBS FAILED",
     "REPLICAS DOWN",
     "NODES NOT DRAINED",
@@ -28,7 +29,7 @@ HEADS: Final = (
     "PLACEHOLDERS PREEMPTED",
     "PODS REMOVED",
 )
-"""Columns of a table with a row for each cluster."""
+"""Columns of a table with a row for each cluster. PRIORITY LOST: the highest of the lost replicas."""
 
 
 def numbers(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -> list[int]:
@@ -38,8 +39,10 @@ def numbers(answer: Answer, change: ClassChange | None = None, left_out: int = 0
     new_pods = change.changed if change else answer.new_pods
     rejected = [each for each in new_pods if each.after is None]
     drains = () if answer.upgrade else answer.blocks.drains
+    own = [each for each in answer.workloads if each.missed and each.workload not in answer.placeholders]
     return [
         lost,
+        max((each.priority for each in own), default=0),
         sum(bool(each.failure) for each in answer.workloads),
         sum(each.down for each in answer.outages),
         len(answer.not_drained),
@@ -60,13 +63,16 @@ def numbers(answer: Answer, change: ClassChange | None = None, left_out: int = 0
 
 
 def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -> list[int]:
-    """Return numbers that are larger for a worse cluster, and equal only if those of the first line are. `left_out`: as
-    in `numbers`.
+    """Return numbers that are larger for a worse cluster, and equal only if those of the first line are: the highest
+    priority of lost replicas first. `left_out`: as in `numbers`.
     """
     answer, end, summary = answer.of_upgrade, answer.end, answer.summary
     upgraded, arrived, added = answer.upgrade, answer.with_new_nodes, answer.new_nodes
+    own = numbers(answer, change, left_out)
     return [
-        *numbers(answer, change, left_out),
+        int(own[0] > 0),
+        own[1],
+        *own,
         *numbers(end),
         int(sum(each.seconds for each in answer.outages)),
         sum(arrived.nodes.values()) if arrived else 0,

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
 MAX_ROWS: Final = 40
-BASIS: Final = "fewer: replicas that no longer run, without DaemonSet Pods of lost nodes"
-"""A note that defines the column `fewer`."""
+BASIS: Final = (
+    "fewer: replicas that no longer run, without DaemonSet Pods of lost nodes; priority: the highest of these replicas"
+)
+"""A note that defines the columns `fewer` and `priority`."""
 _LONGEST: Final = 60
 SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
@@ -35,14 +37,21 @@ _TEXTS: Final = ("case", SETTLED, _NEEDED, _WITH_NODES)
 
 
 def heads_of(sweep: Sweep) -> list[str]:
-    """The column heads: case, counts, time of the steady state; with node groups, the needed nodes."""
+    """The column heads: case, counts, the priority of lost replicas, time of the steady state; with node groups, the
+    needed nodes.
+    """
     needed = [_NEEDED, _WITH_NODES] if has_groups(sweep) else []
     reserving = ["placeholders preempted"] if _has_placeholders(sweep) else []
-    return ["case", "fewer", "Pending", "preempted", "PDBs violated", *reserving, SETTLED, *needed]
+    priority = ["priority"] if _has_priorities(sweep) else []
+    return ["case", "fewer", *priority, "Pending", "preempted", "PDBs violated", *reserving, SETTLED, *needed]
 
 
 def _has_placeholders(sweep: Sweep) -> bool:
     return any(row.placeholders for row in sweep.rows)
+
+
+def _has_priorities(sweep: Sweep) -> bool:
+    return any(row.priority is not None for row in sweep.rows)
 
 
 def has_groups(sweep: Sweep) -> bool:
@@ -56,7 +65,12 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     after = seconds if row.settled else f"not within {seconds}"
     needed = [needs_text(row.node_groups), with_nodes(row)] if has_groups(sweep) else []
     reserving = [row.placeholders.preempted if row.placeholders else 0] if _has_placeholders(sweep) else []
-    return [row.case, *row.others, row.violated_pdbs, *reserving, after, *needed]
+    (fewer, *others), priority = row.others, [] if not _has_priorities(sweep) else [_priority(row)]
+    return [row.case, fewer, *priority, *others, row.violated_pdbs, *reserving, after, *needed]
+
+
+def _priority(row: Row) -> str | int:
+    return "-" if row.priority is None else row.priority
 
 
 def needs_text(needs: Needs | None) -> str:

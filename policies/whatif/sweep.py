@@ -66,6 +66,7 @@ class Row(NamedTuple):
       workloads with preempted Pods, likewise.
     - `causes`: why replicas are lost. `rejected` in it also counts Pods that were rejected before.
     - `notSimulated`: number of new Pods that another scheduler may bind; absent if there is none.
+    - `priority`: the highest priority of the lost replicas that are no placeholder Pods; absent if there are none.
     """
 
     case: str
@@ -82,6 +83,7 @@ class Row(NamedTuple):
     causes: Causes | None = None
     not_simulated: int | None = None
     unhealthy_pdbs: Sequence[str] = ()
+    priority: int | None = None
 
     @property
     def others(self) -> tuple[int, int, int]:
@@ -90,12 +92,14 @@ class Row(NamedTuple):
         return self.fewer - fewer, self.pending - pending, self.preempted - preempted
 
     @property
-    def harm(self) -> Sequence[float]:
-        """What makes a case worse, the most important number first: of lost replicas, also with new nodes, Pending
-        Pods, PDBs and preempted Pods, without placeholder Pods; then of all preempted Pods.
+    def harm(self) -> Sequence[int]:
+        """What makes a case worse, the most important number first: the highest priority of lost replicas; the numbers
+        of these, also with new nodes, of Pending Pods, PDBs and preempted Pods, without placeholder Pods; then of all
+        preempted Pods.
         """
         fewer, pending, preempted = self.others
-        return fewer, self.end[0], pending, self.violated_pdbs, preempted, self.preempted, not self.settled
+        counts = fewer, self.end[0], pending, self.violated_pdbs, preempted, self.preempted
+        return int(bool(fewer)), self.priority or 0, *counts, int(not self.settled)
 
     @property
     def name(self) -> str:
@@ -198,6 +202,7 @@ class Tally:
             "preempted": len(preempted),
             "placeholders": reserving if any(reserving) else None,
             "workloads": [names.of(workload) for workload in others],
+            "priority": self._priorities[others[0]] if others else None,
             "victims": [
                 names.of(victim)
                 for victim in sorted(victims, key=lambda each: (-victims[each], each))
@@ -294,11 +299,12 @@ def _row(document: Mapping[str, Any]) -> Row:
 def _read(of: type[_Part], document: Mapping[str, Any]) -> _Part:
     """Return the part of a sweep from its JSON. Raises KeyError, TypeError, AttributeError and ValueError."""
     part: Any = of
-    values, hints = {}, get_type_hints(part)
+    values, hints = dict[str, Any](), get_type_hints(part)
     for each in fields_of(part):
         if each.key in document or not each.optional:
             hint = hints[each.name]
-            values[each.name] = _READERS[get_args(hint)[0] if NoneType in get_args(hint) else hint](document[each.key])
+            reader = _READERS[get_args(hint)[0] if NoneType in get_args(hint) else hint]
+            values[each.name] = (_priority if each.name == "priority" else reader)(document[each.key])
     return of(**values)
 
 
@@ -316,6 +322,11 @@ def _integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
         raise ValueError("counts of a sweep must be whole numbers")
     return value
+
+
+def _priority(value: Any) -> int:
+    _integer(abs(value) if type(value) is int else value)
+    return int(value)
 
 
 def _of_type(of: type, value: Any) -> Any:

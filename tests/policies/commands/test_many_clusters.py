@@ -127,7 +127,7 @@ def test_the_losses_of_each_node_are_compared_by_their_worst(
     assert (status, of_b["report"], of_b["verdict"]) == (0, json.loads(alone), verdict)
     worst = of_b["report"]["rows"][0]
     assert of_b["row"]["WORST CASE"] == worst["case"]
-    assert of_b["rank"] == [worst["fewer"], worst["pending"], worst["preempted"]]
+    assert of_b["rank"][:3] == [1, worst["priority"], worst["fewer"]]
 
 
 @pytest.mark.parametrize("command", [command for command in COMMAND_LINES if command != "predict"])
@@ -572,3 +572,16 @@ def test_the_most_affected_cluster_and_its_equals_have_the_worst_first_line(
     name, *numbers = column
     assert heads == f"CLUSTER  {name}"
     assert [row.split()[1] for row in rows] == numbers
+
+
+@pytest.mark.parametrize("arguments", [("node", "n1"), ("--each", "node")])
+def test_the_worst_cluster_loses_replicas_of_the_highest_priority(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the one that loses most."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text(cluster_text([make_node("n1"), *(make_pod(name).on("n1") for name in "xyz")]))
+    Path("b.yaml").write_text(cluster_text([make_node("n1"), make_pod("db").priority(1_000_000).on("n1")]))
+    out = run(capsys, "whatif", "lose", *arguments, "--clusters", "*.yaml")[1]
+    assert out.startswith("most affected of 2 clusters: b: ")
+    assert "1000000" in out

@@ -147,10 +147,11 @@ def test_each_row_is_what_its_question_comes_to(
         names = [name.rpartition(" ")[2] for name in row.get("workloads", ())]
         assert {*names} == lost.keys()
         assert [lost[name] for name in names] == sorted(lost.values(), reverse=True)
+        assert row.get("priority") == max(lost.values(), default=None)
         budgets = answer["pdbs"]
         unhealthy = sorted(budgets["tooFewHealthy"].keys() - budgets["violatedByPreemption"])
         assert row.get("unhealthyPDBs", []) == unhealthy
-        of_names = ("case", "workloads", "victims", "causes", "unhealthyPDBs")
+        of_names = ("case", "workloads", "victims", "causes", "unhealthyPDBs", "priority")
         assert {k: value for k, value in row.items() if k not in of_names} == row_of(answer, nodes), name
         victims = {each["victim"]["workload"].rpartition(" ")[2] for each in answer["preempted"]}
         assert {name.rpartition(" ")[2] for name in row.get("victims", ())} == victims
@@ -257,6 +258,8 @@ def rows(count: int, fewer: int = 0, pending: int = 0, preempted: int = 0, pdbs:
 def test_the_worst_comes_first() -> None:
     found = worst_first([*rows(1, preempted=9), *rows(1, pdbs=1), *rows(1, pending=1), *rows(1, fewer=1)])
     assert [row[1:5] for row in found] == [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1), (0, 0, 9, 0)]
+    by_priority = [row._replace(priority=-5 if row.fewer > 1 else 10) for row in (*rows(1, fewer=1), *rows(1, fewer=3))]
+    assert [row.fewer for row in worst_first([*rows(1, pending=9), *by_priority])] == [1, 3, 0]
     late = [Row("node a", 0, 0, 0, 0, 5.0, True), Row("node b", 0, 0, 0, 0, 3600.0, False)]
     assert [row.case for row in worst_first(late)] == ["node b", "node a"]
 
@@ -644,6 +647,7 @@ def test_every_field_of_a_row_is_read_again() -> None:
         Causes(1, 2, 3, 4),
         2,
         ["team/b"],
+        -7,
     )
     for part in (needs, row):
         assert all(getattr(part, name) != default for name, default in part._field_defaults.items())
