@@ -312,10 +312,12 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
 def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *, is_told: bool) -> str:
     """The lost replicas of these workloads, and the failed Jobs. `is_told`: the answer with new nodes names them."""
     is_shortest, losing = most < _FEWEST, [each for each in own if each.missed]
-    before = losing[0].before if len(losing) == 1 else 0
+    before = losing[0].before if len(losing) == 1 and not answer.rivals else 0
     causes = NO_CAUSES if is_told and most <= _BRIEF else answer.causes
     causes = causes._replace(pending=0, rejected=0, not_recreated=0) if is_shortest else causes
     whose = "" if is_told else of_workloads([each.workload for each in losing], is_brief=is_shortest)
+    rivals = [name for name in answer.rivals if name not in answer.placeholders]
+    whose += f" (or {named(rivals)})" if whose and rivals else ""
     lost, why = _counts(answer, placeholders=False)[2], _constraint(losing) if most > _BRIEF else ""
     reasons = "; ".join(filter(None, (why, _lost_anyway(answer, losing))))
     replicas = lost_replicas(lost, whose, causes, before, _rejecting(answer, most), reasons)

@@ -285,6 +285,8 @@ class Answer(NamedTuple):
     - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
+    - `rivals`: workloads that may lose replicas instead of those that do: chance decides which of equal Pods that are
+      created at the same time stays Pending.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
     - `interruptions`: workloads, without DaemonSets, that have fewer running Pods for 2 minutes or longer, and at the
       end as many again.
@@ -323,6 +325,7 @@ class Answer(NamedTuple):
     with_new_nodes: WithNewNodes | None = None
     new_pods: Sequence[Ranked] = ()
     replicas: BeforeAfter | None = None
+    rivals: Sequence[str] = ()
     placeholders: Hidden[Sequence[str]] = ()
     """The affected workloads whose Pods only reserve capacity."""
     until_scheduled: Hidden[bool] = False

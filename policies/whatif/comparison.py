@@ -55,6 +55,7 @@ from forewarn.policies.whatif.answer import (
     WorkloadCount,
 )
 from forewarn.policies.whatif.interruptions import interruptions
+from forewarn.policies.whatif.races import rivals
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
@@ -154,12 +155,14 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
     pdbs = pdbs_below_desired(simulation, start.all_pdbs - _pdbs_of_removed(simulation, question, start))
     others = of_other_schedulers(simulation, summary.names)
+    workloads = _compared(simulation, question, start, after, summary)
+    losers = {each.workload for each in workloads if each.missed and each.pending}
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
         change=question.title,
         running_before=sum(count.running for count in start.before.values()),
         running_after=sum(count.running for count in after.values()),
-        workloads=_compared(simulation, question, start, after, summary),
+        workloads=workloads,
         preempted=preemptions_of(simulation, summary.names),
         pdbs={name: counts for name, counts in pdbs.items() if name not in start.pdbs},
         not_drained=stuck,
@@ -191,6 +194,7 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         pod_losses=losses,
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
+        rivals=rivals(simulation, summary.names, losers) if losers else (),
         left=others,
         interruptions=interruptions(simulation, summary.names, (count.origin for count in start.before.values())),
     )
