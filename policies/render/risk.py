@@ -56,12 +56,13 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
     others += ", by quota" if risk.refused_by_quota else ""
     worst = max(losses, key=losses.__getitem__, default="")
     loss = f"{losses[worst]} of {risk.pods}: {worst}{others}" if worst else "-"
-    preemptors = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
+    now = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
+    later = f"{risk.may_be_preempted_by[0].class_} if full" if risk.may_be_preempted_by else "-"
     evicted_first, nodes = risk.evicted_first_on
     first = f"{evicted_first} of {plural(nodes, 'node')}" if evicted_first else "-"
     one_pod = f"{risk.pod_losses[0].loss} {risk.pod_losses[0].kind}" if risk.pod_losses else "-"
     own = risk.workload, risk.priority_class or "-", risk.priority, risk.pods
-    return [*own, loss, _left(risk), first, listed(preemptors, 2) or "-", one_pod]
+    return [*own, loss, _left(risk), first, listed(now, 2) or later, one_pod]
 
 
 def worst_loss(risks: Sequence[WorkloadRisk]) -> str:
@@ -107,7 +108,7 @@ def _exposed(risks: Risks) -> str:
     first, others = sorted(lowest.items())[:2], sorted(lowest.items())[2:]
     shown = [f"{count} by {name} or higher" for (_, name), count in first]
     shown += [f"{sum(count for _, count in others)} by higher classes"] if others else []
-    return f", {listed(shown).replace(' by ', ' may be preempted by ', 1)}" if shown else ""
+    return f", {listed(shown).replace(' by ', ' may be preempted next by ', 1)}" if shown else ""
 
 
 def has_new_nodes(risks: Risks) -> bool:

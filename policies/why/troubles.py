@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.taint_eviction import tolerated_for
+from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import cut, described, listed, plural
 from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
 from forewarn.policies.forecast.placement import place_pods
@@ -29,6 +30,7 @@ from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.options import Options
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support import predictions
+from forewarn.policies.rules.wording.impact import victims_text
 from forewarn.policies.rules.wording.phrases import violating
 from forewarn.policies.scheduling.event_handlers import is_gated, responsible_for_pod
 from forewarn.policies.scheduling.framework import Code
@@ -880,8 +882,8 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
         text = f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run"
         yield Trouble("not-tried-yet", text, queued.note)
     elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
-        going = listed([victim.key for victim in prediction.victims], 5)
-        text = f"its next scheduling attempt preempts {going} on {prediction.node}"
+        going = [victim for victim in prediction.victims if not victim.terminating]
+        text = victims_text("its next scheduling attempt preempts", (prediction,), going, OPEN).problem
         text = ", ".join(filter(None, (text, violating(prediction.num_pdb_violations))))
         yield Trouble("will-preempt", text, queued.note)
     elif prediction.error:

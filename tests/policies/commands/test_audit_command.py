@@ -309,10 +309,11 @@ def test_each_fix_follows_its_findings(capsys: pytest.CaptureFixture[str], tmp_p
     waiting = make_pod("b-0", "team").request(cpu="64").metadata(ownerReferences=[owner])
     quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "1"}).status(hard={"pods": 1}, used={"pods": 1})
     made = [make_node("n1"), make_priority_class(1), waiting, quota]
-    for kind, name in (("apps/v1 Deployment", "a"), ("apps/v1 StatefulSet", "b"), ("batch/v1 Job", "c")):
+    workloads = (("apps/v1", "Deployment", "a"), ("apps/v1", "StatefulSet", "b"), ("batch/v1", "Job", "c"))
+    for version, kind, name in workloads:
         template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c"}]}}
         count = {"replicas": 2, "selector": {"matchLabels": {"app": name}}} if name != "c" else {}
-        made.append(Made(*kind.split(), name, "team").spec(template=template, **count))
+        made.append(Made(version, kind, name, "team").spec(template=template, **count))
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text([one.obj for one in made]))
     _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "pods-not-created")

@@ -393,8 +393,20 @@ def test_the_summary_is_one_page_with_a_row_for_each_workload(capsys: pytest.Cap
     assert " ".join(lines[1]) == "reports/nightly batch 100 4 4 of 4: zone a and 5 more 4 of 4 nodes gold"
     assert lines[2] == ["shop/web", "gold", "100000", "4", "-", "-", "-"]
     assert " ".join(verdict).startswith(
-        "1 of 2 workloads loses replicas with a lost zone, 1 with a lost node, 1 may be preempted by gold or higher; "
+        "1 of 2 workloads loses replicas with a lost zone, 1 with a lost node, "
+        "1 may be preempted next by gold or higher; "
     )
+
+
+def test_a_pod_that_only_full_nodes_endanger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Pod of the class that needs room fits on the other node: not this one is preempted next, but later."""
+    objects = [make_node(name).has(cpu="4", memory="8Gi", pods="9") for name in ("n1", "n2")]
+    low = make_pod("low").priority(1).request(cpu="1", memory="1Gi").on("n1")
+    (tmp_path / "cluster.json").write_text(cluster_text([*objects, low, make_priority_class(9, "high")]))
+    _, out, _ = run(capsys, "risk", "--cluster", str(tmp_path / "cluster.json"))
+    verdict, *_, row = without_head(out).splitlines()
+    assert "may be preempted" not in verdict
+    assert row.endswith("high if full")
 
 
 def test_what_changed_since_an_earlier_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
