@@ -34,16 +34,18 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     """Return a new Pod (API object) as a view, with the defaults that admission sets: resources by LimitRanges,
     priority by PriorityClasses, tolerations for the failure of a node.
 
-    Raises InvalidObject for an unreadable Pod, an unknown PriorityClass, or invalid requests or limits.
+    Raises InvalidObject for an unreadable Pod, an unknown PriorityClass, or requests that exceed a default limit.
     """
     from forewarn.policies.kube_apiserver.defaults import with_default_tolerations
-    from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
     from forewarn.policies.objects.pod import Pod
 
     whole = with_default_resources(pod, snapshot)
     view = with_priority(Pod.from_api(with_default_tolerations(whole)), snapshot)
-    if error := fault_of_resources(pod, whole):
-        raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
+    if whole is not pod:
+        from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
+
+        if error := fault_of_resources(pod, whole):
+            raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
     return view
 
 

@@ -21,6 +21,7 @@ from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import first_rejected
+from forewarn.policies.kube_apiserver.validation.pod import check_resources
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, ref_of
@@ -389,6 +390,7 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, ApiObject,
     ref, template = ref_of(obj, "default"), pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
         raise InvalidObject("no Pod template found", ref=ref)
+    check_resources(obj)
     if group_kind(obj) == DAEMON_SET:
         raise InvalidObject("a DaemonSet runs one Pod per node and does not scale", ref=ref)
     if not template.is_template:
