@@ -36,8 +36,8 @@ def fewest_victims(pod: Pod, decision: Decision, framework: Framework) -> int | 
     if candidate is None or pod.spec.node_affinity.only_node:
         return None
     tied, comparison = [name for name in decision.best_nodes if name in snapshot.rows], _Comparison(pod, snapshot)
-    is_compared = not decision.is_sampled and not _depends_on_more(pod, framework)
-    if is_compared and comparison.are_alike(tied) and comparison.are_victims_alike(candidate):
+    are_alike = len(tied) <= 1 or (not _depends_on_more(pod, framework) and comparison.are_alike(tied))
+    if not decision.is_sampled and are_alike and comparison.are_victims_alike(candidate):
         return None
     if any(other.terminating for name in tied for other in snapshot.node_infos[snapshot.rows[name]].pods):
         return 0
@@ -70,7 +70,7 @@ class _Comparison:
         """
         infos = [self._snapshot.node_infos[self._snapshot.rows[name]] for name in names]
         try:
-            first, *others = (self._with_domains(info) for info in infos) if len(infos) > 1 else ([],)
+            first, *others = (self._with_domains(info) for info in infos)
         except _TooMuch:
             return False
         return all(state == first for state in others)
