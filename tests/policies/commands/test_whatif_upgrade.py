@@ -306,6 +306,7 @@ def test_lost_pods_of_failed_jobs_count_once_in_the_shortest_line() -> None:
     ]
     answer: Any = SimpleNamespace(
         workloads=rows,
+        rivals=(),
         placeholders=(),
         preempted=(),
         causes=Causes(0, 6, 2, 0),
