@@ -211,11 +211,16 @@ def _faults_of_workload(subject: ReviewedObject) -> Iterator[InvalidObject]:
 def _check_resources(obj: ApiObject) -> None:
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
     spec = template.spec if template is not None else NOTHING
-    containers = *list_at(spec, "containers"), *list_at(spec, "initContainers")
-    if any(at(container, "resources", "limits") for container in containers):
+    parts = (spec, *list_at(spec, "containers"), *list_at(spec, "initContainers"))
+    if any(at(part, "resources", "limits") or _requests_others(part) for part in parts):
         from forewarn.policies.kube_apiserver.validation.pod import check_resources  # the linter starts without it
 
         check_resources(obj)
+
+
+def _requests_others(part: ApiObject) -> bool:
+    requests = at(part, "resources", "requests")
+    return isinstance(requests, Mapping) and not requests.keys() <= {"cpu", "memory"}
 
 
 def _is_template_of_many(subject: ReviewedObject) -> bool:

@@ -97,5 +97,5 @@ def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> str:
         admitted, rejection = ChargedQuotas(cluster).admit(obj, pods[:1])
     except InvalidObject as fault:
         is_unknown = fault.path[-1:] == ("priorityClassName",) and PRIORITY_CLASS in cluster.objects.unlisted
-        return "" if is_unknown else fault.problem
+        return "" if is_unknown else fault.problem.partition(". Fix: ")[0]
     return "" if admitted else rejection

@@ -413,8 +413,10 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         problem = f"{found.missing} of {plural(found.wanted, 'Pod')} not created: {found.why}"
         pod = found.waits_for
         fix = f"see `forewarn why {pod.key}`" if pod else _CREATE_FIX
-        harm = not_running([pod.effective_priority if pod else 0])
+        named = cluster.priority_classes.get(text_at(workload.object, *_CLASS_OF_TEMPLATE))
+        harm = not_running([named.value if named is not None else 0])
         yield Problem(cut(problem, MAX_CHARACTERS), remediation=fix, object=workload.ref, harm=harm)
 
 
+_CLASS_OF_TEMPLATE: Final = ("spec", "template", "spec", "priorityClassName")
 _CREATE_FIX: Final = "correct what the message names, so that kube-apiserver admits the Pods"
