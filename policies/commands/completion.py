@@ -139,10 +139,6 @@ def _bash(commands: Commands, options: Options) -> str:
     return "\n".join(lines)
 
 
-def _zsh(commands: Commands, options: Options) -> str:
-    return "autoload -U +X bashcompinit && bashcompinit\n" + _bash(commands, options)
-
-
 def _fish(commands: Commands, options: Options) -> str:
     groups = first_words(dict.fromkeys([*commands, *options]))
     lines = []
@@ -165,4 +161,5 @@ def _fish(commands: Commands, options: Options) -> str:
     return "\n".join(lines)
 
 
-_SHELLS: Final = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+_ZSH: Final = "autoload -U +X bashcompinit && bashcompinit\n"
+_SHELLS: Final = {"bash": _bash, "zsh": lambda *given: _ZSH + _bash(*given), "fish": _fish}

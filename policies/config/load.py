@@ -414,10 +414,6 @@ def _kind(kind: str, value: ConfigNode) -> str:
     return kind
 
 
-def _clusters(entry: ConfigNode) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((name, value.texts()) for name, value in entry.items())
-
-
 def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
     entries = list(value.elements()) if value.is_list else [value]
     if not entries:
@@ -646,5 +642,5 @@ READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "render": _option("rendering", _each(_rendered)),
     "suppressions": _suppressions,
     "exclude": _option("exclude", ConfigNode.texts),
-    "clusters": _option("clusters", _clusters),
+    "clusters": _option("clusters", lambda entry: tuple((name, value.texts()) for name, value in entry.items())),
 }

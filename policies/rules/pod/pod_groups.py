@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.class_paths import GROUPS
@@ -215,13 +215,10 @@ def _of_template(template: PodTemplate) -> Iterable[FieldError]:
     )
 
     mapping(template.object, "spec", "schedulingGroup")
-    spec = {"schedulingGroup": _texts(template.spec["schedulingGroup"])}
+    group = template.spec["schedulingGroup"]
+    spec = {"schedulingGroup": {key: value for key, value in group.items() if isinstance(value, str)}}
     where = len(("spec",))
     return [type(f)(template.at(*f.path[where:]), f.text) for f in validate_scheduling_group(spec)]
-
-
-def _texts(group: Any) -> dict[str, str]:
-    return {key: value for key, value in group.items() if isinstance(value, str)}
 
 
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
@@ -399,22 +396,17 @@ def pod_group_priority_mismatch(subject: ReviewedObject, context: Context) -> It
     if (name == group.class_name and group.subject is not None) or None in (priority, group.priority):
         return
     if priority != group.priority:
+        other = f"use priorityClassName {quote(group.class_name)}"
         yield Problem(
             Text(
                 f"priority {priority} differs from PodGroup {quote(group.name)} ({group.priority}); "
                 "its Pods will not be scheduled",
-                _mismatch_fix(group),
+                other if group.class_name else "use one PriorityClass in the PodGroup and its Pods",
                 (GATE,),
             ),
             template.at("priorityClassName"),
             detail={"podGroup": group.name, "priority": priority, "groupPriority": group.priority},
         )
-
-
-def _mismatch_fix(group: GroupToBe) -> str:
-    if group.class_name:
-        return f"use priorityClassName {quote(group.class_name)}"
-    return "use one PriorityClass in the PodGroup and its Pods"
 
 
 _TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_DEFINABLE_PRIORITY}
