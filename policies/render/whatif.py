@@ -603,7 +603,9 @@ def _on_added_nodes(answer: Answer) -> str:
     whose = of_workloads(each.workload for each in answer.new_nodes.scheduled if not each.daemon)
     counts = [f"{plural(others, 'Pod')}{whose}"] if others else []
     counts += [f"{plural(daemons, 'DaemonSet Pod')}"] if daemons else []
-    return f"{'' if others or not daemons else 'only '}{' and '.join(counts) or 'no Pod'} scheduled on {nodes}"
+    left = sum(each.pods for each in answer.summary.waiting)
+    pending = f", {plural(left, 'Pod stays', 'Pods stay')} Pending" if left and not others else ""
+    return f"{'' if others or not daemons else 'only '}{' and '.join(counts) or 'no Pod'} scheduled on {nodes}{pending}"
 
 
 def _needed(answer: Answer, nodes: str) -> str:

@@ -98,14 +98,20 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     yield from (f"  {sentence}" for sentence in result.missing)
 
 
+_SHORT: Final = 100
+"""The longest message in the first line about Pending Pods."""
+
+
 def _states(timeline: Timeline) -> Iterator[str]:
     """Yield the number of Pods by state, with the causes, of Pending Pods that of the first one."""
     for state, count in timeline.states.items():
         causes = Counter(ending.cause.words for ending in timeline.endings if ending.diagnosis.state == state)
         texts = [cause if number == count else f"{number} {cause}" for cause, number in causes.most_common()]
         if state == "pending" and timeline.first_pending:
-            unbound = len(timeline.pending)
-            what = f"{'the first: ' if unbound > 1 else ''}{timeline.first_pending.cause.words}"
+            unbound, cause = len(timeline.pending), timeline.first_pending.cause
+            is_short = cause.id == "fits-nowhere" and len(cause.message) <= _SHORT
+            why = cause.message if is_short else cause.words
+            what = f"{'the first: ' if unbound > 1 else ''}{why}"
             texts.append(what if unbound == count else f"{unbound} not scheduled: {what}")
         yield f"{count} {_shown(state)}{f' ({listed(texts)})' if texts else ''}"
 

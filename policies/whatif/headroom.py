@@ -392,7 +392,7 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, ApiObject,
         raise InvalidObject("no Pod template found", ref=ref)
     check_resources(obj)
     if group_kind(obj) == DAEMON_SET:
-        raise InvalidObject("a DaemonSet runs one Pod per node and does not scale", ref=ref)
+        raise InvalidObject("a DaemonSet runs one Pod per node and does not scale. Fix: use forewarn predict", ref=ref)
     if not template.is_template:
         pod = replace(admitted(obj, cluster), name="one-more", uid="")
         whole = without_missing_claims(pod, cluster)

@@ -127,6 +127,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PICKY": "picky.json",
         "JOB": "job.json",
     }
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "crunch", "controller": True, "uid": "uid-crunch"}
+    crunch: list[Made] = [make_node("n1"), Made("batch/v1", "Job", "crunch", "batch").spec(parallelism=2)]
+    made = (make_pod(f"crunch-{each}", "batch").request(cpu="64") for each in (1, 2))
+    crunch.extend(pod.metadata(ownerReferences=[owner]) for pod in made)
+    (directory / "crunch.json").write_text(cluster_text(crunch))
+    names["CRUNCH"] = "crunch.json"
     pause = make_pod("pause").priority(-5).request(cpu="4").on("n1")
     pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
     (directory / "reserved.json").write_text(cluster_text([make_node("n1").has(cpu="4"), pause]))
