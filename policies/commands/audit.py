@@ -221,8 +221,8 @@ def argument_parser() -> argparse.ArgumentParser:
     """The parser of the options."""
     parser = Parser(
         prog="forewarn audit",
-        description="Check the PriorityClasses, Namespaces, ResourceQuotas, PodGroups and workloads of a cluster. "
-        "Simulate restarts of Deployments, StatefulSets and DaemonSets, each one alone.",
+        description="Check the PriorityClasses, Namespaces, ResourceQuotas, PodDisruptionBudgets, PodGroups and "
+        "workloads of a cluster. Simulate restarts of Deployments, StatefulSets and DaemonSets, each one alone.",
         epilog="Exit status: 0: no finding at or above --fail-on. 1: such findings. 2: wrong usage or configuration. "
         "3: no answer.",
         examples=(

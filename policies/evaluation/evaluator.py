@@ -425,8 +425,8 @@ _OF_ARRIVALS: Final = frozenset(
 def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
     """Yield the stored objects of a cluster as updates without changes.
 
-    PriorityClasses, Namespaces, ResourceQuotas, PodGroups and top-level workloads. Pods are not included: their
-    templates are, and rules about the whole cluster check Pods.
+    PriorityClasses, Namespaces, ResourceQuotas, PodDisruptionBudgets, PodGroups and top-level workloads. Pods are not
+    included: their templates are, and rules about the whole cluster check Pods.
     """
     for _, priority_class in sorted(cluster.priority_classes.items()):
         yield _unchanged(priority_class.to_api())
@@ -435,6 +435,8 @@ def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
         yield _unchanged({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for _, quota in sorted(cluster.resource_quotas.items()):
         yield _unchanged(quota.to_api())
+    for _, pdb in sorted(cluster.objects.pdbs.items()):
+        yield _unchanged(pdb.to_api())
     for _, group in sorted(cluster.objects.pod_groups.items()):
         yield _unchanged(group.to_api())
     for _, templates in sorted(cluster.objects.group_templates.items()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from forewarn.policies.objects.fields import ApiObject, at, int32, mapping, text
@@ -27,7 +27,8 @@ class PodDisruptionBudget:
 
     `surplus`: number of healthy Pods beyond the desired ones; negative if healthy Pods are missing. `stale`: whether
     the status describes an older generation. `honours_empty`: whether, in the cluster's release, preemption counts PDBs
-    with an empty selector, and Pods without labels. `evicts_unhealthy`: as in `evicts_unhealthy`.
+    with an empty selector, and Pods without labels. `evicts_unhealthy`: as in `evicts_unhealthy`. `spec`: as
+    stored, for the rules of an audit.
     """
 
     namespace: str
@@ -38,6 +39,7 @@ class PodDisruptionBudget:
     stale: bool = False
     honours_empty: bool = False
     evicts_unhealthy: bool = False
+    spec: ApiObject = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PodDisruptionBudget:
@@ -60,7 +62,13 @@ class PodDisruptionBudget:
             disrupted_pods=frozenset(mapping(obj, "status", "disruptedPods")),
             stale=isinstance(generation, int) and (observed if isinstance(observed, int) else 0) < generation,
             evicts_unhealthy=evicts_unhealthy(obj, healthy, desired),
+            spec=mapping(obj, "spec"),
         )
+
+    def to_api(self) -> ApiObject:
+        """The API object without status."""
+        metadata = {"namespace": self.namespace, "name": self.name}
+        return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": self.spec}
 
     @property
     def disruptions_allowed(self) -> int:

@@ -35,6 +35,7 @@ from forewarn.policies.whatif.answer import NO_CLASS, Answer, Preemption, Worklo
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.application.diff import Autoscaled
     from forewarn.policies.manifests.differences import ChangedObject
 
 NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
@@ -100,7 +101,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
         "PODS LOST",
         "they run now and are still required, but neither they nor their replacements run at the end.",
     ),
-    "down": ("REPLICAS DOWN", "for 2 minutes or longer, and running again at the end."),
+    "down": ("REPLICAS DOWN", "for 2 minutes or longer (all replicas: a minute), and running again at the end."),
     "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that fit on no node."),
     "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
     "over_quota": ("PODS REJECTED", "by ResourceQuotas."),
@@ -332,7 +333,7 @@ def _no_effect(clusters: Sequence[OnCluster]) -> str:
 def _effects(diff: Diff) -> str:
     """The effects on the most affected cluster, and the number of affected ones; "" for none."""
     affected = [cluster for cluster in _most_affected_first(diff) if _phrases(cluster)]
-    minor = ("only placeholder Pods", "HorizontalPodAutoscalers then")
+    minor = ("only placeholder Pods", _AFTER)
     affected = [each for each in affected if not all(text.startswith(minor) for text in _phrases(each))] or affected
     if not affected:
         first, *others = diff.clusters
@@ -392,7 +393,7 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
     """
     answers = [cluster.answer.answer] if cluster.answer else []
     is_drift = all(item.base != item.before for item in cluster.lasting)
-    count, rescaled = _numbers_of(cluster), len(cluster.autoscaled)
+    count = _numbers_of(cluster)
     losing, of_placeholders = _losing(cluster), _preemptions(cluster, placeholders=True)
     phrases = [
         *_rejections(cluster),
@@ -400,6 +401,7 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
         *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
         losing,
         _down(cluster),
+        _by_autoscalers(cluster.autoscaled),
         *map(whatif.rollouts, answers),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
         _some(count["pending"], "new Pod", f"Pending{_common_reason(cluster) if reasons else ''}"),
@@ -409,7 +411,6 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
         _removed(cluster),
         _some(count["violated"], "PDB", "violated"),
         _some(count["unhealthy"], "PDB", "with too few healthy Pods"),
-        f"HorizontalPodAutoscalers then scale {plural(rescaled, 'workload')}" if rescaled else "",
         whatif.rejected_pods(sum((answer.over_quota for answer in answers), Counter())),
         *(
             f"pruning PriorityClass {one_line(each.priority_class)} would reject new Pods of "
@@ -419,6 +420,18 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
     ]
     effects = [phrase for phrase in phrases if phrase]
     return effects or [f"only placeholder Pods {_preempted_by(cluster, of_placeholders)}"] * bool(of_placeholders)
+
+
+def _by_autoscalers(autoscaled: Sequence[Autoscaled]) -> str:
+    """What HorizontalPodAutoscalers do after the apply; "" for nothing."""
+    if len(autoscaled) != 1:
+        return f"{_AFTER} scale {plural(len(autoscaled), 'workload')}" if autoscaled else ""
+    (one,) = autoscaled
+    back = f"from {one.replicas} to {plural(one.at_last, 'replica')}" if one.at_last != one.replicas else "by load"
+    return f"{_AFTER} scale {one_line(one.workload)} {back}"
+
+
+_AFTER: Final = "HorizontalPodAutoscalers then"
 
 
 def _rejections(cluster: OnCluster) -> Iterator[str]:

@@ -102,9 +102,13 @@ def harmful(sweep: Sweep) -> list[Row]:
 
 def _harms(row: Row, sweep: Sweep) -> bool:
     fewer, pending, preempted = row.others
-    if sweep.without_change and row.harm == sweep.without_change.harm:
-        return False
     return bool(fewer or preempted or row.violated_pdbs) or pending > sweep.before.pending or not row.settled
+
+
+def _as_without(row: Row, sweep: Sweep) -> bool:
+    """Whether the same happens without a change."""
+    alone = sweep.without_change
+    return alone is not None and (row.harm, row.workloads, row.victims) == (alone.harm, alone.workloads, alone.victims)
 
 
 def before(sweep: Sweep) -> str:
@@ -121,7 +125,7 @@ def without(sweep: Sweep) -> str:
 
 
 def _nothing(sweep: Sweep) -> str:
-    if sweep.without_change and sweep.without_change.harm[0]:
+    if any(_as_without(row, sweep) for row in harmful(sweep)):
         return "no more harm than without a change"
     if _has_placeholders(sweep):
         return "only placeholder Pods lost or preempted"
@@ -135,6 +139,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     cases = plural(len(sweep.rows), sweep.sweep)
     left = max((row.not_simulated or 0 for row in sweep.rows), default=0)
     unread = f", {plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
+    rows = [row for row in rows if not _as_without(row, sweep)]
     if not rows:
         return f"{cases}: {_nothing(sweep)} if one is lost{unread}"
     worst = rows[0]

@@ -319,7 +319,7 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     rivals = [name for name in answer.rivals if name not in answer.placeholders]
     whose += f" (or {named(rivals)})" if whose and rivals else ""
     lost, why = _counts(answer, placeholders=False)[2], _constraint(losing) if most > _BRIEF else ""
-    reasons = "; ".join(filter(None, (why, _lost_anyway(answer, losing))))
+    reasons = "; ".join(filter(None, (why, "" if is_shortest else _lost_anyway(answer, losing))))
     replicas = lost_replicas(lost, whose, causes, before, _rejecting(answer, most), reasons)
     failed = sum(bool(each.failure) for each in own if not each.missed)
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
@@ -357,9 +357,11 @@ def down(outages: Sequence[Interruption], whose: str) -> str:
     if not outages:
         return ""
     first, *others = outages
-    longest = duration(max(round(each.seconds) for each in outages))
+    longest = duration(max(int(each.since + each.seconds) - int(each.since) for each in outages))  # as in the rows
+    most = max(each.most for each in outages)
     if others:
-        return f"replicas of {whose} down for up to {longest}"
+        count = "1 replica" if most == 1 else f"up to {most} replicas"
+        return f"{count} each of {whose} down for up to {longest}"
     count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
     return f"{count} of {whose} down for {longest}{_most(first)}"
 

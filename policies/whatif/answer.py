@@ -288,8 +288,8 @@ class Answer(NamedTuple):
     - `rivals`: workloads that may lose replicas instead of those that do: chance decides which of equal Pods that are
       created at the same time stays Pending.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
-    - `interruptions`: workloads, without DaemonSets, that have fewer running Pods for 2 minutes or longer, and at the
-      end as many again.
+    - `interruptions`: workloads, without DaemonSets, that have no running Pod for a minute or longer, or fewer for 2
+      minutes or longer, and at the end as many again.
     """
 
     change: str
@@ -460,7 +460,8 @@ class Answer(NamedTuple):
         """Whether the Pods of all workloads are lost, preempted and Pending without the change as well."""
         without, summary = self.without_change, self.summary
         failed = any(each.failure for each in self.workloads)
-        if without is None or self.outages or self.pdbs or failed or summary.new_pods_pending:
+        blocks = self.blocked or any(self.blocks) or self.has_blocked_rollouts
+        if without is None or self.outages or self.pdbs or failed or blocks or summary.new_pods_pending:
             return False
         lost = {each.workload: each.missed for each in self.workloads if each.missed}
         return (lost, summary.effects) == (without.lost, without.summary.effects)

@@ -10,6 +10,7 @@ from forewarn.policies.kinds.registry import DAEMON_SET
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.simulation.clock import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     Workload = tuple[str, str]
 
 _LONG: Final = 120.0
-"""Seconds of the shortest interruption: longer than the Pod garbage collector takes after the loss of a node."""
+"""Seconds of the shortest interruption of a part of the Pods: longer than to replace the Pods of a lost node."""
 FAILS: Final = 300.0
 """Seconds from which on an interruption counts as fewer replicas (`--fail-on fewer`)."""
 _MINUTE: Final = 60.0
-"""Seconds for which a Pod must run until it is preempted, to count as running."""
+"""Seconds of the shortest interruption of all Pods, and for which a Pod must run until it is preempted, to count as
+running."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
 
@@ -42,6 +44,7 @@ class Interruption(NamedTuple):
     since: float
     seconds: float
     most: int
+    longest: Hidden[float]
 
 
 class RunningPods:
@@ -102,6 +105,7 @@ def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin
     running = pods.start
     most: Counter[Workload] = Counter()
     missing: dict[Workload, list[float]] = defaultdict(list)
+    longest: dict[Workload, float] = {}
     worst: dict[Workload, tuple[bool, float, float, int]] = {}
     for seconds, workload, change in changes:
         wanted = replicas.get(workload, 0)
@@ -112,12 +116,13 @@ def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin
             lasts = seconds - since
             if lasts >= _MINUTE:
                 most[workload] = max(most[workload], down)
-            if lasts >= _LONG:
-                found = down == wanted, down * lasts, since, down
-                worst[workload] = max(found, worst.get(workload, found))
+            if lasts >= (_MINUTE if down == wanted else _LONG):
+                time = down == wanted, down * lasts, since, down
+                worst[workload] = max(time, worst.get(workload, time))
+                longest[workload] = max(lasts, longest.get(workload, lasts))
         running[workload] += change
-    longest = [
-        Interruption(names.of(key), of[key].priority, down, replicas[key], since, total / down, most[key])
+    found = [
+        Interruption(names.of(key), of[key].priority, down, replicas[key], since, total / down, most[key], longest[key])
         for key, (_, total, since, down) in worst.items()
     ]
-    return sorted(longest, key=lambda each: (-each.priority, -each.seconds, each.workload))
+    return sorted(found, key=lambda each: (-each.priority, -each.seconds, each.workload))

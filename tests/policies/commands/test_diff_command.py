@@ -1205,6 +1205,9 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     assert ("; no HorizontalPodAutoscalers" in done.stdout) is (place == "manifests")  # the cluster's
     assert "HorizontalPodAutoscalers then scale 2 workloads" in lines[0]
     assert "3 replicas scaled down until HorizontalPodAutoscalers act" in lines[0]
+    write(sides[1] / "w.yaml", deployment("web", 2), *others, *new)
+    first = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout.splitlines()[0]
+    assert "HorizontalPodAutoscalers then scale shop/beyond from 6 to 5 replicas" in first
 
 
 def test_each_changed_workload_is_named_with_its_victims(

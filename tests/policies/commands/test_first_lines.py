@@ -133,6 +133,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     crunch.extend(pod.metadata(ownerReferences=[owner]) for pod in made)
     (directory / "crunch.json").write_text(cluster_text(crunch))
     names["CRUNCH"] = "crunch.json"
+    guarded = make_pod("b").priority(9).request(cpu="4").labels(app="b").on("n4")
+    unsettled = [
+        *(make_node(name).has(cpu="4") for name in ("n1", "n4")),
+        make_pod("low").request(cpu="4").on("n1"),
+        make_pod("urgent").priority(9).request(cpu="4"),
+        guarded.status(conditions=[{"type": "Ready", "status": "True"}]),
+        make_budget("b", 0, app="b").spec(minAvailable="100%"),
+    ]
+    (directory / "unsettled.json").write_text(cluster_text(unsettled))
+    names["UNSETTLED"] = "unsettled.json"
     pause = make_pod("pause").priority(-5).request(cpu="4").on("n1")
     pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
     (directory / "reserved.json").write_text(cluster_text([make_node("n1").has(cpu="4"), pause]))

@@ -533,7 +533,10 @@ def test_placeholder_pods_are_counted_apart(
     for change, first in (
         (("--each", "node"), "2 nodes: only placeholder Pods lost or preempted if one is lost"),
         (("node", "n1"), "only 1 placeholder Pod lost: loss of node n1 with 1 Pod"),
-        (("node", "n2"), "only 1 placeholder Pod preempted: loss of node n2 with 1 Pod"),
+        (
+            ("node", "n2"),
+            "1 replica of default/web down for 1 min 35 s, 1 placeholder Pod preempted: loss of node n2 with 1 Pod",
+        ),
     ):
         _, out, _ = run(capsys, "whatif", "lose", *change, "--cluster", cluster, "-c", str(tmp_path / "config.yaml"))
         assert out.partition("\n")[0] == first

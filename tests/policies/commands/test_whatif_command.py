@@ -17,6 +17,7 @@ import forewarn
 from forewarn.policies.cli import main
 from forewarn.policies.commands.whatif import argument_parser
 from forewarn.policies.findings import LONGEST_LINE
+from forewarn.policies.objects.node import ZONE
 from forewarn.policies.render.table import limited
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
@@ -696,7 +697,17 @@ def test_the_first_line_names_what_happens_anyway(tmp_path: Path, capsys: pytest
     assert out.splitlines()[0] == ANYWAY, out
     out = run(capsys, "lose", "--each", "node", "--cluster", cluster)[1]
     assert out.startswith("3 of 4 nodes do harm if lost"), out
-    assert "1 other: no more harm than without a change" in out
+    assert "node empty" in out
+
+
+def test_a_loss_that_adds_nothing_to_what_happens_anyway(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [make_node("n1").has(cpu="4", pods="110"), make_node("empty").label(ZONE, "z").has(cpu="1", pods="110")]
+    pods = make_pod("low").priority(1).request(cpu="4").on("n1"), make_pod("urgent").priority(5).request(cpu="4")
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *pods]))
+    lose = ("lose", "--each", "zone", "--fail-on", "preemption", "--cluster", str(tmp_path / "cluster.json"))
+    status, out, _ = run(capsys, *lose)
+    assert out.startswith("1 zone: no more harm than without a change if one is lost"), out
+    assert (status, "\n  zone z " in out) == (1, True)
 
 
 def test_each_victim_counts_for_the_first_object_that_preempts_it(

@@ -99,7 +99,7 @@ def test_topology_spread_honors_the_taint_of_a_drained_node(
     assert json.loads(capsys.readouterr().out)["fewer"] == lost
 
 
-@pytest.mark.parametrize(("away", "status", "lasts"), [("1h", 1, "1 h 35 s"), ("4m", 0, "4 min 35 s"), ("1m", 0, "")])
+@pytest.mark.parametrize(("away", "status", "lasts"), [("1h", 1, "1 h 35 s"), ("4m", 0, "4 min 35 s"), ("20s", 0, "")])
 def test_replicas_that_are_down_for_long_count_as_fewer(
     away: str, status: int, lasts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,17 +115,18 @@ def test_replicas_that_are_down_for_long_count_as_fewer(
 
 
 def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One replica is down for longer than both, or both for a short time of it."""
+    """One replica is down for longer than both, or both for a short time of it. The longest decides about --fail-on."""
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
     worst = {}
-    for until in (11, 20, 100):
+    for until in (10.5, 13, 20, 100):
         at = {0: {"drain": "n0"}, 10: {"drain": "n1"}, until: {"uncordon": "n1"}, until + 10: {"uncordon": "n0"}}
         events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
-        main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster), "-o", "json"])
+        command = ["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)]
+        assert main([*command, "--fail-on", "fewer", "-o", "json"]) == 1
         (one,) = json.loads(capsys.readouterr().out)["interruptions"]
         worst[until] = one["down"], one["most"], round(one["since"] / 60), round(one["seconds"] / 60)
-    assert worst == {11: (1, 2, 0, 21), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
+    assert worst == {10.5: (1, 1, 0, 21), 13: (2, 2, 10, 3), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
 
 
 def test_replicas_that_are_scaled_down_are_not_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
