@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import MAX_LINES, TitledTable, left_out, limited
@@ -27,10 +26,8 @@ def emptied(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     if drained:
         yield paint(f"drained: {listed(drained, _NAMED)}", "good")
     if answer.drained or answer.upgrade:
-        bare = [each.workload for each in answer.workloads if each.missed and each.again is Recreator.NOTHING]
-        yield from [
-            f"without controller: {listed(bare, _NAMED)}; kubectl drain deletes these only with --force"
-        ] * bool(bare)
+        force = "kubectl drain deletes these only with --force"
+        yield from [f"without controller: {listed(answer.bare, _NAMED)}; {force}"] * bool(answer.bare)
     stuck = limited(_not_emptied(answer), len(answer.not_drained), "node not drained", "nodes not drained", "")
     yield from (paint(line, "warning") for line in stuck)
     if answer.blocked and (fix := _fix_of(answer)):

@@ -683,6 +683,7 @@ def _drained(answer: Answer) -> str:
         return ""
     nodes, stuck, pdbs = plural(len(answer.drained), "node"), len(answer.not_drained), answer.drains_blocked_by
     drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
+    drained += " (only with --force)" if answer.bare else ""
     if not stuck or pdbs or not answer.summary.is_changing:
         return f"{drained}{f', blocked by {_named_pdbs(pdbs)}' if pdbs else ''}"
     waiting = sum(any(pod in answer.eviction_blocked_by for pod in pods) for pods in answer.not_drained.values())

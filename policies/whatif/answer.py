@@ -467,6 +467,13 @@ class Answer(NamedTuple):
         return (lost, summary.effects) == (without.lost, without.summary.effects)
 
     @property
+    def bare(self) -> list[str]:
+        """The lost Pods without a controller that no Pod preempts."""
+        lost = (each.workload for each in self.workloads if each.missed and each.again is Recreator.NOTHING)
+        preempted = {each.workload for each in self.preempted}
+        return [name for name in lost if name not in preempted]
+
+    @property
     def over_quota(self) -> Counter[str]:
         """By workload, number of Pods that ResourceQuotas reject because of the event."""
         before = self.without_change.summary.rejected_by_quota if self.without_change else None
