@@ -227,7 +227,8 @@ class Apply:
 
     def question(self, start: Start) -> Question:
         """The objects are created."""
-        return Question(f"{_title(self.manifests)} applied", start.read(self.manifests, self.namespace))
+        arrivals = start.read(self.manifests, self.namespace)
+        return questions.applied(f"{_title(self.manifests)} applied", arrivals, start.cluster, start.cache.autoscalers)
 
 
 @dataclass(frozen=True)

@@ -210,19 +210,51 @@ def scaled(
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, _KINDS, _INSTEAD_OF_SCALE)
     arrival = _scaling(target, replicas)
-    scalers = [item for item in (autoscalers or {}).items() if replicas and target_of(item[0][0], item[1]) == target]
-    notes, undone = [], ""
-    for key, obj in scalers[:1]:
-        (least, most), scaler = _limits_of(obj), "/".join(key)
-        kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
-        limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
-        notes = [f"HorizontalPodAutoscaler {scaler} {limits}; its changes are not simulated"]
-        if kept and kept != replicas and len(scalers) == 1:  # two autoscalers of a workload change nothing
-            undone = f" (HPA {scaler} would set it back to {kept})"
+    note, undone = _scaled_again(target, replicas, autoscalers or {})
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
     title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}{undone}"
-    return Question(title, [arrival], notes=notes)
+    return Question(title, [arrival], notes=[note] if note else [])
+
+
+def _scaled_again(
+    target: Key, replicas: int, autoscalers: Mapping[tuple[str, str], ApiObject], which: str = "it"
+) -> tuple[str, str]:
+    """Return a note about the HorizontalPodAutoscaler of a workload, and what it does with so many replicas of `which`;
+    "" for nothing.
+    """
+    scalers = [item for item in autoscalers.items() if replicas and target_of(item[0][0], item[1]) == target]
+    if not scalers:
+        return "", ""
+    key, obj = scalers[0]
+    (least, most), scaler = _limits_of(obj), "/".join(key)
+    kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
+    limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
+    is_undone = kept and kept != replicas and len(scalers) == 1  # two autoscalers of a workload change nothing
+    undone = f" (HPA {scaler} would set {which} back to {kept})" if is_undone else ""
+    return f"HorizontalPodAutoscaler {scaler} {limits}; its changes are not simulated", undone
+
+
+def applied(
+    title: str,
+    arrivals: Sequence[Arrival],
+    cluster: ClusterSnapshot,
+    autoscalers: Mapping[tuple[str, str], ApiObject],
+) -> Question:
+    """Return the question of applying objects. `autoscalers`: as in `scaled`."""
+    notes, undone = [], list[str]()
+    for obj in (arrival.object for arrival in arrivals if autoscalers):
+        ref, replicas = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "replicas")
+        target = group_kind(obj), ref.namespace, ref.name
+        stored = cluster.workloads.get(target)
+        if isinstance(replicas, int) and (stored is None or _replicas(stored.object) != replicas):
+            note, text = _scaled_again(target, replicas, autoscalers, "replicas")
+            notes += [note] if note else []
+            undone += [text] if text else []
+    return Question(f"{title}{undone[0] if len(undone) == 1 else ''}", arrivals, notes=notes[:_MOST_NOTES])
+
+
+_MOST_NOTES: Final = 10
 
 
 def with_pods(cluster: ClusterSnapshot, workload: str, namespace: str) -> Key:

@@ -159,6 +159,19 @@ def test_scaling_a_workload_names_the_autoscaler_that_may_change_it_again(
 
 
 @pytest.mark.parametrize(
+    ("replicas", "notes", "undone"), [(1, 0, ""), (2, 1, ""), (6, 1, " (HPA team/a would set replicas back to 3)")]
+)
+def test_an_applied_number_of_replicas_names_the_autoscaler_too(
+    replicas: int, notes: int, undone: str, tmp_path: Path
+) -> None:
+    changed = workload("a")
+    changed["spec"] = changed["spec"] | {"replicas": replicas}
+    result = asked(tmp_path, workload("a"), autoscaler("a", 3), change=forewarn.Apply([changed]))
+    assert len(result.notes) == notes
+    assert result.answer.title.endswith(f" applied{undone}")
+
+
+@pytest.mark.parametrize(
     ("least", "most", "told", "kept"),
     [
         (0, 2, "allows 0 to 2 replicas", None),
