@@ -411,7 +411,7 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
         _removed(cluster),
         _some(count["violated"], "PDB", "violated"),
         _some(count["unhealthy"], "PDB", "with too few healthy Pods"),
-        whatif.rejected_pods(sum((answer.over_quota for answer in answers), Counter())),
+        _over_quota(cluster),
         *(
             f"pruning PriorityClass {one_line(each.priority_class)} would reject new Pods of "
             f"{plural(each.workloads, 'workload')}"
@@ -471,6 +471,13 @@ def _losing(cluster: OnCluster) -> str:
     who = _visible(cluster, [(workload.workload, workload.namespace) for workload in losing])
     why = "; ".join(causes)
     return f"{who} {_loss(losing)}{why and f' ({why})'}"
+
+
+def _over_quota(cluster: OnCluster) -> str:
+    """A phrase about the Pods that ResourceQuotas reject; "" for none."""
+    pods = cluster.answer.answer.over_quota if cluster.answer else Counter[str]()
+    whose = _visible(cluster, [(name, name.partition("/")[0]) for name in pods])
+    return whatif.rejected_pods(pods, whose=f" of {whose}")
 
 
 def _down(cluster: OnCluster) -> str:

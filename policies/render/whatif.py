@@ -584,12 +584,17 @@ def _step(before: Resolved | None, after: Resolved | None) -> str:
 
 
 def rejected_pods(
-    over_quota: Counter[str], known: Iterable[str] | None = None, *, is_brief: bool = False, quotas: str = QUOTAS
+    over_quota: Counter[str],
+    known: Iterable[str] = (),
+    *,
+    whose: str = "",
+    is_brief: bool = False,
+    quotas: str = QUOTAS,
 ) -> str:
     """A phrase with the Pods that ResourceQuotas reject; "" for none. `known`: the workloads that the line names
-    already; None: without workloads. `is_brief`: as in `of_workloads`. `quotas`: what rejects Pods.
+    already. `whose`: phrase with the workloads. `is_brief`: as in `of_workloads`. `quotas`: what rejects Pods.
     """
-    whose = "" if known is None or {*over_quota} == {*known} else of_workloads(over_quota, is_brief=is_brief)
+    whose = whose or ("" if {*over_quota} == {*known} else of_workloads(over_quota, is_brief=is_brief))
     return f"{plural(over_quota.total(), 'Pod')}{whose} rejected by {quotas}" if over_quota else ""
 
 
