@@ -23,7 +23,7 @@ from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
 from forewarn.policies.rules.support.allowed_classes import audience_of
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, Phase, Rule, Target
-from forewarn.policies.rules.support.predictions import Predicted, Recall, Restarts, Simulations
+from forewarn.policies.rules.support.predictions import Predicted, Restarts, Simulations
 from forewarn.policies.rules.support.rule_text import is_variable
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.rules.support.predictions import Recall
 
 
 __all__ = ["EvaluationRequest", "Phase", "count_open", "evaluate", "impact_of"]

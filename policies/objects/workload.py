@@ -81,6 +81,8 @@ def is_fragment(obj: ApiObject, template: PodTemplate) -> bool:
     """Report whether an object lacks what kube-apiserver requires of a workload, so that it only changes another one:
     a patch of a kustomization that no file names.
     """
+    if not template.is_template:
+        return False
     containers = template.spec.get("containers")
     if not isinstance(containers, list) or not containers:
         return True

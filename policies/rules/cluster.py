@@ -176,9 +176,8 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     if cluster is None:
         return
     by_workloads = (name for _, name in class_names_of_workloads(context))
-    named = {*by_workloads, *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
-    left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | SYSTEM_NAMES]
-    left = [c for c in left if not c.global_default]
+    named = {*SYSTEM_NAMES, *by_workloads, *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
+    left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named and not c.global_default]
     pods = _pods_of({c.name for c in left}, context)
     for unused in left:
         users = pods[unused.name]

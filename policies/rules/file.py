@@ -436,11 +436,8 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     minors = minors_of(unknown)
     if minors:
         releases = listed([f"1.{minor}" for minor in minors], len(minors))
-        return (
-            {"minors": list(minors)},
-            f" in this release; {releases} {'has' if len(minors) == 1 else 'have'} it",
-            "remove it",
-        )
+        have = "has" if len(minors) == 1 else "have"
+        return {"minors": list(minors)}, f" in this release; {releases} {have} it", "remove it"
     same = [other for other in fields if other.lower() == name.lower()]
     near = same or _nearest(name, fields)
     if near and (same or next(homes(name, root), None) is None):

@@ -134,10 +134,8 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
 
     Fix: use a value of at most 1000000000.
     """
-    if (
-        subject.old is not None
-        or (rule_text.integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY
-    ):
+    value = rule_text.integer(subject.object.get("value")) or 0
+    if subject.old is not None or value <= HIGHEST_USER_DEFINABLE_PRIORITY:
         return
     from forewarn.policies.kube_apiserver.validation.priority_class import (
         validate_priority_class,  # only where there is a class: pods start without it
@@ -468,11 +466,8 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
         )
     if not new.global_default or before:
         return
-    unchanged = sum(
-        count
-        for (name, value), count in context.pod_counts_by_priority.items()
-        if not name and (value or 0) != new.value
-    )
+    counts = context.pod_counts_by_priority.items()
+    unchanged = sum(count for (name, value), count in counts if not name and (value or 0) != new.value)
     if unchanged:
         yield Problem(
             f"only new Pods get {new.value}, not the {plural(unchanged, 'Pod')} without a class",
@@ -516,7 +511,7 @@ def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Pr
     name = subject.ref.name
     users = sorted(_workloads_naming(name, context), key=str)
     named = any(other == name for other, _ in context.pod_counts_by_priority)
-    pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal] if named else []
+    pods = context.pods_of_class(name) if named else []
     without_owner = sorted(ObjectRef("v1", "Pod", p.namespace, p.name) for p in pods if p.owner is None)
     if users or without_owner:
         yield Problem(ClassInUse(users, without_owner, len(pods)))
@@ -586,11 +581,7 @@ def priority_drift(subject: ReviewedObject, context: Context) -> Iterator[Proble
     new = rule_text.class_of(subject)
     value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a change is rejected
     if any(name == new.name and priority not in (None, value) for name, priority in context.pod_counts_by_priority):
-        pods = [
-            p
-            for p in context.pods
-            if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
-        ]
+        pods = [pod for pod in context.pods_of_class(new.name) if pod.priority not in (None, value)]
         have = "has" if len(pods) == 1 else "have"
         after = f" of this class {have} priority {rule_text.priorities_of(pods)}, not {value}"
         yield Problem(PodsWithPriority(pods, after, "restart the workloads of these Pods", value), ("value",))

@@ -432,8 +432,7 @@ def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
     """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:
-        rejected = "Pods" if use.template.is_template else "the Pod"
-        return cut(f"{rejected} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
+        return cut(f"{rule_text.pods_of(use.template)} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
     subject = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
     requested = "" if name in _PODS else _requested(use, name)
@@ -545,10 +544,9 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
     fault = use.faults[0] if use is not None and use.faults else None
     if use is None or fault is None or fault.kind != "must-specify":
         return
-    rejected = "Pods" if use.template.is_template else "the Pod"
     missing = fault.message.partition(f"{fault.quota}: ")[2]
     names = [part.partition(" for: ")[0] for part in missing.removeprefix("must specify ").split("; ")]
-    start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rejected}"
+    start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rule_text.pods_of(use.template)}"
     text = Text(
         cut(f"{start}: {missing}", rule_text.MAX_CHARACTERS),
         f"set {' and '.join(_left(use, fault.quota, name) for name in names)}, or add a LimitRange with defaults",
@@ -601,13 +599,11 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     from forewarn.policies.objects.workload import is_fragment
     from forewarn.policies.rules.support.quota_use import pod_of
 
-    is_patch = template.is_template and is_fragment(subject.object, template)
-    pod = None if is_patch else pod_of(subject, template, context)
+    pod = None if is_fragment(subject.object, template) else pod_of(subject, template, context)
     error = fault_of_resources({"spec": template.spec}, pod) if pod else None
     if error is not None:
         why, _, fix = error.text.partition(". Fix: ")
-        rejected = "Pods" if template.is_template else "the Pod"
-        yield Problem(f"kube-apiserver rejects {rejected}: {why}", template.at(*error.path[1:]), fix)
+        yield Problem(f"kube-apiserver rejects {rule_text.pods_of(template)}: {why}", template.at(*error.path[1:]), fix)
 
 
 def _left(use: Use, quota_name: str, resource: str) -> str:
@@ -677,10 +673,12 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
         name = rule_text.class_to_be(template, subject.effective_namespace, context)
         named = quote(cut(name, _LONGEST_CLASS)) if name else "of these Pods"
         what = f"class {named}" if by_class else ", ".join(fault.resources)
-        rejected = "Pods" if template.is_template else "the Pod"
-        scope = f"with scope PriorityClass In [{name}]" if name else "with this scope"
+        scope, pods = (
+            f"with scope PriorityClass In [{name}]" if name else "with this scope",
+            rule_text.pods_of(template),
+        )
         yield Problem(
-            f"{rejected} will be rejected: no ResourceQuota in {subject.effective_namespace} covers {what}",
+            f"{pods} will be rejected: no ResourceQuota in {subject.effective_namespace} covers {what}",
             template.at("priorityClassName" if by_class else "containers"),
             f"add one {scope if by_class else 'that limits it'}",
             detail={"rejection": fault.message},

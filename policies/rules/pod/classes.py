@@ -39,6 +39,7 @@ from forewarn.policies.rules.support.rule_text import (
     is_test_file,
     listed_of,
     name_of,
+    pods_of,
     resolved,
 )
 from forewarn.policies.selectors import one_of
@@ -552,7 +553,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     template = context.template(subject) if context.options.required_classes else None
     if template is None or subject.is_partial or has_controller(subject.object):
         return
-    if context.phase is Phase.LINT and template.is_template and is_fragment(subject.object, template):
+    if context.phase is Phase.LINT and is_fragment(subject.object, template):
         return
     namespace = subject.effective_namespace
     name = class_to_be(template, namespace, context)
@@ -596,7 +597,7 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
         return
     computed = resolved(template, context)
     if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
-        name, rejected = class_name(template), "Pods" if template.is_template else "the Pod"
+        name, rejected = class_name(template), pods_of(template)
         other = f"the value of class {quote(name)}" if name else "the default"
         yield Problem(
             f"priority {given} differs from {other} ({computed.priority}); {rejected} will be rejected",
@@ -640,7 +641,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
     if template is None or not isinstance(given, str):
         return
     computed = resolved(template, context)
-    rejected = "Pods" if template.is_template else "the Pod"
+    rejected = pods_of(template)
     is_invalid = given not in POLICIES and not is_template_variable(given, subject, context)
     differs = computed is not None and given != computed.preemption_policy
     if is_invalid and not differs and context.phase is Phase.LINT:

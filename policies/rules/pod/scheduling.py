@@ -254,8 +254,7 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
     if victims:
-        fix = "free capacity first"
-        fix = f"{fix}, or use strategy Recreate" if subject.ref.kind == "Deployment" else fix
+        fix = f"free capacity first{', or use strategy Recreate' if subject.ref.kind == 'Deployment' else ''}"
         details = Preemption(Cause.OWN_ROLLOUT, impact, preempting, victims, fix)
         yield Problem(details, template.at("priorityClassName"))
     else:
@@ -524,7 +523,7 @@ def high_class_without_requests(subject: ReviewedObject, context: Context) -> It
     Fix: set requests for cpu and memory.
     """
     template = context.template(subject) if context.phase is Phase.LINT else None
-    if template is None or not class_name(template) or (template.is_template and is_fragment(subject.object, template)):
+    if template is None or not class_name(template) or is_fragment(subject.object, template):
         return
     own = resolved(template, context)
     if own is None or own.priority < _HIGH or own.preemption_policy == PREEMPT_NEVER:

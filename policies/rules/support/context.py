@@ -132,6 +132,10 @@ class Context:
     def pods(self) -> Collection[Pod]:
         return self.cluster.pods.values() if self.cluster else ()
 
+    def pods_of_class(self, name: str) -> list[Pod]:
+        """The stored Pods of a PriorityClass that have not ended."""
+        return [pod for pod in self.pods if pod.priority_class_name == name and not pod.terminal]
+
     def of_kind(self, kind: str) -> Sequence[ReviewedObject]:
         """The objects of a kind (`group/Kind`) that the change set creates or updates, in order."""
         return self._by_kind.get(kind, ())

@@ -123,11 +123,6 @@ def is_misspelt(name: str, meant: str) -> bool:
     return _edits(name, meant, most) <= most
 
 
-def is_one_edit(name: str, meant: str) -> bool:
-    """Report whether one letter of `name` is wrong, missing or added, or two are swapped, compared with `meant`."""
-    return is_misspelt(name, meant) and _edits(name, meant, 1) == 1
-
-
 def _edits(one: str, other: str, most: int) -> int:
     """Return the number of wrong, missing, added or swapped letters (optimal string alignment distance).
 
@@ -203,7 +198,7 @@ def meant_elsewhere(name: str, context: Context) -> str:
         return meant
     often = context.once(_used).nearest_name(name)
     is_rarer = options.class_uses.get(name, 0) < options.class_uses.get(often, 0)
-    return often if often and is_rarer and is_one_edit(name, often) else ""
+    return often if often and is_rarer and is_misspelt(name, often) and _edits(name, often, 1) == 1 else ""
 
 
 def _defined(context: Context) -> Names:
@@ -265,18 +260,11 @@ def _rejected(context: Context) -> set[str]:
 
     rejected, accepted = set[str](), set(context.stored_classes)
     for subject, defined in context.defined:
-        new, other = defined.priority_class, context.default_before(subject)
+        new, obj, other = defined.priority_class, subject.object, context.default_before(subject)
         is_second_default = new.global_default and other is not None and other.priority_class.name != new.name
-        is_served = subject.object.get("apiVersion") == SERVED_VERSION
-        if (
-            not is_served
-            or is_second_default
-            or decode_error(subject.object)
-            or validate_priority_class(subject.object)
-        ):
-            rejected.add(new.name)
-        else:
-            accepted.add(new.name)
+        is_served = obj.get("apiVersion") == SERVED_VERSION
+        is_rejected = not is_served or is_second_default or decode_error(obj) or validate_priority_class(obj)
+        (rejected if is_rejected else accepted).add(new.name)
     return rejected - accepted
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Any, Final, Never, Protocol
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from forewarn.policies.findings import ObjectRef, plural
 from forewarn.policies.kinds.registry import DAEMON_SET, ROLLED_OUT
@@ -33,20 +33,8 @@ if TYPE_CHECKING:
     BeforeSimulation = Callable[[Impact, Waiting], object]
     Simulate = Callable[[Sequence[int]], list[Any]]
     """Returns the results of a batch of restarts."""
-
-
-class Recall(Protocol):
-    """A function that returns the impact of a subject on a cluster, from a cache or by calling `work_out`."""
-
-    def __call__(
-        self, subject: ReviewedObject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
-    ) -> Impact | None:
-        """Return the impact; None for a subject without new Pods."""
-
-
-def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
-    """Compute the impact: a Recall without cache."""
-    return work_out()
+    Recall = Callable[[ReviewedObject, ClusterSnapshot, Callable[[], Impact | None]], Impact | None]
+    """Returns the impact of a subject on a cluster, from a cache or by the last argument; None without new Pods."""
 
 
 class Predicted:
@@ -67,7 +55,7 @@ class Predicted:
         `aftermath`: include the cascade. `before_simulation`: as in `Forecast`.
         """
         self._aftermath, self._before_simulation = aftermath, before_simulation
-        self._context, self._recall = context, recall or worked_out
+        self._context, self._recall = context, recall or (lambda _subject, _cluster, work_out: work_out())
         self._impacts: dict[int, Impact | None] = {}
 
     def of(self, subject: ReviewedObject) -> Impact | None:

@@ -267,10 +267,13 @@ class QuotaUse:
         """The use of quotas by a subject's Pods, and the quotas after the subject; None without Pods or quotas."""
         context = self._context
         template = context.template(subject)
-        if context.phase is Phase.LINT and (_runs(subject) or subject.is_patched or _is_patch(subject, template)):
+        if template is None or (not template.is_template and subject.operation is Operation.UPDATE):
             return None
-        is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
-        if template is None or is_update or self._is_created_by(subject):
+        if context.phase is Phase.LINT and (
+            _runs(subject) or subject.is_patched or is_fragment(subject.object, template)
+        ):
+            return None
+        if self._is_created_by(subject):
             return None
         pod = pod_of(subject, template, context)
         if pod is None:
@@ -331,10 +334,6 @@ class QuotaUse:
         return frozenset(
             (group_kind(subject.object), subject.effective_namespace, subject.ref.name) for subject in subjects
         )
-
-
-def _is_patch(subject: ReviewedObject, template: PodTemplate | None) -> bool:
-    return template is not None and template.is_template and is_fragment(subject.object, template)
 
 
 def _runs(subject: ReviewedObject) -> bool:

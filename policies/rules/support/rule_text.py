@@ -52,6 +52,10 @@ def class_name(template: PodTemplate) -> str:
     return text_at(template.spec, "priorityClassName")
 
 
+def pods_of(template: PodTemplate) -> str:
+    return "Pods" if template.is_template else "the Pod"
+
+
 def class_names_of_workloads(context: Context) -> Iterator[tuple[Workload, str]]:
     """Yield the workloads of the cluster that have a template, with the PriorityClass that it names."""
     for workload in context.cluster.workloads.values() if context.cluster else ():

@@ -12,19 +12,24 @@ if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.findings import Details, Text
 
+_MAX: Final = 100
+"""Maximum number of workloads in the JSON."""
 _WORDING: Final[Mapping[type, tuple[Callable[[Any, Audience], Text], Callable[[Any], dict[str, Any]]]]] = {
     details.Preemption: (impact.preemption, impact.preemption_document),
     details.NotPredicted: (impact.not_predicted, impact.document),
     details.StaysPending: (impact.stays_pending, impact.pending_document),
     details.GroupPreemption: (pod_groups.preemption, impact.document),
     details.GroupPending: (pod_groups.stays_pending, impact.document),
-    details.PlaceholdersPreempted: (pods.placeholders_preempted, pods.placeholders_document),
-    details.PodsOfMissingClass: (pods.of_missing_class, pods.missing_class_document),
+    details.PlaceholdersPreempted: (
+        pods.placeholders_preempted,
+        lambda some: {"workloads": [*map(str, some.workloads[:_MAX])]},
+    ),
+    details.PodsOfMissingClass: (pods.of_missing_class, lambda some: {"class": some.name, "pods": len(some.pods)}),
     details.PodsWithPriority: (pods.with_priority, pods.priority_document),
-    details.ClassInUse: (classes.in_use, classes.in_use_document),
+    details.ClassInUse: (classes.in_use, lambda some: {"workloads": [*map(str, some.workloads)], "pods": some.pods}),
     details.UnknownClass: (classes.unknown, classes.unknown_document),
     details.PreemptingClasses: (classes.preempting, classes.preempting_document),
-    details.UncoveredClass: (classes.uncovered, classes.uncovered_document),
+    details.UncoveredClass: (classes.uncovered, lambda some: {"class": some.name}),
 }
 """The functions that write the text and the JSON for each type of details."""
 

@@ -32,10 +32,6 @@ def in_use(details: ClassInUse, audience: Audience) -> Text:
     return Text(problem, "move these workloads to another class first")
 
 
-def in_use_document(details: ClassInUse) -> dict[str, Any]:
-    return {"workloads": [str(ref) for ref in details.workloads], "pods": details.pods}
-
-
 def unknown(details: UnknownClass, audience: Audience) -> Text:
     """The text for a missing class: `PriorityClass "gald" not found; the Pod will be rejected.
 
@@ -102,8 +98,3 @@ def uncovered(details: UncoveredClass, audience: Audience) -> Text:
         shown = f"class {quote(cut(details.name, _LONGEST))}"
     start = f"allows {shown} under limitedResources"
     return Text(cut(f"{start} {details.why}", MAX_CHARACTERS), details.fix, shorter=(start,))
-
-
-def uncovered_document(details: UncoveredClass) -> dict[str, Any]:
-    """The PriorityClass as JSON; "" for all other classes."""
-    return {"class": details.name}

@@ -331,6 +331,5 @@ def _fix_of_restart(details: StaysPending) -> str:
     if details.needs_class:
         return CLASS_FOR_DAEMONS
     fix = fix_of(details.reasons, {UNCORDON: "uncordon", LOWER_REQUESTS: "free capacity"})
-    return (
-        f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else "run `forewarn whatif restart`"
-    )
+    fix = "uncordon or free capacity" if fix == "uncordon" else fix
+    return f"{fix} first" if fix else "run `forewarn whatif restart`"

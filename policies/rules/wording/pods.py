@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.findings import Text, plural
 from forewarn.policies.rules.support.rule_text import naming, priorities_of
@@ -11,9 +11,6 @@ from forewarn.policies.rules.wording.phrases import first_keys, pods_text
 if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
     from forewarn.policies.rules.support.details import PlaceholdersPreempted, PodsOfMissingClass, PodsWithPriority
-
-_MAX: Final = 100
-"""Maximum number of workloads in the JSON."""
 
 
 def with_priority(details: PodsWithPriority, audience: Audience) -> Text:
@@ -32,14 +29,9 @@ def of_missing_class(details: PodsOfMissingClass, audience: Audience) -> Text:
         after = " still uses it; a replacement with this class will be rejected"
         problem = naming("deleted, but ", names, 1, after) if names else f"deleted, but 1 Pod{after}"
     else:
-        problem = (
-            f"deleted, but {pods_text(pods, audience, ' still use it; replacements with this class will be rejected')}"
-        )
+        after = " still use it; replacements with this class will be rejected"
+        problem = f"deleted, but {pods_text(pods, audience, after)}"
     return Text(problem, f"recreate with value {priorities_of(pods)}, or change the template")
-
-
-def missing_class_document(details: PodsOfMissingClass) -> dict[str, Any]:
-    return {"class": details.name, "pods": len(details.pods)}
 
 
 def placeholders_preempted(details: PlaceholdersPreempted, audience: Audience) -> Text:
@@ -51,7 +43,3 @@ def placeholders_preempted(details: PlaceholdersPreempted, audience: Audience) -
         after = f" would preempt at most {most} each"
     problem = naming(f"{before} (", named, count, f"){after}") if named else f"{before}{after}"
     return Text(problem, "none needed: placeholder Pods reserve this capacity")
-
-
-def placeholders_document(details: PlaceholdersPreempted) -> dict[str, Any]:
-    return {"workloads": [str(ref) for ref in details.workloads[:_MAX]]}
