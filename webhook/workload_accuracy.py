@@ -477,13 +477,11 @@ class WorkloadAccuracy:
         if rollout.expected.key[1] == "Pod":
             rollout.changes += before is None
             if after is None and not pod.preempted:
-                del self._open[rollout.expected.key]
-                self._end(UNKNOWN, _DELETED)
+                self._drop(rollout, _DELETED)
         if after is not None:
             rollout.pods[pod.identity] = _Own(state.is_new if state else before is None, after)
             if len(rollout.pods) > 2 * MAX_PODS:
-                del self._open[rollout.expected.key]
-                self._end(UNKNOWN, _TOO_MANY_PODS)
+                self._drop(rollout, _TOO_MANY_PODS)
         elif state is not None and not (state.is_new and state.pod.terminal):
             del rollout.pods[pod.identity]
 
@@ -495,13 +493,11 @@ class WorkloadAccuracy:
         if rollout is None:
             return
         if after is None:
-            del self._open[rollout.expected.key]
-            self._end(UNKNOWN, _DELETED)
+            self._drop(rollout, _DELETED)
         elif before is None or at(before.object, "spec") != at(after.object, "spec"):
             rollout.changes, rollout.last = rollout.changes + 1, now
             if rollout.changes > 1:
-                del self._open[rollout.expected.key]
-                self._end(UNKNOWN, _AGAIN)
+                self._drop(rollout, _AGAIN)
 
     def _note(self, events: deque[Any], event: Any) -> None:
         if len(events) == MAX_EVENTS:
@@ -565,10 +561,8 @@ class WorkloadAccuracy:
 
     def _others(self, rollout: _Rollout) -> dict[Key, str]:
         """Return workload -> one of its Pods, for other workloads whose Pods changed during the rollout."""
-        part = {
-            rollout.expected.key,
-            *(preemption.workload for preemption in self.preempted if preemption.at >= rollout.since),
-        }
+        part = {preemption.workload for preemption in self.preempted if preemption.at >= rollout.since}
+        part.add(rollout.expected.key)
         since = rollout.since - LAG
         return {
             change.workload: change.what
@@ -586,9 +580,8 @@ class WorkloadAccuracy:
         every = [preemption for preemption in self.preempted if preemption.at >= since]
         others = self._others(rollout) if every else {}
         ours = [preemption for preemption in every if not (others and self._is_by(preemption, others))]
-        return [preemption for preemption in ours if preemption.placed < since], [
-            preemption for preemption in ours if preemption.placed >= since
-        ]
+        let_in = [preemption for preemption in ours if preemption.placed >= since]
+        return [preemption for preemption in ours if preemption.placed < since], let_in
 
     def _is_by(self, preempted: Preempted, others: dict[Key, str]) -> bool:
         near = {
@@ -605,6 +598,10 @@ class WorkloadAccuracy:
             return next(reversed(others.values()))
         since = rollout.since - LAG
         return next((c.what for c in reversed(self._changes) if c.workload is None and c.at >= since), "")
+
+    def _drop(self, rollout: _Rollout, reason: str) -> None:
+        del self._open[rollout.expected.key]
+        self._end(UNKNOWN, reason)
 
     def _end(self, result: str, reason: str = "") -> None:
         self._reasons.update([reason] if reason else [])

@@ -332,7 +332,7 @@ def check_predictions(
         why = next((replica.why for replica in replicas if replica.why), "no replica was asked for its metrics")
         yield PREDICTED.unknown("metrics", why)
     yield _last(client)
-    yield from _release(version)
+    yield _release(version)
 
 
 def _versions(replicas: Sequence[Replica]) -> Iterator[Line]:
@@ -417,26 +417,22 @@ def _impact(obj: ApiObject) -> str:
     return f"would preempt {at_least}{plural(victims, 'Pod')}"
 
 
-def _release(version: ApiObject) -> Iterator[Line]:
+def _release(version: ApiObject) -> Line:
     git_version = str(version.get("gitVersion") or "")
     if not git_version:
-        yield PREDICTED.unknown("Kubernetes", "the API server does not report its version")
-        return
+        return PREDICTED.unknown("Kubernetes", "the API server does not report its version")
     try:
         preview = Semantics(known_minor(git_version)).preview
     except UnknownRelease as why:
         minor = git_version.partition(".")[2].partition(".")[0]
         if minor.isdecimal() and int(minor) < _OLDEST_KUBERNETES:
             text = f"{git_version}: API servers before 1.{_OLDEST_KUBERNETES} do not support matchConditions"
-            yield PREDICTED.problem("Kubernetes", text, "upgrade the cluster")
-        else:
-            fix = "see `forewarn info releases`; rules that need no prediction still apply"
-            yield PREDICTED.warning("Kubernetes", f"{git_version}: not predicted: {why}", fix)
-        return
+            return PREDICTED.problem("Kubernetes", text, "upgrade the cluster")
+        fix = "see `forewarn info releases`; rules that need no prediction still apply"
+        return PREDICTED.warning("Kubernetes", f"{git_version}: not predicted: {why}", fix)
     if preview:
-        yield PREDICTED.warning("Kubernetes", f"{git_version}: {preview}", "see `forewarn info releases`")
-        return
-    yield PREDICTED.ok("Kubernetes", f"{git_version}: supported")
+        return PREDICTED.warning("Kubernetes", f"{git_version}: {preview}", "see `forewarn info releases`")
+    return PREDICTED.ok("Kubernetes", f"{git_version}: supported")
 
 
 CONFIG: Final = Area("configuration")
@@ -461,8 +457,7 @@ def check_configuration(
 
 def read_configuration(client: Client, installed: Installed) -> tuple[Config | None, list[Line]]:
     """Return the webhook's configuration (None if unreadable or invalid), and lines of the report about it."""
-    path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
-    seen = client.get(path, "the ConfigMap forewarn")
+    seen = client.get(f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn", "the ConfigMap forewarn")
     if not seen.exists:
         if seen.is_missing:
             return Config(), [CONFIG.ok("configuration", "no ConfigMap forewarn: the defaults apply")]
@@ -530,14 +525,10 @@ def _objects(client: Client, installed: Installed, config: Config, now: datetime
         missing = f"PriorityClass {installed.priority_class} of forewarn's Pods not found: new Pods are rejected"
         yield CONFIG.problem("priorityclasses", missing, AGAIN)
     yield from _reserved(cluster)
-    exempt = [
-        str(reason)
-        for _, namespace in sorted(cluster.namespaces.items())
-        if (reason := config._replace(exemptions=()).exemption(None, namespace, now))
-    ]
-    for reason in exempt:
-        fix = f"if not needed any more: kubectl annotate namespace NAME {EXEMPT_UNTIL_ANNOTATION}-"
-        yield CONFIG.warning("exemptions", reason, fix)
+    for _, namespace in sorted(cluster.namespaces.items()):
+        if reason := config._replace(exemptions=()).exemption(None, namespace, now):
+            fix = f"if not needed any more: kubectl annotate namespace NAME {EXEMPT_UNTIL_ANNOTATION}-"
+            yield CONFIG.warning("exemptions", str(reason), fix)
     subjects = tuple(stored_objects(cluster))
     selected = config._replace(selected=_RULES)
     findings = evaluate(

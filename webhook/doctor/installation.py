@@ -379,7 +379,7 @@ def check_installation(client: Client, registered: Registered) -> Installed:
     seen = client.get(f"/apis/apps/v1/namespaces/{part(namespace)}/deployments/{NAME}", f"Deployment {NAME}")
     if seen.exists:
         installation = _of_deployment(installation, seen.object)
-        lines += _deployment(seen.object, namespace)
+        lines.append(_deployment(seen.object, namespace))
     elif seen.is_missing and registered.webhooks and registered.service:
         text = f"Deployment {NAME} not found in namespace {quote(namespace)}"
         fix = "none if the webhook runs elsewhere; else apply the manifests again"
@@ -390,7 +390,7 @@ def check_installation(client: Client, registered: Registered) -> Installed:
     lines += _crashed(client, installation, pods)
     lines += _service(client, installation, registered)
     lines += _network_policies(client, installation)
-    lines += _lease(client, installation)
+    lines.append(_lease(client, installation))
     running = sorted(name for pod in pods if _runs(pod) and isinstance(name := at(pod, "metadata", "name"), str))
     return installation._replace(pods=tuple(running[:_MAX_PODS]), lines=tuple(lines))
 
@@ -417,40 +417,33 @@ def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
 
 def _mounted(spec: ApiObject, container: ApiObject) -> str:
     """The Secret that is mounted at FOREWARN_TLS_CERT; empty if there is none."""
-    files = [
-        str(at(env, "value") or "") for env in at(container, "env") or () if at(env, "name") == "FOREWARN_TLS_CERT"
-    ]
-    if not files:
-        return ""
+    files = (at(env, "value") for env in at(container, "env") or () if at(env, "name") == "FOREWARN_TLS_CERT")
+    file = str(next(files, "") or "")
     mounts = [
         at(mount, "name")
         for mount in at(container, "volumeMounts") or ()
-        if files[0].startswith(f"{str(at(mount, 'mountPath') or '-').rstrip('/')}/")
+        if file.startswith(f"{str(at(mount, 'mountPath') or '-').rstrip('/')}/")
     ]
-    secrets = [
-        at(volume, "secret", "secretName") for volume in at(spec, "volumes") or () if at(volume, "name") in mounts
-    ]
-    return str(next(filter(None, secrets), ""))
+    volumes = (volume for volume in at(spec, "volumes") or () if at(volume, "name") in mounts)
+    return str(next(filter(None, (at(volume, "secret", "secretName") for volume in volumes)), ""))
 
 
-def _deployment(deployment: ApiObject, namespace: str) -> Iterator[Line]:
+def _deployment(deployment: ApiObject, namespace: str) -> Line:
     wanted, ready = at(deployment, "spec", "replicas"), at(deployment, "status", "readyReplicas") or 0
-    why = [
-        str(at(condition, "message") or at(condition, "reason"))
+    reason = "".join(
+        f": {at(condition, 'message') or at(condition, 'reason')}"
         for condition in at(deployment, "status", "conditions") or ()
         if at(condition, "type") == "ReplicaFailure" and at(condition, "status") == "True"
-    ]
-    fix = f"kubectl -n {namespace} get pods; kubectl -n {namespace} describe replicaset"
-    reason = "".join(f": {text}" for text in why)
+    )
     if wanted == 0:
         fix = f"kubectl -n {namespace} scale deployment/{NAME} --replicas=2"
-        yield OBJECTS.problem("replicas", "the Deployment is scaled to 0", fix)
-    elif not ready:
-        yield OBJECTS.problem("replicas", f"none of {wanted} is ready{reason}", fix)
-    elif ready != wanted:
-        yield OBJECTS.warning("replicas", f"{ready} of {wanted} are ready{reason}", fix)
-    else:
-        yield OBJECTS.ok("replicas", f"{ready} of {wanted} {'is' if ready == 1 else 'are'} ready")
+        return OBJECTS.problem("replicas", "the Deployment is scaled to 0", fix)
+    fix = f"kubectl -n {namespace} get pods; kubectl -n {namespace} describe replicaset"
+    if not ready:
+        return OBJECTS.problem("replicas", f"none of {wanted} is ready{reason}", fix)
+    if ready != wanted:
+        return OBJECTS.warning("replicas", f"{ready} of {wanted} are ready{reason}", fix)
+    return OBJECTS.ok("replicas", f"{ready} of {wanted} {'is' if ready == 1 else 'are'} ready")
 
 
 def _service(client: Client, installation: Installed, registered: Registered) -> Iterator[Line]:
@@ -466,7 +459,7 @@ def _service(client: Client, installation: Installed, registered: Registered) ->
     else:
         yield from _ports(seen.object, installation, registered)
         yield from _selector(seen.object, installation)
-        yield from _endpoints(client, installation)
+        yield _endpoints(client, installation)
 
 
 def _ports(service: ApiObject, installation: Installed, registered: Registered) -> Iterator[Line]:
@@ -518,20 +511,18 @@ def _selector(service: ApiObject, installation: Installed) -> Iterator[Line]:
         yield OBJECTS.problem("Service", text, fix)
 
 
-def _endpoints(client: Client, installation: Installed) -> Iterator[Line]:
+def _endpoints(client: Client, installation: Installed) -> Line:
     path = f"/apis/discovery.k8s.io/v1/namespaces/{part(installation.namespace)}/endpointslices"
     slices = client.all(path, "EndpointSlices", {"labelSelector": f"kubernetes.io/service-name={installation.service}"})
     if slices.why:
-        yield OBJECTS.unknown("Service", slices.why)
-        return
+        return OBJECTS.unknown("Service", slices.why)
     endpoints = [endpoint for obj in slices.objects for endpoint in at(obj, "endpoints") or ()]
     ready = [endpoint for endpoint in endpoints if at(endpoint, "conditions", "ready") is not False]
     if not ready:
         text = f"0 of {len(endpoints)} endpoints ready" if endpoints else "no endpoints"
         fix = f"kubectl -n {installation.namespace} get pods --show-labels; are they ready, does the selector match?"
-        yield OBJECTS.problem("Service", text, fix)
-    else:
-        yield OBJECTS.ok("Service", f"{plural(len(ready), 'endpoint')} ready")
+        return OBJECTS.problem("Service", text, fix)
+    return OBJECTS.ok("Service", f"{plural(len(ready), 'endpoint')} ready")
 
 
 def _pods(client: Client, installation: Installed) -> list[dict[str, Any]]:
@@ -591,8 +582,7 @@ def _network_policies(client: Client, installation: Installed) -> Iterator[Line]
     if not installation.labels:
         return
     namespace = installation.namespace
-    path = f"/apis/networking.k8s.io/v1/namespaces/{part(namespace)}/networkpolicies"
-    policies = client.all(path, "NetworkPolicies")
+    policies = client.all(f"/apis/networking.k8s.io/v1/namespaces/{part(namespace)}/networkpolicies", "NetworkPolicies")
     if policies.why:
         yield OBJECTS.unknown("NetworkPolicy", policies.why)
         return
@@ -635,15 +625,14 @@ def _is_port(entry: Any, port: int) -> bool:
     return first in (None, "webhook")
 
 
-def _lease(client: Client, installation: Installed) -> Iterator[Line]:
+def _lease(client: Client, installation: Installed) -> Line:
     seen = client.get(lease_path(part(installation.namespace), _DEFAULT), f"the Lease {_DEFAULT}")
     if seen.exists:
         holder = at(seen.object, "spec", "holderIdentity")
-        yield OBJECTS.ok("Lease", f"{_DEFAULT}: {f'held for PriorityClass {holder}' if holder else 'free'}")
-    else:
-        text = f"{_DEFAULT} not found: forewarn denies a new global default"
-        fix = f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
-        yield OBJECTS.absent("Lease", seen, text, fix)
+        return OBJECTS.ok("Lease", f"{_DEFAULT}: {f'held for PriorityClass {holder}' if holder else 'free'}")
+    text = f"{_DEFAULT} not found: forewarn denies a new global default"
+    fix = f"a replica creates it in 5 s, if it runs and its Role allows it; else {AGAIN}"
+    return OBJECTS.absent("Lease", seen, text, fix)
 
 
 TRUST: Final = Area("trust")
@@ -681,30 +670,26 @@ def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[L
         return  # cert-manager or another issuer renews it
     seen = client.get(lease_path(part(installed.namespace), INJECTOR), f"the Lease {INJECTOR}")
     fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={INJECTOR}; start it if there is none"
+    spec = at(seen.object, "spec")
+    holder, renewed = at(spec, "holderIdentity"), moment_of(str(at(spec, "renewTime")))
     if not seen.exists:
         yield TRUST.absent("CA injector", seen, f"Lease {INJECTOR} not found", f"{fix}; otherwise {AGAIN}")
+    elif not holder or renewed is None:
+        text = "it has stopped and released its Lease" if at(spec, "leaseTransitions") else "none has run yet"
+        yield TRUST.problem("CA injector", f"{text}: no certificate is issued or renewed", fix)
+    elif now - renewed > _SILENT:
+        text = f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z"
+        yield TRUST.problem("CA injector", f"{text}: certificates are not renewed", fix)
     else:
-        spec = at(seen.object, "spec")
-        holder, renewed = at(spec, "holderIdentity"), moment_of(str(at(spec, "renewTime")))
-        if not holder or renewed is None:
-            stopped = at(spec, "leaseTransitions")
-            text = "it has stopped and released its Lease" if stopped else "none has run yet"
-            yield TRUST.problem("CA injector", f"{text}: no certificate is issued or renewed", fix)
-        elif now - renewed > _SILENT:
-            text = f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z"
-            yield TRUST.problem("CA injector", f"{text}: certificates are not renewed", fix)
-        else:
-            yield TRUST.ok("CA injector", f"{holder} is the leader")
+        yield TRUST.ok("CA injector", f"{holder} is the leader")
 
 
 def _certificate(client: Client, installed: Installed, bundle: bytes, now: datetime, fix: str) -> Iterator[Line]:
     name = installed.serving_secret or "forewarn-serving-cert"
-    path = f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}"
-    seen = client.get(path, f"the Secret {name}")
+    seen = client.get(f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}", f"the Secret {name}")
     if not seen.exists:
         create = f"kubectl -n {installed.namespace} create secret generic {name}; forewarn-ca-injector fills it in 5 s"
-        missing = f"Secret {name} not found"
-        yield TRUST.absent("certificate", seen, missing, fix if installed.serving_secret else create)
+        yield TRUST.absent("certificate", seen, f"Secret {name} not found", fix if installed.serving_secret else create)
         return
     chain = _decoded(text_at(seen.object, "data", "tls.crt"))
     if not chain:
@@ -713,8 +698,7 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
     try:
         from forewarn.webhook.x509 import Caller, NoCertificate, rejections, validity_of
     except ModuleNotFoundError as error:
-        text = f"{error.name} is not installed; install forewarn with the extra `live`"
-        yield TRUST.unknown("certificate", text)
+        yield TRUST.unknown("certificate", f"{error.name} is not installed; install forewarn with the extra `live`")
         return
     try:
         ends, service = validity_of(chain).not_after, f"{installed.service}.{installed.namespace}.svc"

@@ -243,10 +243,7 @@ def _objects(documents: list[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _spec_path(obj: dict[str, Any]) -> tuple[str, ...] | None:
-    kind = group_kind(obj)
-    if kind == POD:
-        return ("spec",)
-    path = POD_TEMPLATE_PATHS.get(kind)
+    path = () if group_kind(obj) == POD else POD_TEMPLATE_PATHS.get(group_kind(obj))
     return None if path is None else (*path, "spec")
 
 
@@ -341,10 +338,8 @@ class State(NamedTuple):
         if text := fields.get("manifests"):
             words = (question["change"].lower(), "-f", "-", "-n", fields.get("namespace", "default"))
             command = on_standard_input(CommandLine("whatif", words), self.named, text)
-        cluster, change = (
-            Cluster(self.cache, self.config, self.sources),
-            CHANGES[question["change"]](**_with_files(fields)),
-        )
+        cluster = Cluster(self.cache, self.config, self.sources)
+        change = CHANGES[question["change"]](**_with_files(fields))
         progress = _progress_of(print_notice)
         result = whatif(cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
         page = pages.whatif_page(result.answer, result.class_change, result.notes)
