@@ -106,7 +106,7 @@ class _Scene:
             return Decision()
         used = _used(self._nodes.values(), self.groups, self._upcoming)
         left = {name: max(limit - used[name], 0) for name, limit in settings.limits.items()}
-        return Orchestrator(snapshot, self.groups, self._templates, settings, left, {}).decide(equivalence_groups)
+        return Orchestrator(snapshot, self.groups, self._templates, settings, left).decide(equivalence_groups)
 
 
 def _as_dict(

@@ -376,23 +376,19 @@ def _group_of(node: ApiObject) -> tuple[str, str]:
     return "", ""
 
 
-def _gke(node: str, pool: str) -> str:
-    return node.rpartition("-")[0] + "-grp" if node.startswith("gke-") else pool
-
-
-def _aks(node: str, pool: str) -> str:
-    return node[:-6] if re.fullmatch(r".*-vmss[0-9a-z]{6}", node) else pool
-
-
 def _as_labelled(_node: str, pool: str) -> str:
     return pool
 
 
 _LABELS: Final[Mapping[str, Callable[[str, str], str]]] = {
-    "cloud.google.com/gke-nodepool": _gke,
+    "cloud.google.com/gke-nodepool": lambda node, pool: (
+        f"{node.rpartition('-')[0]}-grp" if node.startswith("gke-") else pool
+    ),
     "eks.amazonaws.com/nodegroup": _as_labelled,
     "alpha.eksctl.io/nodegroup-name": _as_labelled,
-    "kubernetes.azure.com/agentpool": _aks,
+    "kubernetes.azure.com/agentpool": lambda node, pool: (
+        node[:-6] if re.fullmatch(r".*-vmss[0-9a-z]{6}", node) else pool
+    ),
     "kops.k8s.io/instancegroup": _as_labelled,
 }
 """Label of a node -> function of the node's name and the value that returns the name of the group."""
@@ -431,12 +427,11 @@ def _template_of_annotations(annotations: Mapping[str, Any]) -> ApiObject | None
         {"key": key, "value": value.partition(":")[0], "effect": value.partition(":")[2]}
         for key, value in _pairs(_annotation(annotations, "taints"))
     ]
-    status = {"capacity": capacity, "allocatable": capacity}
     return {
         "kind": "Node",
         "metadata": {"name": "template", "labels": labels},
         "spec": {"taints": taints},
-        "status": status,
+        "status": {"capacity": capacity, "allocatable": capacity},
     }
 
 

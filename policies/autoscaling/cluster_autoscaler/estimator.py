@@ -32,15 +32,14 @@ class Estimate:
     `placed`: the Pods that fit, each with the name of its node.
     """
 
-    def __init__(self, base: Snapshot, group: NodeGroup, template: NodeInfo, most: int, first: int = 0) -> None:
+    def __init__(self, base: Snapshot, group: NodeGroup, template: NodeInfo, most: int) -> None:
         """Prepare an estimate without any added node.
 
-        `base`: the cluster. `template`: a new node with its DaemonSet Pods. `most`: maximum nodes to add. `first`:
-        number of the first added node, for its name.
+        `base`: the cluster. `template`: a new node with its DaemonSet Pods. `most`: maximum nodes to add.
         """
         self.group = group
         self.placed: list[tuple[Pod, str]] = []
-        self._base, self.most, self._first = base, most, first
+        self._base, self.most = base, most
         self._infos: list[NodeInfo] = []
         self._used_names: set[str] = set()
         self._snapshot: Snapshot | None = None
@@ -173,7 +172,7 @@ class Estimate:
 
     def _add_node(self) -> None:
         info = self._template.clone()
-        info.node = self.group.new_node(self._first + len(self._infos))
+        info.node = self.group.new_node(len(self._infos))
         self._infos.append(info)
         self._snapshot = None
 

@@ -480,8 +480,7 @@ def node_amounts(capacity: ResourceList) -> dict[str, int]:
 class Orchestrator:
     """Decides on one scale-up of node groups for Pods that do not fit on the nodes of a Snapshot.
 
-    `left`: amount of each limited resource that may still be added. `tried`: number of nodes that earlier estimates
-    tried, by node group, for the names of new nodes.
+    `left`: amount of each limited resource that may still be added.
     """
 
     def __init__(
@@ -491,10 +490,9 @@ class Orchestrator:
         templates: Mapping[str, NodeInfo],
         settings: Settings,
         left: Mapping[str, int],
-        tried: Mapping[str, int],
     ) -> None:
         self._snapshot, self._groups, self._templates = snapshot, groups, templates
-        self._settings, self._left, self._tried = settings, dict(left), tried
+        self._settings, self._left = settings, dict(left)
 
     def decide(self, equivalence_groups: Sequence[EquivalenceGroup]) -> Decision:
         """Return the scale-up; record why Pods do not fit. Raises NotPredicted for an unknown expander."""
@@ -524,14 +522,12 @@ class Orchestrator:
                 for equivalence_group in equivalence_groups:
                     equivalence_group.reasons[group.name] = why
                 continue
-            template = self._templates[group.name]
-            estimate = Estimate(self._snapshot, group, template, MAX_NODES, self._tried.get(group.name, 0))
+            estimate = Estimate(self._snapshot, group, self._templates[group.name], MAX_NODES)
             estimates.append((estimate, list(_fitting(estimate, equivalence_groups))))
         self._similar = self._similar_groups({estimate.group.name: fitting for estimate, fitting in estimates})
         for estimate, fitting in estimates:
             rooms = [group.max_added for group in (estimate.group, *self._similar[estimate.group.name])]
-            limits = [room for room in rooms if room is not None]
-            room = sum(limits) if len(limits) == len(rooms) else MAX_NODES
+            room = MAX_NODES if None in rooms else sum(filter(None, rooms))
             estimate.most = min(MAX_NODES, room, self._most_in_cluster)
             try:
                 estimate.run(fitting)
@@ -658,7 +654,7 @@ class ClusterAutoscaler:
             group._replace(size=group.size + added.get(group.name, 0), blocked=group.blocked or halted)
             for group in self._groups
         ]
-        orchestrator = Orchestrator(snapshot, groups, self._templates, self._settings, {}, {})
+        orchestrator = Orchestrator(snapshot, groups, self._templates, self._settings, {})
         return Scan(orchestrator.decide(waiting), waiting, fit, snapshot)
 
     def packed(

@@ -19,7 +19,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_daemo
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import depends_on_other_nodes, with_all_placed
 from forewarn.policies.kinds.registry import DAEMON_SET, STATEFUL_SET
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.node import NO_SCHEDULE, Node, Taint
+from forewarn.policies.objects.node import NO_SCHEDULE, Taint
 from forewarn.policies.scheduling.node_info import NodeInfo, footprint
 from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.snapshot import Columns, Snapshot
@@ -337,7 +337,8 @@ class _Removal:
         info, settings = self._info(name), self._settings
         if name in self.scene.disabled:
             return DISABLED
-        gpu = _gpu_of(info.node)
+        # Labels of cloud providers for GPUs do not count. Source: utils/gpu.
+        gpu = next((name for name in _GPUS if info.node.allocatable.scalars.get(name)), "")
         utilization = self._utilization(info, gpu)
         if utilization is None:
             return UNREADABLE
@@ -359,13 +360,9 @@ class _Removal:
             without = sum(resource.scalars.get(gpu, 0) for resource in skipped)
             return _share(info.scalars.get(gpu, 0) - without, allocatable.scalars.get(gpu, 0), without) or 0.0
         cpu, memory = (sum(getattr(each, what) for each in skipped) for what in ("milli_cpu", "memory"))
-        shares = (
-            _share(info.milli_cpu - cpu, allocatable.milli_cpu, cpu),
-            _share(info.memory - memory, allocatable.memory, memory),
-        )
-        if shares[0] is None or shares[1] is None:
-            return None
-        return max(shares[1], shares[0])
+        of_cpu = _share(info.milli_cpu - cpu, allocatable.milli_cpu, cpu)
+        of_memory = _share(info.memory - memory, allocatable.memory, memory)
+        return None if of_cpu is None or of_memory is None else max(of_memory, of_cpu)
 
     def simulate(self, name: str) -> tuple[_Moves, str]:
         """Return the Pods that move if a node is removed, and why it cannot be removed, or "".
@@ -459,11 +456,6 @@ def _share(requested: int, allocatable: int, skipped: int) -> float | None:
         return None
     left = allocatable - skipped
     return requested / left if left else (float("inf") if requested else float("nan"))
-
-
-def _gpu_of(node: Node) -> str:
-    """Return the name of the node's GPUs, or "". Labels of cloud providers for GPUs do not count. Source: utils/gpu."""
-    return next((name for name in _GPUS if node.allocatable.scalars.get(name)), "")
 
 
 def _with_ghost(snapshot: Snapshot, name: str) -> Snapshot:

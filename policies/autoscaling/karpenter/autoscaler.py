@@ -10,13 +10,6 @@ from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NodePool, read_node_pools
 from forewarn.policies.autoscaling.karpenter.pods import KarpenterPod, exact, is_provisionable, shuns_karpenter, texts
-from forewarn.policies.autoscaling.karpenter.requirements import (
-    CAPACITY_TYPE,
-    CAPACITY_TYPES,
-    NODE_POOL,
-    NORMALIZED,
-    restricted,
-)
 from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim, Options, Scheduler
 from forewarn.policies.autoscaling.karpenter.state import ClusterState, RunningNode, StateNode, usage_by_pool
 from forewarn.policies.autoscaling.karpenter.topology import Choices, Rejected, Storage
@@ -46,7 +39,7 @@ def rejection(pod: Pod, storage: Storage) -> str:
     candidate = KarpenterPod.of(pod)
     problems = list(_label_problems(candidate))
     if shuns_karpenter(candidate.requirements(preferences=True)):
-        requirement = f"{NODE_POOL} DoesNotExist"
+        requirement = f"{label.NODE_POOL} DoesNotExist"
         problems.insert(0, f"configured to not run on a Karpenter provisioned node (requirement={requirement})")
     try:
         storage.validate(pod)
@@ -71,11 +64,14 @@ def _label_problems(pod: KarpenterPod) -> Iterator[str]:
 
 def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[str]:
     """Yield why a requirement is invalid. Source: `ValidateRequirement`."""
-    key = NORMALIZED.get(key, key)
-    if problem := restricted(key):
+    key = label.NORMALIZED.get(key, key)
+    if problem := label.restricted(key):
         yield problem
-    if key == CAPACITY_TYPE and operator == "In" and not set(values) & set(CAPACITY_TYPES):
-        listed, allowed = f"[{' '.join(values)}]", " ".join(f"{capacity_type}:{{}}" for capacity_type in CAPACITY_TYPES)
+    if key == label.CAPACITY_TYPE and operator == "In" and not set(values) & set(label.CAPACITY_TYPES):
+        listed, allowed = (
+            f"[{' '.join(values)}]",
+            " ".join(f"{capacity_type}:{{}}" for capacity_type in label.CAPACITY_TYPES),
+        )
         yield f"no valid values found in {listed} for {key}, expected one of: map[{allowed}], got: {listed}"
 
 

@@ -387,11 +387,8 @@ class Disruption:
             return f"consolidationPolicy of NodePool {pool.name} is WhenEmpty, and the node is not empty"
         if not holds(candidate.claim, "Consolidatable"):
             left = self._settled_at(candidate.claim, pool) - self._now
-            return (
-                f"consolidateAfter of NodePool {pool.name} ends in {duration(left)}"
-                if left > 0
-                else "not consolidatable"
-            )
+            why = f"consolidateAfter of NodePool {pool.name} ends in {duration(left)}"
+            return why if left > 0 else "not consolidatable"
         return ""
 
     def _by_savings(self, candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -515,8 +512,7 @@ class Disruption:
             state.avoiding = frozenset(pod.identity for pod in moved if pod.phase != "Pending")
         charge(_UNITS_OF_A_NODE * len(state.nodes) + _UNITS_OF_A_POD * len(state.pods))
         offered: dict[NodePool, list[InstanceType]] = {pool: list(self._offered[pool.name].values()) for pool in usable}
-        pods = [*self._pending, *moved, *state.moving]
-        scheduler = Scheduler(state, offered, pods, self._options, self._choices)
+        scheduler = Scheduler(state, offered, [*self._pending, *moved, *state.moving], self._options, self._choices)
         scheduler.solve()
         existing = [(node.state.name, node.pods) for node in scheduler.existing if node.pods]
         return _Result(scheduler.new, existing, self._problems(scheduler))

@@ -205,9 +205,6 @@ class DaemonGroup:
     ) -> None:
         self.instance_types, self.requests, self.ports = instance_types, requests, list(ports)
 
-    def copy(self) -> DaemonGroup:
-        return DaemonGroup(self.instance_types, self.requests, self.ports)
-
 
 @dataclass(slots=True)
 class Filtered:

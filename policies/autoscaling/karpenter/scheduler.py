@@ -7,7 +7,7 @@ queue.go. Devices (DRA) are ignored, which is Karpenter's default.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -316,7 +316,7 @@ class NewNodeClaim:
         self.requirements.add((Requirement(label.HOSTNAME, (self.hostname,)),))
         self.pods: list[KarpenterPod] = []
         self.requests: ResourceList = {}
-        self._groups = [group.copy() for group in template.groups]
+        self._groups = [DaemonGroup(group.instance_types, group.requests, group.ports) for group in template.groups]
         self._reserved: list[Offering] = []
         self._largest: ResourceList | None = None
 
@@ -498,10 +498,9 @@ class Scheduler:
             if untolerated(taints, daemon.tolerations) is None
             and labels.compatible(daemon.requirements(preferences=False)) is None
         ]
-        for limits in [self._remaining.get(state.labels.get(label.NODE_POOL, ""))]:
-            if limits is not None:
-                capacity = state.capacity()
-                limits.update({name: amount - capacity.get(name, 0) for name, amount in limits.items()})
+        limits, capacity = self._remaining.get(state.labels.get(label.NODE_POOL, ""), {}), state.capacity()
+        for name in limits:
+            limits[name] -= capacity.get(name, 0)
         return ExistingNode(state, on_node, self.topology, self._state.storage.used_by)
 
     def solve(self) -> None:
@@ -537,8 +536,7 @@ class Scheduler:
     def _asked(self, pod: KarpenterPod) -> Asked:
         requirements = pod.requirements(preferences=self._options.preferences)
         strict = pod.requirements(preferences=False) if pod.preferred else requirements
-        places = self._places.get(pod.pod.identity, ())
-        return Asked(pod, requests_of(pod.pod), requirements, strict, places)
+        return Asked(pod, requests_of(pod.pod), requirements, strict, self._places.get(pod.pod.identity, ()))
 
     def _try(self, pod: KarpenterPod, asked: Asked) -> Failure | None:
         """Schedule a Pod, without its preferences if necessary; returns why this failed. Source: `trySchedule`."""
@@ -588,8 +586,10 @@ class Scheduler:
                 continue
             claim.add(asked, place)
             self.new.append(claim)
-            if template.pool.name in self._remaining:
-                self._subtract(self._remaining[template.pool.name], claim.instance_types)
+            remaining = self._remaining.get(template.pool.name, {})
+            # The largest instance type may be the one that is launched. Source: `subtractMax`.
+            for name in remaining:
+                remaining[name] -= max(type_.capacity.get(name, 0) for type_ in claim.instance_types)
             return None
         messages = [failure.problem for failure in failures]
         reserved = any(failure.reserved for failure in failures)
@@ -606,12 +606,6 @@ class Scheduler:
         if not left:
             raise Failure(lambda: f"all available instance types exceed limits for nodepool (NodePool={name})")
         return left
-
-    @staticmethod
-    def _subtract(remaining: ResourceList, types: Collection[InstanceType]) -> None:
-        """Subtract the largest instance type, which may be the one that is launched. Source: `subtractMax`."""
-        for name in remaining:
-            remaining[name] -= max(type_.capacity.get(name, 0) for type_ in types)
 
 
 def _order(pod: Pod, requests: ResourceList) -> tuple[int, int, int, str]:

@@ -170,9 +170,7 @@ class Group:
         self, pod: Pod, pod_domains: Requirement, node_domains: Requirement, only: str | None, choices: Choices
     ) -> Collection[str]:
         allowed = [domain for domain in self.domains if pod_domains.has(domain)]
-        first = self.selects(pod) and (
-            not any(self.domains.values()) or not any(self.domains[domain] for domain in allowed)
-        )
+        first = self.selects(pod) and not any(self.domains[domain] for domain in allowed)
         if only is not None:
             return (only,) if pod_domains.has(only) and (self.domains.get(only) or first) else ()
         populated = [domain for domain in allowed if self.domains[domain] and node_domains.has(domain)]
