@@ -276,22 +276,18 @@ class ObjectCount:
     def matching_resources(self, names: Iterable[str]) -> set[str]:
         return {*self.names}.intersection(names)
 
-    def matching_scopes(
-        self,
-        selectors: Iterable[ScopeSelector],  # noqa: ARG002  (the signature of Pods)
-        obj: ApiObject,  # noqa: ARG002
-    ) -> list[ScopeSelector]:
+    def matching_scopes(self, *_: object) -> list[ScopeSelector]:
         """Return an empty list: only Pods have scopes."""
         return []
 
-    def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:  # noqa: ARG002
+    def matches(self, quota: ResourceQuota, _obj: ApiObject) -> bool:
         return not quota.scope_selectors and bool(self.matching_resources(quota.hard))
 
-    def constraints(self, obj: ApiObject, required: Collection[str]) -> str:  # noqa: ARG002
+    def constraints(self, *_: object) -> str:
         """Return "": no fields are required."""
         return ""
 
-    def usage(self, obj: ApiObject) -> ResourceList:  # noqa: ARG002
+    def usage(self, _obj: ApiObject) -> ResourceList:
         """Return 1 under each resource name of the kind."""
         return dict.fromkeys(self.names, _ONE_OBJECT)
 

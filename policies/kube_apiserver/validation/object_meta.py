@@ -137,11 +137,9 @@ class _Plain:
 
 def _shown(value: object) -> str:
     charge(4)
-    return (
-        go_quote(cut(value, _CHARACTERS))
-        if isinstance(value, str) and not isinstance(value, Named)
-        else cut(go_json(value), _CHARACTERS)
-    )
+    if isinstance(value, str) and not isinstance(value, Named):
+        return go_quote(cut(value, _CHARACTERS))
+    return cut(go_json(value), _CHARACTERS)
 
 
 def _escaped(char: str) -> str:
@@ -379,12 +377,10 @@ def _owner(reference: ApiObject, path: Path) -> list[FieldError]:
     errors = []
     group, slash, version = (reference.get("apiVersion") or "").rpartition("/")
     if not version or "/" in group:
-        detail = "version must not be empty"
-        errors.append(invalid((*path, "apiVersion"), reference.get("apiVersion") or "", detail))
+        errors.append(invalid((*path, "apiVersion"), reference.get("apiVersion") or "", "version must not be empty"))
     errors += [invalid((*path, k), "", "must not be empty") for k in ("kind", "name", "uid") if not reference.get(k)]
     if (group, version, reference.get("kind")) == ("", "v1", "Event") and not slash:
-        value = _owner_as_go(reference)
-        errors.append(invalid(path, value, "/v1, Kind=Event is disallowed from being an owner"))
+        errors.append(invalid(path, _owner_as_go(reference), "/v1, Kind=Event is disallowed from being an owner"))
     return errors
 
 

@@ -91,8 +91,7 @@ def validate_pod_create(pod: ApiObject) -> list[FieldError]:
     """Return all errors of a decodable new Pod in a namespace, in upstream's order (`ValidatePodCreate`)."""
     errors = validate_object_meta(pod, namespaced=True) + _validate_spec(pod)
     if at(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
-        detail = "cannot be set until all schedulingGates have been cleared"
-        errors.append(forbidden(("spec", "nodeName"), detail))
+        errors.append(forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared"))
     return errors
 
 
@@ -517,52 +516,46 @@ class GroupVersion:
         return self.group if kind == POD_GROUP else self.workload
 
 
-def _short_name(**tags: Any) -> Tagged:
-    return Tagged(STRING, Form.VALUE, always=True, is_required=True, checks=(formed(dns1123_label),), **tags)
+def _required(check: Check, kind: decode.Plain = STRING) -> Tagged:
+    return Tagged(kind, Form.VALUE, always=True, is_required=True, checks=(check,))
 
 
 def _long_name(**tags: Any) -> Tagged:
     return Tagged(STRING, checks=(formed(dns1123_subdomain),), **tags)
 
 
-_REQUIRED_LONG_NAME: Final = _long_name(form=Form.VALUE, always=True, is_required=True)
-_SEGMENT: Final = Tagged(STRING, Form.VALUE, always=True, is_required=True, checks=(formed(path_segment),))
+def _union(name: str, **members: Tagged) -> Tags:
+    return Tags(name, members, tuple(members))
+
+
+_SHORT_NAME: Final = _required(formed(dns1123_label))
+_REQUIRED_LONG_NAME: Final = _required(formed(dns1123_subdomain))
+_SEGMENT: Final = _required(formed(path_segment))
 _REFERENCE: Final = Tags(
     "TypedLocalObjectReference", {"apiGroup": _long_name(form=Form.VALUE), "kind": _SEGMENT, "name": _SEGMENT}
 )
-_GANG: Final = Tags(
-    "GangSchedulingPolicy",
-    {"minCount": Tagged(INT32, Form.VALUE, always=True, is_required=True, checks=(at_least(1),))},
-)
+_GANG: Final = Tags("GangSchedulingPolicy", {"minCount": _required(at_least(1), INT32)})
 _CLAIM: Final = Tags(
     "PodGroupResourceClaim",
-    {"name": _short_name(), "resourceClaimName": _long_name(), "resourceClaimTemplateName": _long_name()},
+    {"name": _SHORT_NAME, "resourceClaimName": _long_name(), "resourceClaimTemplateName": _long_name()},
     ("resourceClaimName", "resourceClaimTemplateName"),
 )
 _CLAIMS: Final = Tagged(_CLAIM, Form.LIST, immutable=True, max_items=4, is_keyed=True)
-_CONSTRAINT: Final = Tags(
-    "TopologyConstraint",
-    {"key": Tagged(STRING, Form.VALUE, always=True, is_required=True, checks=(formed(qualified_name),))},
-)
+_CONSTRAINT: Final = Tags("TopologyConstraint", {"key": _required(formed(qualified_name))})
 _CONSTRAINTS: Final = Tagged(
     Tags("PodGroupSchedulingConstraints", {"topology": Tagged(_CONSTRAINT, Form.LIST, max_items=1)}), forbidden=True
 )
 _CLASS_NAME: Final = _long_name(form=Form.VALUE)
 _PRIORITY: Final = Tagged(INT32, checks=(maximum(HIGHEST_USER_DEFINABLE_PRIORITY),))
 _BASIC: Final = Tags("BasicSchedulingPolicy")
+_TEMPLATES: Final = Tagged(Tags("PodGroupTemplate"), Form.LIST, always=True, max_items=8, is_keyed=True)
 
 
 def _v1beta1(name: str) -> GroupVersion:
-    policy = Tags(
-        "PodGroupSchedulingPolicy",
-        {"basic": Tagged(_BASIC, immutable=True), "gang": Tagged(_GANG, may_be_set=False, may_be_unset=False)},
-        ("basic", "gang"),
-    )
-    mode = Tags(
-        "DisruptionMode",
-        {"single": Tagged(Tags("SingleDisruptionMode")), "all": Tagged(Tags("AllDisruptionMode"))},
-        ("single", "all"),
-    )
+    gang = Tagged(_GANG, may_be_set=False, may_be_unset=False)
+    policy = _union("PodGroupSchedulingPolicy", basic=Tagged(_BASIC, immutable=True), gang=gang)
+    single, together = (Tagged(Tags(f"{which}DisruptionMode")) for which in ("Single", "All"))
+    mode = _union("DisruptionMode", single=single, all=together)
     policies = one_of(PREEMPT_NEVER, PREEMPT_LOWER_PRIORITY)
     preemption = Tagged(decode.Plain("string", f"{name}.PreemptionPolicy"), immutable=True, checks=(policies,))
     priorities = {
@@ -571,7 +564,7 @@ def _v1beta1(name: str) -> GroupVersion:
         "preemptionPolicy": preemption,
     }
     template = {
-        "name": _short_name(),
+        "name": _SHORT_NAME,
         "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
         "schedulingConstraints": replace(_CONSTRAINTS, always=True, immutable=True),
         "resourceClaims": _CLAIMS,
@@ -580,14 +573,12 @@ def _v1beta1(name: str) -> GroupVersion:
     }
     workload = {
         "controllerRef": Tagged(_REFERENCE, immutable=True),
-        "podGroupTemplates": Tagged(
-            Tags("PodGroupTemplate", template), Form.LIST, always=True, max_items=8, items_are_fixed=True, is_keyed=True
-        ),
+        "podGroupTemplates": replace(_TEMPLATES, value_type=Tags("PodGroupTemplate", template), items_are_fixed=True),
         "compositePodGroupTemplates": Tagged(
             decode.Plain("object", f"{name}.CompositePodGroupTemplate"), Form.LIST, forbidden=True
         ),
     }
-    reference = Tags("WorkloadReference", {"workloadName": _REQUIRED_LONG_NAME, "templateName": _short_name()})
+    reference = Tags("WorkloadReference", {"workloadName": _REQUIRED_LONG_NAME, "templateName": _SHORT_NAME})
     group = {
         "parentCompositePodGroupName": _long_name(forbidden=True, immutable=True),
         "workloadRef": Tagged(reference, immutable=True),
@@ -603,10 +594,10 @@ def _v1beta1(name: str) -> GroupVersion:
 
 
 def _v1alpha2() -> GroupVersion:
-    policy = Tags("PodGroupSchedulingPolicy", {"basic": Tagged(_BASIC), "gang": Tagged(_GANG)}, ("basic", "gang"))
+    policy = _union("PodGroupSchedulingPolicy", basic=Tagged(_BASIC), gang=Tagged(_GANG))
     mode = Tagged(decode.Plain("string", "v1alpha2.DisruptionMode"), checks=(one_of("Pod", "PodGroup"),))
     template = {
-        "name": _short_name(),
+        "name": _SHORT_NAME,
         "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
         "schedulingConstraints": replace(_CONSTRAINTS, always=True),
         "resourceClaims": _CLAIMS,
@@ -614,22 +605,11 @@ def _v1alpha2() -> GroupVersion:
         "priorityClassName": _CLASS_NAME,
         "priority": _PRIORITY,
     }
-    templates = Tagged(
-        Tags("PodGroupTemplate", template),
-        Form.LIST,
-        always=True,
-        immutable=True,
-        max_items=8,
-        is_required=True,
-        is_keyed=True,
-    )
+    templates = replace(_TEMPLATES, value_type=Tags("PodGroupTemplate", template), immutable=True, is_required=True)
     workload = {"controllerRef": Tagged(_REFERENCE, immutable=True), "podGroupTemplates": templates}
-    named = {"workloadName": _REQUIRED_LONG_NAME, "podGroupTemplateName": _short_name()}
-    reference = Tags(
-        "PodGroupTemplateReference",
-        {"workload": Tagged(Tags("WorkloadPodGroupTemplateReference", named), always=True)},
-        ("workload",),
-    )
+    named = {"workloadName": _REQUIRED_LONG_NAME, "podGroupTemplateName": _SHORT_NAME}
+    of_workload = Tagged(Tags("WorkloadPodGroupTemplateReference", named), always=True)
+    reference = _union("PodGroupTemplateReference", workload=of_workload)
     group = {
         "podGroupTemplateRef": Tagged(reference, always=True, immutable=True),
         "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True, immutable=True),

@@ -40,8 +40,7 @@ def validate_priority_class(obj: ApiObject) -> list[FieldError]:
     errors = validate_object_meta(obj, namespaced=False)
     name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
     if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
-        fault = system_class_fault(name, value, bool(obj.get("globalDefault")))
-        if fault:
+        if fault := system_class_fault(name, value, bool(obj.get("globalDefault"))):
             detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {fault}"
             errors.append(forbidden(("metadata", "name"), detail))
     elif value > HIGHEST_USER_DEFINABLE_PRIORITY:

@@ -329,9 +329,8 @@ def _with_defaults(pod: PodResources, *, limits_too: bool) -> PodResources:
         together = container_requests(pod).items()
         requests |= {n: q for n, q in together if n not in requests and n in (CPU, MEMORY)}
         requests |= {n: q for n, q in limits.items() if n not in requests and is_pod_level(n)}
-    return replace(
-        pod, limits=limits | _missing_limits(pod, requests, limits) if limits_too else limits, requests=requests
-    )
+    limits = limits | _missing_limits(pod, requests, limits) if limits_too else limits
+    return replace(pod, limits=limits, requests=requests)
 
 
 def _missing_limits(pod: PodResources, requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
@@ -349,13 +348,8 @@ def _rounded(pod: PodResources) -> PodResources:
         tuple(replace(c, limits=rounded(c.limits), requests=rounded(c.requests)) for c in containers)
         for containers in (pod.containers, pod.init_containers)
     )
-    return replace(
-        pod,
-        containers=containers,
-        init_containers=init_containers,
-        limits=rounded(pod.limits),
-        requests=rounded(pod.requests),
-    )
+    limits, requests = rounded(pod.limits), rounded(pod.requests)
+    return replace(pod, containers=containers, init_containers=init_containers, limits=limits, requests=requests)
 
 
 def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:
@@ -371,17 +365,13 @@ VOLUME_ATTRIBUTES_CLASS: Final = "VolumeAttributesClass"
 _QUOTA_COMPUTE: Final = frozenset(
     {"pods", *(f"{p}{r}" for p in ("", "requests.", "limits.") for r in ("cpu", "memory"))}
 )
+_ONLY_EXISTS: Final = (TERMINATING, NOT_TERMINATING, BEST_EFFORT, NOT_BEST_EFFORT, CROSS_NAMESPACE_POD_AFFINITY)
 _FITTING: Final = {
-    TERMINATING: _QUOTA_COMPUTE,
-    NOT_TERMINATING: _QUOTA_COMPUTE,
+    **dict.fromkeys((*_ONLY_EXISTS, PRIORITY_CLASS_SCOPE), _QUOTA_COMPUTE),
     BEST_EFFORT: frozenset({"pods"}),
-    NOT_BEST_EFFORT: _QUOTA_COMPUTE,
-    PRIORITY_CLASS_SCOPE: _QUOTA_COMPUTE,
-    CROSS_NAMESPACE_POD_AFFINITY: _QUOTA_COMPUTE,
     VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
 """Scope -> the standard resources that it supports. Every scope supports other resources."""
-_ONLY_EXISTS: Final = (TERMINATING, NOT_TERMINATING, BEST_EFFORT, NOT_BEST_EFFORT, CROSS_NAMESPACE_POD_AFFINITY)
 _CONFLICTING: Final = ((BEST_EFFORT, NOT_BEST_EFFORT), (TERMINATING, NOT_TERMINATING))
 _ONLY_EXISTS_WORDS: Final = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
