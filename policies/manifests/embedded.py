@@ -22,8 +22,7 @@ class Place(NamedTuple):
 
     def of(self, document: Document) -> Document:
         """A document of the embedded text, at its position in the file."""
-        line = document.line + self.line
-        return Document(document.data, document.file, line, document.column, self.indent, self.at)
+        return Document(document.data, document.file, document.line + self.line, document.column, self.indent, self.at)
 
 
 class ExpandedSource(NamedTuple):

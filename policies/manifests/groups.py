@@ -180,9 +180,8 @@ class Tree:
             chain = self._chain(member.directory)
             branch = chain[-1] if chain else SHARED
             chains[branch] = chain
-            by_branch_and_id[branch].setdefault(
-                id(member.subject), member
-            )  # overlays may bring the same object of a base
+            # Overlays may bring the same object of a base.
+            by_branch_and_id[branch].setdefault(id(member.subject), member)
         by_branch = {branch: list(own.values()) for branch, own in by_branch_and_id.items()}
         above = _affordable(by_branch, chains)
         wide = _Wide(self.alternatives)

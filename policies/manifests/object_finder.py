@@ -14,7 +14,7 @@ from forewarn.policies.findings import Path, quote
 from forewarn.policies.kinds import class_paths
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, PRIORITY_CLASS, is_namespaced, removed_version
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import at, group_kind, list_at, ref_of
+from forewarn.policies.objects.fields import at, group_kind, list_at, ref_of, text_at
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 
 _VARIABLE: Final = later(r"\$\{\{?(?P<name>\w+)\}\}?|\$\([\w.\-]+\)|\{\{.*\}\}", re.DOTALL)
@@ -192,7 +192,7 @@ class ObjectFinder:
 
     def _keep(self, value: dict[str, Any], kind: str, source: Source, within: str) -> None:
         self.objects += 1
-        namespace = (_own_namespace(value) or self._namespace) if is_namespaced(kind) else ""
+        namespace = (text_at(value, "metadata", "namespace") or self._namespace) if is_namespaced(kind) else ""
         self.subjects.append(ReviewedObject(value, namespace=namespace, source=source, within=within))
 
     def _nested(
@@ -374,12 +374,6 @@ _OTHER_KINDS: Final = frozenset(
     f"{kind}{end}" for kind in (*_WORKLOADS, "ControllerRevision") for end in ("", "List", "Status", "Spec")
 )
 _FEW: Final = 3
-
-
-def _own_namespace(value: dict[str, Any]) -> str:
-    metadata = value.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return namespace if isinstance(namespace, str) else ""
 
 
 def items_of(value: Any) -> list[Any] | None:

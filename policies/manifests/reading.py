@@ -300,12 +300,10 @@ class _FileReader:
 
     def _yaml_instead(self, text: str, position: int) -> bool:
         """Read the rest as YAML; false if a .json file's text is invalid YAML, too, to report the JSON error."""
-        start = position
-        if (space := re.compile(r"[^\S\n]*\n").match(text, position)) is not None:
-            start = space.end()
+        space = re.compile(r"[^\S\n]*\n").match(text, position)
+        start = space.end() if space else position
         other = _FileReader(self._file, self._finder.fork(), self._place)
-        column = start - text.rfind("\n", 0, start) - 1
-        other.yaml(text[start:].encode(), text.count("\n", 0, start), column)
+        other.yaml(text[start:].encode(), text.count("\n", 0, start), start - text.rfind("\n", 0, start) - 1)
         if self._file.endswith(".json") and any(diagnostic.rule in BROKEN for diagnostic in other._diagnostics):
             return False
         self._diagnostics += other._diagnostics

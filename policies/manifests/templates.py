@@ -346,8 +346,7 @@ def _sort(
         if rest == subject.object and min(masked.lost[lines.start : lines.stop], default=_NOTHING) == _NOTHING:
             objects.complete.append(subject)
         elif known.get(lines.start) != rest and _has_one_type(rest, subject, shown, masked.blocks):
-            has_namespace = at(subject.object, "metadata", "namespace") is not None
-            place = RELEASE_NAMESPACE if has_namespace else subject.namespace
+            place = RELEASE_NAMESPACE if at(subject.object, "metadata", "namespace") is not None else subject.namespace
             removed = removed_version(rest["apiVersion"], rest["kind"])
             if removed and _is_for_old_clusters(subject, removed.replacement, masked, text):
                 rest = {**rest, "apiVersion": removed.replacement}
@@ -541,8 +540,7 @@ def _unended_quote(diagnostic: FileDiagnostic, masked: Masked, text: str) -> Fil
             at = sum(map(len, lines[:number])) + number
             if in_block(text, at + len(opened[1]), MAX_LINES)[1]:
                 return None
-            column = opened.start(2) + 1
-            place = diagnostic.location._replace(line=number + 1, column=column, end_column=len(line) + 1)
+            place = diagnostic.location._replace(line=number + 1, column=opened.start(2) + 1, end_column=len(line) + 1)
             return diagnostic._replace(message="the quote that begins here has no end", location=place)
         following = shown[number] if shown[number].strip() else following
     return None

@@ -448,8 +448,7 @@ def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
     if not right:
         return {}, "", "remove it"
     where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
-    under = field_path(right[0]).replace("[0]", "[*]")
-    return {"under": under}, f"; it belongs under {where}", f"move it to {where}"
+    return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", f"move it to {where}"
 
 
 def _home(right: Path, wrong: Path) -> str:

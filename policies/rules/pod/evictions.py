@@ -362,8 +362,7 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
             "parallelism",
         )
     if int32(job, "spec", "backoffLimitPerIndex") == 0:
-        fault = "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0"
-        return fault, "backoffLimitPerIndex"
+        return "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0", "backoffLimitPerIndex"
     return None
 
 

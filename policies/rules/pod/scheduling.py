@@ -255,8 +255,7 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
     if victims:
         fix = f"free capacity first{', or use strategy Recreate' if subject.ref.kind == 'Deployment' else ''}"
-        details = Preemption(Cause.OWN_ROLLOUT, impact, preempting, victims, fix)
-        yield Problem(details, template.at("priorityClassName"))
+        yield Problem(Preemption(Cause.OWN_ROLLOUT, impact, preempting, victims, fix), template.at("priorityClassName"))
     else:
         impact.check_bounds()
 

@@ -231,8 +231,7 @@ class Recommended:
             return self._to_all
         namespace = _namespace_of(subject)
         if namespace not in self._of_namespace:
-            names = [c.name for c in each(self._classes) if self._is_allowed(c, subject)]
-            self._of_namespace[namespace] = Names(names)
+            self._of_namespace[namespace] = Names([c.name for c in each(self._classes) if self._is_allowed(c, subject)])
         return self._of_namespace[namespace]
 
     def _is_allowed(self, priority_class: PriorityClass, subject: ReviewedObject) -> bool:

@@ -111,13 +111,11 @@ class Predicted:
 
         context = self._context
         assert context.cluster_to_be is not None
-        past_limit_ranger = context.phase is Phase.VALIDATE
-        paths = context.options.pod_template_paths
         return Forecast(
             context.cluster_to_be,
-            paths,
+            context.options.pod_template_paths,
             context.expired,
-            pods_defaulted=past_limit_ranger,
+            pods_defaulted=context.phase is Phase.VALIDATE,  # after LimitRanger
             aftermath=self._aftermath,
             recreated=context.options.recreates_pods,
             before_simulation=self._before_simulation,

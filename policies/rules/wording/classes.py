@@ -38,11 +38,10 @@ def unknown(details: UnknownClass, audience: Audience) -> Text:
     Did you mean "gold"?`.
     """
     meant = details.meant or (details.known.nearest(details.name, audience) if details.known else "")
-    more = (f"Did you mean {quote(meant)}?",) if meant else ()
     return Text(
         f"PriorityClass {quote(cut(details.name, details.longest))} not found{details.consequence}",
         details.fix or _class_fix(details, audience, meant),
-        more,
+        (f"Did you mean {quote(meant)}?",) if meant else (),
     )
 
 

@@ -58,8 +58,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     least, head = _least(details), _head(details, audience)
     text = victims_text(head, details.preempting, details.victims, audience, facts, noun, least and least.victims)
     if details.expectation is not None:
-        shortest = f"violates expectation {_name_of(details.expectation, audience)}"
-        text = text._replace(shorter=(*text.shorter, shortest))
+        text = text._replace(shorter=(*text.shorter, f"violates expectation {_name_of(details.expectation, audience)}"))
     return text._replace(
         fix=details.fix, more=(*text.more, *loss_phrases(losses, MAX_NAMED, "Preempting"), *more), caveats=gaps
     )
