@@ -122,9 +122,7 @@ class Metrics:
         self._of_requests()
         self._of_predictions()
         self._of_cluster_state()
-        self._of_global_default()
-        self._of_certificates()
-        self._of_audit()
+        self._of_controllers()
         self._of_operation()
 
     def _of_requests(self) -> None:
@@ -175,22 +173,18 @@ class Metrics:
         text = "Failed list and watch requests."
         self.watch_failures = self._make(Counter, "watch_failures", text, "resource", "reason")
 
-    def _of_global_default(self) -> None:
+    def _of_controllers(self) -> None:
         self._section = "Global default"
         text = "PriorityClasses with globalDefault: true."
         self.global_defaults = self._make(Gauge, "global_defaults", text)
         text = "Reservations of the global default and their releases, by outcome."
         self.reservations = self._make(Counter, "global_default_reservations", text, "outcome")
-
-    def _of_certificates(self) -> None:
         self._section = "Certificates"
         text = "Expiry of the serving certificate, as a Unix timestamp; 0 if unknown."
         self.certificate_expiry = self._make(Gauge, "certificate_expiry_timestamp_seconds", text)
         text = "Expiry of the signing CA, as a Unix timestamp; 0 if unknown."
         self.ca_expiry = self._make(Gauge, "ca_expiry_timestamp_seconds", text)
         self.leader = self._make(Gauge, "ca_injector_leader", "1 while this CA injector is the leader.")
-
-    def _of_audit(self) -> None:
         self._section = "Audit"
         text = "Findings of the last audit. Only the replica that audits has this metric."
         self.audit_findings = self._make(Gauge, "audit_findings", text, "rule", "severity")

@@ -121,8 +121,7 @@ class AdmittedPods:
         with self._lock:
             self._forget(key)
             self._numbers += 1
-            entry = Admitted(self._numbers, user, key, {**obj, "metadata": metadata}, pods, self._clock())
-            self._admitted[key] = entry
+            self._admitted[key] = Admitted(self._numbers, user, key, {**obj, "metadata": metadata}, pods, self._clock())
             every = list(self._admitted.values())
             self._limit([item for item in every if item.user == user])
             self._limit([item for item in every if item.key[1] == key[1]])

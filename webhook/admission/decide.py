@@ -96,14 +96,8 @@ def _changes_a_namespace(request: AdmissionRequest) -> bool:
     """
     if request.kind.group_kind != NAMESPACE or request.subresource not in ("status", "finalize"):
         return False
-    new, old = (
-        [
-            at(obj or NOTHING, "metadata", "annotations", key)
-            for key in (DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION)
-        ]
-        for obj in (request.object, request.old)
-    )
-    return new != old
+    path, keys = ("metadata", "annotations"), (DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION)
+    return any(at(request.object, *path, key) != at(request.old or NOTHING, *path, key) for key in keys)
 
 
 def _is_revision(request: AdmissionRequest) -> bool:
@@ -228,8 +222,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         )
 
         def of_stored(stored: ReviewedObject) -> list[Finding]:
-            old = new._replace(change_set=ChangeSet((stored,)), predicted=lambda _: None, recall=None)
-            return evaluate(old)
+            return evaluate(new._replace(change_set=ChangeSet((stored,)), predicted=lambda _: None, recall=None))
 
         findings = without_repeats(subject, evaluate(new), config.options.pod_template_paths, of_stored)
         seconds = time.clock() - started
@@ -256,8 +249,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         predicting=seconds,
         **_of_impacts(subject, impacts, staleness=bool(time.staleness)),
     )
-    text = audit_text(subject, cluster, config) if cluster is not None else ""
-    return decision.audited(SEVERAL_DEFAULTS, text)
+    return decision.audited(SEVERAL_DEFAULTS, audit_text(subject, cluster, config) if cluster is not None else "")
 
 
 def _of_impacts(subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool) -> dict[str, Any]:
@@ -310,7 +302,8 @@ def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign
         return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
     if at(request.object, *PRIORITY) is None:
         return Mutation(_fill_in(request.object, wanted, cluster), assigned=wanted)
-    return Mutation(_assign(request.object, wanted), assigned=wanted)
+    pod = request.object
+    return Mutation((set_value(pod, CLASS, wanted), *drop(pod, PRIORITY), *drop(pod, POLICY)), assigned=wanted)
 
 
 def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str:
@@ -336,10 +329,6 @@ def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> Api
     spec = pod.get("spec")
     resolved = establish_priority(class_name, cluster.priority_classes)
     return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, resolved)}
-
-
-def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
-    return (set_value(pod, CLASS, wanted), *drop(pod, PRIORITY), *drop(pod, POLICY))
 
 
 def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
@@ -458,19 +447,11 @@ def _denials_of(review: ReviewContext, assigned: str) -> tuple[Finding, ...]:
     config = config._replace(actions={**config.actions, **dict.fromkeys(impact_annotation.PREDICTING, Action.OFF)})
 
     def denied(name: str) -> dict[str, Finding]:
-        subject = request.subject._replace(object=with_class(request.object, name, cluster))
-        denials = evaluate(
-            EvaluationRequest(
-                ChangeSet((subject,)),
-                cluster,
-                config,
-                phase=Phase.VALIDATE,
-                now=time.now,
-                expired=time.expired,
-                disclose=config.disclose,
-            )
+        change = ChangeSet((request.subject._replace(object=with_class(request.object, name, cluster)),))
+        new = EvaluationRequest(
+            change, cluster, config, Phase.VALIDATE, time.now, time.expired, disclose=config.disclose
         )
-        findings = (doubted(finding) if time.staleness else finding for finding in denials)
+        findings = (doubted(finding) if time.staleness else finding for finding in evaluate(new))
         return {finding.rule: finding for finding in findings if finding.action is Action.DENY}
 
     with_it = denied(assigned)
@@ -544,5 +525,4 @@ def decide_unread(
         return Decision(AdmissionResponse(request.uid, audit={NOT_EVALUATED: why}), Verdict.ALLOWED)
     action = strictest_action(request.kind.group_kind, request.operation, config)
     text = Text(f"not evaluated: {why}", remedy)
-    finding = Finding(NO_LOCATION, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, text, action)
-    return decision_of(request.uid, (finding,))
+    return decision_of(request.uid, (Finding(NO_LOCATION, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, text, action),))

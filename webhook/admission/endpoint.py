@@ -122,8 +122,7 @@ class RecentDecisions:
         if answered.verdict == "exempt" or (hook is not Hook.VALIDATE and answered.verdict != "denied"):
             return
         resource = request.resource
-        size = len(answered.body) + sum(len(text) for _, text in answered.withheld)
-        has_texts = size <= _MAX_RESPONSE
+        has_texts = len(answered.body) + sum(len(text) for _, text in answered.withheld) <= _MAX_RESPONSE
         self._decided.append(
             RecentDecision(
                 self._clock(),
@@ -260,8 +259,7 @@ def _short(findings: Sequence[Finding], count: int, annotated: bool) -> str:
     tail = f" ({count} shortened; {how})"
     worst = findings[0].as_shown
     text, name = worst.text, name_of(worst)
-    versions = tuple(f"{name}{version}" for version in text.shorter)
-    named = Text(f"{name}{one_line(text.problem)}", shorter=versions)
+    named = Text(f"{name}{one_line(text.problem)}", shorter=tuple(f"{name}{version}" for version in text.shorter))
     return f"{shortened(named, BEST - len(tail))}{tail} [{', '.join(rules[:MAX_WARNINGS])}]"
 
 
@@ -337,8 +335,7 @@ class Endpoint:
                 impacts=partial(self.impacts.of, time_is_up=deadline.expired, is_last=call.hook is Hook.VALIDATE),
                 shown=lambda: job.shown,
             )
-            decision = decide(review).audited(NOT_COUNTED, arriving.not_counted)
-            return decision.cut_short_if(deadline.expired()).plain()
+            return decide(review).audited(NOT_COUNTED, arriving.not_counted).cut_short_if(deadline.expired()).plain()
         except RecursionError:
             return replies.TOO_DEEP
 
@@ -615,8 +612,7 @@ class Evaluation:
         if decision.withholds:
             may_read = services.reviews.known(request.user) if services.reviews else False
             if may_read is None:
-                seconds = self.deadline.seconds()
-                may_read = yield Step(self._may_read, Where.REQUEST, self.cost, lambda: False, seconds)
+                may_read = yield Step(self._may_read, Where.REQUEST, self.cost, lambda: False, self.deadline.seconds())
             decision = in_full(request, decision) if may_read else replace(decision, withholds=False)
         candidate = default_candidate_of(request, self.call.hook, self.config) if services.reserve else None
         if candidate is None or not needs_reservation(decision):

@@ -120,8 +120,7 @@ def wanted(subject: ReviewedObject, config: Config) -> bool:
     """True if forewarn annotates objects of this kind."""
     if subject.operation not in (Operation.CREATE, Operation.UPDATE):
         return False
-    kind = "pods" if subject.object.get("kind") == "Pod" else "workloads"
-    return config.annotate in (Annotate.ALL, kind)
+    return config.annotate in (Annotate.ALL, "pods" if subject.object.get("kind") == "Pod" else "workloads")
 
 
 def retained(subject: ReviewedObject, config: Config) -> str:
@@ -139,8 +138,7 @@ def retained(subject: ReviewedObject, config: Config) -> str:
 
 def text_of(impact: Mapping[str, object], is_stale: bool = False) -> str:
     """Return an impact as JSON; equal impacts give equal bytes. `is_stale`: the cache is stale."""
-    document = {**impact, "staleCache": True} if is_stale else impact
-    return json.dumps(document, separators=(",", ":"), sort_keys=True)
+    return json.dumps({**impact, "staleCache": True} if is_stale else impact, separators=(",", ":"), sort_keys=True)
 
 
 def annotation(impact: Impact | None, is_stale: bool = False, audience: Audience = OPEN) -> str | None:

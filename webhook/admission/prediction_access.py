@@ -242,8 +242,6 @@ def _serve(requests: socket.socket, run: Callable[[Any], Any]) -> None:
             _send(requests, run(_receive(requests, None)), None)
     except EOFError:
         status = 0
-    except BaseException:
-        status = 1
     finally:
         os._exit(status)
 

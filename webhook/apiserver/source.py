@@ -158,8 +158,7 @@ class Live:
         api = _api(context)
         for name in (STATUS, PRIORITIES):
             try:
-                config_map = api.get(f"{_CONFIG_MAPS}/{name}", timeouts=_SHORT)
-                yield {**config_map, "apiVersion": "v1", "kind": "ConfigMap"}
+                yield {**api.get(f"{_CONFIG_MAPS}/{name}", timeouts=_SHORT), "apiVersion": "v1", "kind": "ConfigMap"}
             except client.ApiError as error:
                 if error.status not in _NOT_READ:
                     raise _fault(_name(context), _CONFIG_MAP, error) from None

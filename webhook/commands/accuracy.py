@@ -37,8 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 3 without a table."""
     parser = Parser(prog="forewarn webhook accuracy", description=_DESCRIPTION, examples=_EXAMPLES)
     health_port = f"the webhook's health port (default: {PORT})"
-    port = integer_between(1, 65535)
-    parser.add_argument("--health-port", type=port, default=PORT, metavar="PORT", help=health_port)
+    parser.add_argument("--health-port", type=integer_between(1, 65535), default=PORT, metavar="PORT", help=health_port)
     add_output_option(parser.add_argument)
     given = parser.parse_args(arguments)
     try:

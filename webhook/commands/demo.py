@@ -128,11 +128,10 @@ def _review(obj: dict[str, Any]) -> bytes:
     """Return the AdmissionReview that kube-apiserver sends on CREATE of the object."""
     group, _, version = obj["apiVersion"].rpartition("/")
     kind, metadata = obj["kind"], obj["metadata"]
-    resource = kind.lower() + "s"
     request = {
         "uid": f"demo-{metadata['name']}",
         "kind": {"group": group, "version": version, "kind": kind},
-        "resource": {"group": group, "version": version, "resource": resource},
+        "resource": {"group": group, "version": version, "resource": f"{kind.lower()}s"},
         "name": metadata["name"],
         "namespace": metadata.get("namespace", ""),
         "operation": "CREATE",

@@ -199,8 +199,7 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
 
 def _groups() -> dict[str, list[str]]:
     """Return the first words of all commands -> their second words."""
-    groups = first_words(name for name in COMMANDS if name != "completion")
-    return groups | {"whatif": changes(COMMANDS["whatif"])}
+    return first_words(name for name in COMMANDS if name != "completion") | {"whatif": changes(COMMANDS["whatif"])}
 
 
 def _described(name: str, seconds: Sequence[str]) -> str:

@@ -347,8 +347,7 @@ def _run(settings: Settings) -> int:
         _announce("http", plain.getsockname(), "health")
         limits = Limits(connections=shares.tls, keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, health, limits, workers)
-        names = frozenset(settings.client_names)
-        served = routes, certificates.listening, gate, health, limits, names
+        served = routes, certificates.listening, gate, health, limits, frozenset(settings.client_names)
         server.TlsServer(*served, metrics.reject_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
     return 0

@@ -485,16 +485,18 @@ class Informer:
         runs["cache"] = self._own
         if self._version is not None:
             runs["release"] = partial(self._follow_release, self._version)
-        self._threads = [Thread(target=run, name=name, daemon=True) for name, run in runs.items()]
-        for thread in self._threads:
-            thread.start()
+        for name, run in runs.items():
+            self._start(name, run)
         return self
 
     def follow(self, resource: KindSpec) -> None:
         """Follow one more optional kind after `start`, without waiting for its list."""
         reflector = self._reflector(resource)
-        thread = Thread(target=reflector.run, name=resource.name, daemon=True)
         self._reflectors.append(reflector)
+        self._start(resource.name, reflector.run)
+
+    def _start(self, name: str, run: Callable[[], object]) -> None:
+        thread = Thread(target=run, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 

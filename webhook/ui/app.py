@@ -166,8 +166,7 @@ def shipped(name: str) -> Response:
     """Return a script or a style; aborts with 404 for other names."""
     if name not in _SHIPPED:
         abort(404)
-    text = files(_SHIPPED[name]).joinpath(name).read_text("utf-8")
-    return Response(text, mimetype=_TYPES[name.rpartition(".")[2]])
+    return Response(files(_SHIPPED[name]).joinpath(name).read_text("utf-8"), mimetype=_TYPES[name.rpartition(".")[2]])
 
 
 class _Pages:
