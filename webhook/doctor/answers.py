@@ -502,9 +502,8 @@ def _rights(client: Client, installed: Installed) -> Iterator[Line]:
 def _may(client: Client, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
     """Report whether a user has a permission; a string gives the reason why this is unknown."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{user.split(':')[2]}", "system:authenticated")
-    review = access_review(
-        User(user, groups), group=group, resource=resource, verb=verb, namespace=namespace, name=name
-    )
+    attributes = {"group": group, "resource": resource, "verb": verb, "namespace": namespace, "name": name}
+    review = access_review(User(user, groups), **attributes)
     seen = client.create(PATH, review, "the permissions of its service account")
     return bool(at(seen.object, "status", "allowed")) if seen.exists else seen.why
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Action, ObjectRef, Path, Problem, Severity, Text, cut, quote
 from forewarn.policies.kinds import registry
-from forewarn.policies.kube_apiserver.priority import WITHOUT_DEFAULT_CLASS, Forbidden, establish_priority
+from forewarn.policies.kube_apiserver.priority import WITHOUT_DEFAULT_CLASS
 from forewarn.policies.kube_apiserver.priority import preemption_policy_mismatch as policy_rejection
 from forewarn.policies.kube_apiserver.priority import priority_mismatch as priority_rejection
 from forewarn.policies.light import NamedTuple, later
@@ -92,11 +92,8 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     is_deleted = name in context.options.deleted_classes
     if not (context.classes_known or is_reserved(name) or system or elsewhere or is_deleted):
         return
-    try:
-        establish_priority(name, context.classes)
-    except Forbidden:
-        if not is_template_variable(name, subject, context):
-            yield _unknown_class(name, template, subject, context, system, elsewhere)
+    if not is_template_variable(name, subject, context):
+        yield _unknown_class(name, template, subject, context, system, elsewhere)
 
 
 def _unknown_class(
