@@ -82,7 +82,7 @@ def answer_case(case: ApiObject) -> ApiObject:
 
     def run(choices: Choices) -> ApiObject:
         pools, types = read_node_pools(raw_pools), read_instance_types(case, "instanceTypes")
-        offered = {p: [t for t in types if t.node_pools is None or p.name in t.node_pools] for p in pools}
+        offered = {p: [t for t in types if t.is_of(p.name)] for p in pools}
         decision = provision(state, offered, taken, settings, choices)
         return {**_shown(decision, usage), **left}
 

@@ -179,14 +179,8 @@ class Karpenter:
         provisionable = [pod for pod in pending if is_provisionable(pod)]
         rejected = {pod.key: rejection(pod, state.storage) for pod in provisionable}
         taken = [pod for pod in provisionable if not rejected[pod.key]]
-        pools = {
-            pool: [
-                instance_type
-                for instance_type in self._instance_types
-                if instance_type.node_pools is None or pool.name in instance_type.node_pools
-            ]
-            for pool in read_node_pools(self._node_pools)
-        }
+        node_pools = read_node_pools(self._node_pools)
+        pools = {pool: [type_ for type_ in self._instance_types if type_.is_of(pool.name)] for pool in node_pools}
         if not pools:
             return [], {pod.key: "no dynamic nodepools found" for pod in taken}
         usage = usage_by_pool(state.nodes)
@@ -199,9 +193,7 @@ class Karpenter:
     def _state(self, snapshot: Snapshot, upcoming: Sequence[Arrival]) -> ClusterState:
         objects = snapshot.objects
         limits = {node.name: node.limits for node in objects.csi_nodes.values()}
-        nodes = [self._node(info) for info in snapshot.node_infos]
-        for node in nodes:
-            node.limits = limits.get(node.name, {})
+        nodes = [self._node(info, limits.get(info.name, {})) for info in snapshot.node_infos]
         return ClusterState(
             nodes=[*nodes, *_on_their_way(upcoming)],
             pods=[pod for info in snapshot.node_infos for pod in info.pods],
@@ -216,14 +208,15 @@ class Karpenter:
             api_nodes={node.name: node.node for node in nodes if node.node},
         )
 
-    def _node(self, info: NodeInfo) -> StateNode:
+    def _node(self, info: NodeInfo, limits: Mapping[str, int]) -> StateNode:
         node, instance_type = info.node, self._by_name.get(info.node.labels.get(label.INSTANCE_TYPE, ""))
         is_untainted = node.unschedulable and UNSCHEDULABLE_TAINT not in node.taints
         taints = (*node.taints, UNSCHEDULABLE_TAINT) if is_untainted else node.taints
         allocatable = exact(node.allocatable)
         capacity = instance_type.capacity if instance_type else allocatable
         running = RunningNode(node.name, node.labels, taints, capacity, allocatable, node.name, False)
-        return StateNode(running, running if label.NODE_POOL in node.labels else None, pods=list(info.pods))
+        claim = running if label.NODE_POOL in node.labels else None
+        return StateNode(running, claim, pods=list(info.pods), limits=limits)
 
 
 def _on_their_way(upcoming: Sequence[Arrival]) -> Iterator[StateNode]:

@@ -254,8 +254,7 @@ class Disruption:
         )
 
     def _types_of(self, pool: str) -> dict[str, InstanceType]:
-        types = self._types or ()
-        return {t.name: t for t in types if t.node_pools is None or pool in t.node_pools}
+        return {type_.name: type_ for type_ in self._types or () if type_.is_of(pool)}
 
     def _is_settling(self, node: StateNode) -> bool:
         """Report whether a node takes no Pods of removed nodes. Source: `IsUnderConsolidateAfter`."""

@@ -82,6 +82,10 @@ class InstanceType:
         requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", {o.capacity_type for o in left})
         return replace(self, requirements=requirements, offerings=tuple(left))
 
+    def is_of(self, pool: str) -> bool:
+        """Whether a NodePool can launch the type."""
+        return self.node_pools is None or pool in self.node_pools
+
     @cached_property
     def has_reserved(self) -> bool:
         return any(offering.capacity_type == label.RESERVED for offering in self.offerings)
@@ -137,17 +141,15 @@ def _instance_type(entry: ApiObject) -> InstanceType:
     requirements[label.INSTANCE_TYPE] = Requirement.of(label.INSTANCE_TYPE, "In", (name,))
     requirements[label.ZONE] = Requirement.of(label.ZONE, "In", {o.zone for o in available})
     requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", {o.capacity_type for o in available})
-    reserved = [o for o, _ in offerings if o.capacity_type == label.RESERVED]
+    reserved = [(o.reservation, o.capacity) for o, _ in offerings if o.capacity_type == label.RESERVED]
     if any(o.capacity_type == label.RESERVED for o in available):
         requirements[label.RESERVATION_ID] = Requirement.of(
             label.RESERVATION_ID, "In", {o.reservation for o in available} - {""}
         )
     capacity = read_resource_list(entry, ("capacity",), entry)
     reservations: dict[str, int] = {}
-    for offering in reserved:
-        reservations[offering.reservation] = min(
-            offering.capacity, reservations.get(offering.reservation, offering.capacity)
-        )
+    for reservation, number in reserved:
+        reservations[reservation] = min(number, reservations.get(reservation, number))
     return InstanceType(
         name=name,
         requirements=requirements,
