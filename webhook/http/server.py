@@ -979,10 +979,8 @@ def serve_health(
     probes, others = (cast("Application", WSGIMiddleware(cast("Any", app), workers=1)) for _ in range(2))
     own = HealthPaths(probes, others)
     limits = Limits(connections=connections)
-    if pages is None:
-        server = Server(own, limits, body_methods=())
-    else:
-        server = Server(Forwarding(own, pages), limits, body_methods=(b"POST",))
+    served: Application = own if pages is None else Forwarding(own, pages)
+    server = Server(served, limits, body_methods=() if pages is None else (b"POST",))
     thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
     thread.start()
 

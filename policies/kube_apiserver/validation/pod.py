@@ -159,21 +159,22 @@ def _validate_spec(pod: ApiObject) -> list[FieldError]:
     if policy not in _RESTART_POLICIES:
         errors.append(not_supported(("spec", "restartPolicy"), policy, _RESTART_POLICIES))
     errors += validate_labels(spec.get("nodeSelector") or {}, ("spec", "nodeSelector"))
-    for key in ("serviceAccountName", "nodeName"):
-        errors += [
-            invalid(("spec", key), spec[key], f) for f in (dns1123_subdomain(spec[key]) if spec.get(key) else ())
-        ]
+    errors += _validate_name(spec, "serviceAccountName") + _validate_name(spec, "nodeName")
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         detail = f"must be between 1 and {_INT32_MAX}, inclusive"
         errors.append(invalid(("spec", "activeDeadlineSeconds"), deadline, detail))
-    name = spec.get("priorityClassName")
-    errors += [invalid(("spec", "priorityClassName"), name, f) for f in (dns1123_subdomain(name) if name else ())]
+    errors += _validate_name(spec, "priorityClassName")
     if fault := policy_fault(spec.get("preemptionPolicy")):
         errors.append(FieldError(("spec", "preemptionPolicy"), fault))
     errors += validate_requirements(resources.overhead, {}, ("spec", "overhead"))
     errors += validate_scheduling_group(spec)
     return errors + [fault for kind in _CONTAINERS for fault in _validate_images(_list(pod, kind), kind)]
+
+
+def _validate_name(spec: ApiObject, key: str) -> list[FieldError]:
+    faults = dns1123_subdomain(spec[key]) if spec.get(key) else ()
+    return [invalid(("spec", key), spec[key], fault) for fault in faults]
 
 
 def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
