@@ -17,7 +17,7 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, list_at
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.objects.workload import check_workload, parts_of, pod_template_of
+from forewarn.policies.objects.workload import check_workload, is_fragment, parts_of, pod_template_of
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.objects.namespace import Namespace
+    from forewarn.policies.objects.resource_quota import LimitRange
     from forewarn.policies.rules.support.predictions import Recall
 
 
@@ -189,7 +190,7 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     if subject.is_partial:
         return findings
     if context.phase is Phase.LINT:
-        faults += _faults_of_workload(subject)
+        faults += _faults_of_workload(subject, context)
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
@@ -197,11 +198,11 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     return findings
 
 
-def _faults_of_workload(subject: ReviewedObject) -> Iterator[InvalidObject]:
+def _faults_of_workload(subject: ReviewedObject, context: Context) -> Iterator[InvalidObject]:
     """Yield the fault of a workload that kube-apiserver rejects although its fields can be read. A template without
     labels may be a patch.
     """
-    for check in (check_workload, _check_resources):
+    for check in (check_workload, partial(_check_resources, context.limit_ranges_of(subject.effective_namespace))):
         try:
             check(subject.object)
         except InvalidObject as fault:
@@ -209,10 +210,14 @@ def _faults_of_workload(subject: ReviewedObject) -> Iterator[InvalidObject]:
                 yield fault.with_traceback(None)
 
 
-def _check_resources(obj: ApiObject) -> None:
+def _check_resources(limit_ranges: Sequence[LimitRange], obj: ApiObject) -> None:
+    """Raise InvalidObject for invalid requests or limits. Ignores what may have others in the cluster: patches, and
+    Pods with defaults of LimitRanges, which a rule checks.
+    """
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
-    spec = template.spec if template is not None else NOTHING
-    parts = (spec, *list_at(spec, "containers"), *list_at(spec, "initContainers"))
+    if template is None or is_fragment(obj, template) or (limit_ranges and not template.is_template):
+        return
+    parts = (template.spec, *list_at(template.spec, "containers"), *list_at(template.spec, "initContainers"))
     if any(at(part, "resources", "limits") or _requests_others(part) for part in parts):
         from forewarn.policies.kube_apiserver.validation.pod import check_resources  # the linter starts without it
 
