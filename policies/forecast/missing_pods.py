@@ -16,7 +16,7 @@ from forewarn.policies.objects.fields import (
     group_kind,
     items,
     ref_of,
-    text,
+    text_at,
 )
 from forewarn.policies.objects.workload import REPLICA_FAILURE
 
@@ -45,22 +45,29 @@ class MissingPods(NamedTuple):
 def missing_pods(
     cluster: ClusterSnapshot, obj: ApiObject, existing: int | None = None, reported: str = ""
 ) -> MissingPods | None:
-    """Return the Pods of a workload that do not exist; None for kinds that want no number of Pods.
+    """Return the Pods of a workload that do not exist; None for kinds that want no number of Pods, and for
+    unreadable workloads, which parse-error reports.
 
     `existing`: number of its Pods (default: those that the cluster state assigns to it). `reported`: the message of an
     Event about a rejected Pod.
     """
     if group_kind(obj) not in _KINDS or at(obj, "metadata", "deletionTimestamp"):
         return None
-    own = [pod for pod in owned_pods_of(cluster, obj) if not pod.terminal] or pods_of(cluster, obj)
     try:
-        wanted = needed(obj, obj)
-        missing = max(wanted - (len(own) if existing is None else existing), 0)
-        waits_for = _waits_for(obj, own) if missing else None
+        return _missing_pods(cluster, obj, existing, reported)
     except InvalidObject:
         return None
+
+
+def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None, reported: str) -> MissingPods:
+    wanted = needed(obj, obj)
+    if not wanted:
+        return MissingPods(0, 0)
+    own = [pod for pod in owned_pods_of(cluster, obj) if not pod.terminal] or pods_of(cluster, obj)
+    missing = max(wanted - (len(own) if existing is None else existing), 0)
     if not missing:
         return MissingPods(wanted, 0)
+    waits_for = _waits_for(obj, own)
     if waits_for is not None:
         return MissingPods(wanted, missing, _waiting(waits_for), waits_for)
     why = _failure(obj) or reported or _rejection(cluster, obj)
@@ -72,7 +79,7 @@ def _waits_for(obj: ApiObject, own: Sequence[Pod]) -> Pod | None:
     if group_kind(obj) != STATEFUL_SET:
         return None
     pods = {ordinal_of(pod.name, ref_of(obj).name): pod for pod in own}
-    first = min((number for number in requested_ordinals(obj) if number not in pods), default=0)
+    first = next((number for number in requested_ordinals(obj) if number not in pods), 0)
     blocking = blocking_ordinal(obj, (number for number, pod in pods.items() if not (pod.healthy and pod.node_name)))
     return pods[blocking] if blocking is not None and blocking < first else None
 
@@ -87,7 +94,7 @@ def _failure(obj: ApiObject) -> str:
     """Return the message of the condition ReplicaFailure; "" without it."""
     conditions = items(obj, "status", "conditions")
     failing = (each for each in conditions if (each.get("type"), each.get("status")) == (REPLICA_FAILURE, "True"))
-    return next((text(each, "message") for each in failing), "")
+    return next((text_at(each, "message") for each in failing), "")
 
 
 def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> str:

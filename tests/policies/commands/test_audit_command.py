@@ -324,6 +324,49 @@ def test_each_fix_follows_its_findings(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 @pytest.mark.parametrize(
+    ("spec", "status", "findings"),
+    [
+        ({"selector": {"matchLabels": {"app": False}}}, {}, [("parse-error", "a"), ("pods-not-created", "b")]),
+        (
+            {"replicas": 1},
+            {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": {}}]},
+            [("pods-not-created", "a"), ("pods-not-created", "b")],
+        ),
+    ],
+    ids=["selector", "message"],
+)
+def test_an_unreadable_workload_hides_no_missing_pods_of_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spec: Any, status: Any, findings: list[tuple[str, str]]
+) -> None:
+    quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "0"}).status(hard={"pods": 0}, used={"pods": 0})
+    made = [make_node("n1"), make_priority_class(1), make_pod("z", "other"), quota]
+    for name, more in (("a", spec), ("b", {"replicas": 2})):
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+        workload = Made("apps/v1", "ReplicaSet", name, "team").spec(selector={"matchLabels": labels}, template=template)
+        made.append(workload.spec(**more).status(**(status if name == "a" else {})))
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text([one.obj for one in made]))
+    selected = "--select", "parse-error,pods-not-created"
+    _, out, _ = run(capsys, "--cluster", str(path), "-o", "json", *selected)
+    found = json.loads(out)["findings"]
+    assert [(finding["rule"], finding["object"]["name"]) for finding in found] == findings
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_the_time_does_not_grow_with_replicas(tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: str) -> None:
+    quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "0"}).status(hard={"pods": 0}, used={"pods": 0})
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+    spec = {"replicas": 2**31 - 1, "selector": {"matchLabels": {"app": "a"}}, "podManagementPolicy": policy}
+    workload = Made("apps/v1", "StatefulSet", "a", "team").spec(template=template, **spec)
+    made = [make_node("n1"), make_priority_class(1), make_pod("z", "other"), quota, workload]
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text([one.obj for one in made]))
+    _, out, _ = run(capsys, "--cluster", str(path), "--select", "pods-not-created")
+    assert out.startswith(f"1 warning: StatefulSet team/a: {2**31 - 1} of {2**31 - 1} Pods not created")
+
+
+@pytest.mark.parametrize(
     ("hard", "strategy", "rejected"),
     [
         (1, {"maxSurge": 1, "maxUnavailable": 0}, True),
