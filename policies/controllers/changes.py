@@ -469,7 +469,7 @@ def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: Cluste
         return max(replicas, 0)
     if at(old, "status", "observedGeneration") is not None:
         return 0  # its controller has counted, and leaves a zero out
-    if cluster is not None and cluster.pods:
+    if cluster is not None and cluster.pods_of(ref_of(obj, "default").namespace):
         return len(pods_of(cluster, obj))
     return arrivals(old, template, None, cluster).replicas
 

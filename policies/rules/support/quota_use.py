@@ -41,7 +41,6 @@ from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.rule_text import class_to_be
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.findings import Path
     from forewarn.policies.kube_apiserver.quota import Fault
     from forewarn.policies.objects.resource_list import ResourceList
@@ -290,7 +289,7 @@ class QuotaUse:
             first, faults, after = _place(pod, quotas, coming)
             if old is None or not first:
                 return Use(pod, template, coming, first, faults, quotas, at_start), after
-        present_pods = present(named, old, template.object, self._cluster_of(subject.effective_namespace))
+        present_pods = present(named, old, template.object, context.cluster_to_be)
         first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), present_pods), coming)
         return Use(pod, template, coming, first, faults, quotas, at_start, present_pods), after
 
@@ -305,13 +304,6 @@ class QuotaUse:
         if subject.old or stored is None:
             return subject.old
         return None if kind == JOB and is_hook(subject.object) and is_finished(stored.object) else stored.object
-
-    def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
-        """The cluster after the change set, restricted to the Pods and workloads of one namespace; None if unknown."""
-        cluster = self._context.cluster_to_be
-        if cluster is None or not cluster.pods:
-            return cluster
-        return cluster.within(namespace)
 
     def _old_pod(self, subject: ReviewedObject, old: ApiObject | None) -> ApiObject | None:
         """Return a Pod of the stored workload, as ResourceQuota sees the Pod; None if unknown."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import Config
+from forewarn.policies.controllers import own_pods
 from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.metering import never
@@ -364,6 +366,27 @@ def test_the_time_does_not_grow_with_replicas(tmp_path: Path, capsys: pytest.Cap
     path.write_text(cluster_text([one.obj for one in made]))
     _, out, _ = run(capsys, "--cluster", str(path), "--select", "pods-not-created")
     assert out.startswith(f"1 warning: StatefulSet team/a: {2**31 - 1} of {2**31 - 1} Pods not created")
+
+
+def test_the_workloads_of_a_namespace_are_indexed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed, index = Counter[str](), own_pods._by_controller
+
+    def counted(workloads: Any) -> Any:
+        indexed.update(workload.ref.name for workload in workloads.values())
+        return index(workloads)
+
+    monkeypatch.setattr(own_pods, "_by_controller", counted)
+    quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "9"}).status(hard={"pods": 9}, used={"pods": 1})
+    made = [make_node("n1"), make_priority_class(1), make_pod("z", "team"), quota]
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+    done = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+    made += [Made("batch/v1", "Job", name, "team").spec(template=template).status(**done) for name in "abc"]
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text([one.obj for one in made]))
+    run(capsys, "--cluster", str(path))
+    assert indexed == {"a": 1, "b": 1, "c": 1}
 
 
 @pytest.mark.parametrize(
