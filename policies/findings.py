@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from forewarn.policies.documents import Always, Hidden, in_json, optional_in_json
 from forewarn.policies.light import NamedTuple, later
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 class Severity(IntEnum):
@@ -417,6 +420,14 @@ def listed(items: list[str], limit: int = 3) -> str:
     if len(items) <= limit:
         return ", ".join(items)
     return f"{', '.join(items[:limit])} and {len(items) - limit} more"
+
+
+def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
+    """Return the values of each key, in their order."""
+    groups: dict[_K, list[_V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def equal_to(names: list[str], noun: str) -> str:

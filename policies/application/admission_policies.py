@@ -11,7 +11,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.config.model import Config, ConfigError, Exemption
-from forewarn.policies.findings import Action, Severity, cut, listed, quote
+from forewarn.policies.findings import Action, Severity, cut, grouped, listed, quote
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NAMESPACE, POD, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.priority import SYSTEM_NAMESPACE
 from forewarn.policies.objects import priority_class
@@ -379,10 +379,7 @@ def _used(variables: Mapping[str, str], expressions: Sequence[str], name: str) -
 
 def _by_policy(checks: Iterable[_Check]) -> Iterator[list[_Check]]:
     """The checks of each policy: one policy can have only one action, and one kind of parameter."""
-    policies: dict[tuple[object, ...], list[_Check]] = {}
-    for check in checks:
-        policies.setdefault((check.matched.name, check.action, check.of_each_class), []).append(check)
-    yield from policies.values()
+    yield from grouped(((each.matched.name, each.action, each.of_each_class), each) for each in checks).values()
 
 
 def _validating(config: Config, checks: Sequence[_Check], minor: int) -> Iterator[ApiObject]:

@@ -16,7 +16,7 @@ from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
 from forewarn.policies.cluster.cache import key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
-from forewarn.policies.findings import described, listed, one_line, plural
+from forewarn.policies.findings import described, grouped, listed, one_line, plural
 from forewarn.policies.kinds import registry
 from forewarn.policies.lint import versions
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
@@ -297,10 +297,7 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
 
 def _notes(of_versions: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield each note once, with the name of the version that alone has it."""
-    found = defaultdict[str, list[str]](list)
-    for name, notes in of_versions.items():
-        for note in notes:
-            found[note].append(name)
+    found = grouped((note, name) for name, notes in of_versions.items() for note in notes)
     for note, names in found.items():
         yield f"{names[0]}: {note}" if len(names) == 1 else note
 
@@ -701,10 +698,7 @@ class _Applied:
 
     def question(self, start: Start) -> Question:
         """Return the question. Raises InvalidInput if two directories define one object."""
-        alike: dict[tuple[str, str, str], list[Difference]] = defaultdict(list)
-        for difference in self.found:
-            alike[difference.changed.identity].append(difference)
-        for several in alike.values():
+        for several in grouped((difference.changed.identity, difference) for difference in self.found).values():
             if len(several) > 1:
                 places = listed([item.changed.directory for item in several])
                 raise InvalidInput(

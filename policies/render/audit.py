@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.findings import fingerprints
 from forewarn.policies.documents import json_of
 from forewarn.policies.documents.findings import Difference, ReportChange
-from forewarn.policies.findings import Finding, Location, ObjectRef, Severity, cut, one_line, plural
+from forewarn.policies.findings import Finding, Location, ObjectRef, Severity, cut, grouped, one_line, plural
 from forewarn.policies.objects.fields import at
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import one_line_finding, with_worst, worst_first
@@ -39,10 +39,7 @@ def render(findings: Sequence[Finding], paint: Painter = plain) -> Iterator[str]
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
     """The findings of each rule and severity, those with the worst one first; unevaluated ones apart."""
-    groups: dict[tuple[Severity, str, bool], list[Finding]] = {}
-    for finding in worst_first(findings):
-        groups.setdefault((finding.severity, finding.rule, finding.not_evaluated), []).append(finding)
-    return [*groups.values()]
+    return [*grouped(((each.severity, each.rule, each.not_evaluated), each) for each in worst_first(findings)).values()]
 
 
 _HEADS: Final = ("SEVERITY", "RULE", "COUNT", "FIRST FINDING")

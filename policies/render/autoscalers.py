@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.findings import duration, grouped, listed, plural
 from forewarn.policies.render.table import TitledTable, left_out, limited
 from forewarn.policies.scheduling.reasons import in_short
 
@@ -56,9 +56,7 @@ def lines_of(answer: Answer) -> Iterator[str]:
 
 def _scaled_down(down: autoscalers.ScaleDowns) -> Iterator[str]:
     """Yield lines about the nodes that cluster-autoscaler removes, and about the others."""
-    by_group: dict[str, list[autoscalers.RemovedNode]] = {}
-    for removed in down.removed:
-        by_group.setdefault(removed.group, []).append(removed)
+    by_group = grouped((removed.group, removed) for removed in down.removed)
     for group, nodes in list(by_group.items())[:MAX_LINES]:
         names, evicted = listed([node.node for node in nodes], _NAMED), sum(node.evicted for node in nodes)
         times = dict.fromkeys((duration(nodes[0].at), duration(nodes[-1].at)))
@@ -133,9 +131,7 @@ def _planned(plan: autoscalers.ScaleUps) -> Iterator[str]:
     yield from limited(texts, len(repeated), "scale-up", "scale-ups", "")
     if plan.lost and not plan.no_scale_up:
         yield f"node groups not used, because their nodes would be in what is lost: {listed([*plan.lost])}"
-    by_why: dict[str, list[autoscalers.NoScaleUp]] = {}
-    for left in plan.no_scale_up:
-        by_why.setdefault(_why_not(left), []).append(left)
+    by_why = grouped((_why_not(left), left) for left in plan.no_scale_up)
     for why, workloads in list(by_why.items())[:MAX_LINES]:
         which = listed([f"{left.workload} ({plural(left.pods, 'Pod')})" for left in workloads])
         yield f"no node group fits {which}: {why}"
@@ -233,7 +229,5 @@ def _idle(option: Option | autoscalers.ScaleUp) -> str:
 
 def _why_not(not_helped: autoscalers.NoScaleUp) -> str:
     """Return the reasons with their node groups, for example `Insufficient memory (small, large)`."""
-    by_reason: dict[str, list[str]] = {}
-    for group, reason in not_helped.reasons.items():
-        by_reason.setdefault(reason, []).append(group)
+    by_reason = grouped((reason, group) for group, reason in not_helped.reasons.items())
     return listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])

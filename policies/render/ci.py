@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from forewarn.policies.application.findings import Report, fingerprints
 from forewarn.policies.evaluation.suppressions import path_of
-from forewarn.policies.findings import Finding, Severity, no_command, no_command_in_markup, one_line
+from forewarn.policies.findings import Finding, Severity, grouped, no_command, no_command_in_markup, one_line
 from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding, worst_first
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ def _bytes(line: str, column: int) -> int:
 
 def junit(report: Report) -> Iterator[str]:
     """A JUnit suite: a failed case for each error, and passed ones for other findings and files without findings."""
-    by_file: dict[str, list[Finding]] = defaultdict(list)
-    for finding in report.findings:
-        by_file[finding.location.file].append(finding)
+    by_file = grouped((finding.location.file, finding) for finding in report.findings)
     clean = [name for name in report.names if name not in by_file][:_MAX_CLEAN]
     count = len(report.findings) + len(clean)
     failures = sum(finding.severity is Severity.ERROR for finding in report.findings)

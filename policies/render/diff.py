@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from itertools import chain
 from math import inf
@@ -19,6 +19,7 @@ from forewarn.policies.findings import (
     equal_to,
     first_line,
     first_of,
+    grouped,
     listed,
     one_line,
     plural,
@@ -149,10 +150,7 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
 
 def _merged(diff: Diff) -> dict[ChangedObject, list[str]]:
     """The changed objects, and the directories of each; an object that changes alike in several of them once."""
-    merged: dict[ChangedObject, list[str]] = defaultdict(list)
-    for changed in diff.objects:
-        merged[changed._replace(directory="", fields=tuple(changed.fields))].append(changed.directory)
-    return merged
+    return grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
 
 
 def _objects(diff: Diff) -> Iterator[str]:
@@ -235,10 +233,7 @@ def _gaps(diff: Diff) -> list[_Told]:
     gaps += _told(f"{plural(len(diff.not_compared), 'changed object')} not compared: ", names, "kind")
     unanswered = [_title(cluster) for cluster in diff.clusters if cluster.reason]
     gaps += _told("no answer for ", unanswered if diff.clusters[1:] else (), "cluster")
-    of_clusters = defaultdict[_Told, list[str]](list)
-    for cluster in diff.clusters:
-        for gap in _lacking(cluster):
-            of_clusters[gap].append(cluster.cluster)
+    of_clusters = grouped((gap, cluster.cluster) for cluster in diff.clusters for gap in _lacking(cluster))
     for gap, clusters in of_clusters.items():
         where = f"{listed(clusters)}: " if len(clusters) < len(diff.clusters) else ""
         gaps.append(gap._replace(text=where + gap.text, brief=where + gap.brief))
@@ -691,16 +686,13 @@ class _Explanation:
         """Yield a sentence for the workloads with the same causes; if these are many, for Jobs and for others."""
         of = sorted(workloads, key=lambda item: -max(item.missed, item.pending))
         kinds = [(bool(each.failure), each.kind.endswith("Job"), _IS_TOO_LARGE in _reason(each)) for each in of]
-        preemptors: dict[str, set[str]] = defaultdict(set)
-        for preemption in self.answer.preempted:
-            preemptors[preemption.workload].add(preemption.by_workload)
+        preemptors = grouped((each.workload, each.by_workload) for each in self.answer.preempted)
         causes = [
-            (*kind, each.priority, _reason(each), *sorted(preemptors[each.workload]))
+            (*kind, each.priority, _reason(each), *sorted({*preemptors.get(each.workload, ())}))
             for kind, each in zip(kinds, of, strict=True)
         ]
-        groups: dict[tuple[object, ...], list[WorkloadCount]] = defaultdict(list)
-        for key, each in zip(causes if len({*causes}) <= NAMED + 1 else kinds, of, strict=True):
-            groups[key].append(each)
+        keys: Sequence[tuple[object, ...]] = causes if len({*causes}) <= NAMED + 1 else kinds
+        groups = grouped(zip(keys, of, strict=True))
         yield from map(self._end, sorted(groups.values(), key=lambda of: -sum(max(w.missed, w.pending) for w in of)))
 
     def _end(self, group: Sequence[WorkloadCount]) -> str:
@@ -804,9 +796,7 @@ class _Explanation:
 
     def _preempting(self, preemptions: Sequence[Preemption]) -> Iterator[str]:
         """Yield how many Pods, which are all replaced, workloads preempt: a sentence for each changed workload."""
-        by: dict[str, list[Preemption]] = defaultdict(list)
-        for preemption in preemptions:
-            by[preemption.by_workload].append(preemption)
+        by = grouped((preemption.by_workload, preemption) for preemption in preemptions)
         names = sorted(by, key=lambda name: -len(by[name]))
         in_turn = [name for name in names if all(preemption.cascade_depth > 1 for preemption in by[name])]
         names = [name for name in names if name not in in_turn]
@@ -955,10 +945,10 @@ def _sentences(diff: Diff, clusters: Sequence[OnCluster]) -> Iterator[str]:
     rejected = [(cluster, {_EFFECT: [*_rejected(diff, cluster)]}) for cluster in clusters if several]
     others = [(cluster, _explained(diff, cluster, rejections=not several)) for cluster in clusters]
     for part in (rejected, others):
-        alike = defaultdict[tuple[tuple[str, ...], ...], list[str]](list)
-        for cluster, explained in part:
-            told = ((title, *(each.short for each in sentences)) for title, sentences in explained.items() if sentences)
-            alike[tuple(told)].append(cluster.cluster)
+        alike = grouped(
+            (tuple((title, *(each.short for each in told)) for title, told in explained.items() if told), of.cluster)
+            for of, explained in part
+        )
         for groups, names in alike.items():
             yield from _item(names, groups, is_only=not diff.clusters[1:]) if groups else ()
 
@@ -1044,10 +1034,11 @@ def _affected(diff: Diff, *, is_whole: bool) -> tuple[list[str], list[tuple[str 
     """The heads and rows of namespaces with their sums over the clusters, the most affected first. `is_whole`: also a
     single one without an owner, which sentences name.
     """
-    alike: dict[tuple[str, str], list[tuple[str, AffectedNamespace]]] = defaultdict(list)
-    for cluster in diff.clusters:
-        for each in cluster.namespaces:
-            alike[each.namespace, each.owner].append((cluster.cluster, each))
+    alike = grouped(
+        ((each.namespace, each.owner), (cluster.cluster, each))
+        for cluster in diff.clusters
+        for each in cluster.namespaces
+    )
     if not is_whole and len(alike) == 1 and not any(owner for _, owner in alike):
         return [], []
     names = [name for name in _COLUMNS if name in AffectedNamespace._fields]

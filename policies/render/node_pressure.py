@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.node import NodePressure, Order, ResizeResult, amount_of
-from forewarn.policies.findings import cut, duration, first_of, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, first_of, grouped, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import MAX_ROWS, left_out, markdown_table, text_of
 from forewarn.policies.render.whatif import named
@@ -194,9 +194,7 @@ def _line(text: str) -> str:
 def resize_lines(result: ResizeResult) -> Iterator[str]:
     """The lines of `forewarn whatif resize`; of several Pods, first the number of each verdict."""
     if len(result.pods) > 1:
-        pods: dict[str, list[str]] = {}
-        for resized in result.pods:
-            pods.setdefault(_verdict(resized).partition("; ")[0], []).append(resized.pod)
+        pods = grouped((_verdict(resized).partition("; ")[0], resized.pod) for resized in result.pods)
         counts = "; ".join(f"{len(names)} {verdict} ({named(names, 'Pod')})" for verdict, names in pods.items())
         yield f"{counts}: resize of {len(result.pods)} Pods"
     for resized in result.pods:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import cut, duration, equal_to, first_line, listed, one_line, plural
+from forewarn.policies.findings import cut, duration, equal_to, first_line, grouped, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, markdown_table, page_table, text_of
 from forewarn.policies.simulation.summary import unsettled
@@ -159,9 +159,7 @@ def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:
 
 def _cut_off(risks: Risks) -> Iterator[str]:
     """Yield lines about simulations of losses that did not reach a steady state, with the reasons."""
-    by_why: dict[tuple[str, str], list[str]] = {}
-    for loss, simulation in risks.unfinished.items():
-        by_why.setdefault(unsettled(simulation.stopped, simulation.at), []).append(loss)
+    by_why = grouped((unsettled(*simulation), loss) for loss, simulation in risks.unfinished.items())
     for (what, fix), losses in by_why.items():
         named = listed(losses, _MAX_LOSSES)
         yield f"{plural(len(losses), 'simulation')} {what} ({named}); results are as of then. Fix: {fix}"

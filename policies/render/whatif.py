@@ -16,6 +16,7 @@ from forewarn.policies.findings import (
     duration,
     first_line,
     first_of,
+    grouped,
     listed,
     one_line,
     plural,
@@ -970,9 +971,7 @@ def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[Worklo
     """
     before = ""
     for _, equal in groupby(standings, lambda standing: standing.priority):
-        groups: dict[str, list[WorkloadCount]] = {}
-        for standing in equal:
-            groups.setdefault(in_short(standing.message) if standing.pending else "", []).append(standing)
+        groups = grouped((in_short(each.message) if each.pending else "", each) for each in equal)
         for reason, group in groups.items():
             for standing in group:
                 yield tell(standing._replace(message=_SAME) if reason and reason == before else standing)
@@ -1085,9 +1084,7 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
 
 def _new_pods(changed: Iterable[Ranked]) -> Iterator[str]:
     """A line for each change of the priority, with its workloads."""
-    changes: dict[str, list[Ranked]] = {}
-    for each in changed:
-        changes.setdefault(f"priority {_rank(each.before)} → {_rank(each.after)}", []).append(each)
+    changes = grouped((f"priority {_rank(each.before)} → {_rank(each.after)}", each) for each in changed)
     for priorities, alike in changes.items():
         pods = plural(sum(sum(each.running.values()) for each in alike), "Pod")
         yield f"{listed([each.workload for each in alike], _FEW)}: {priorities} ({pods})"
@@ -1101,11 +1098,8 @@ def _rank(resolved: Resolved | None) -> str:
 
 def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
     """A line for the classes that share the numbers, with the workloads of which they preempt more or fewer Pods."""
-    classes: dict[str, list[str]] = {}
-    for total in totals:
-        which = listed(total.changed, _FEW)
-        counts = f"{total.before} → {total.during_rollout} → {total.after} (changed: {which})"
-        classes.setdefault(counts, []).append(_class_text(total.class_))
+    counts = "{0.before} → {0.during_rollout} → {0.after} (changed: {1})"
+    classes = grouped((counts.format(each, listed(each.changed, _FEW)), _class_text(each.class_)) for each in totals)
     yield from (f"by {listed(names, _NAMED)}: {numbers}" for numbers, names in classes.items())
 
 

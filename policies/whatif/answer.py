@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
-from forewarn.policies.findings import cut, described, first_part
+from forewarn.policies.findings import cut, described, first_part, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -517,9 +517,5 @@ def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, 
     """Return the preemptions grouped by (preemptor, priority, victim, priority): victims of the highest priority first,
     then the largest group.
     """
-    found: dict[tuple[str, int, str, int], list[Preemption]] = {}
-    for preemption in preemptions:
-        found.setdefault(
-            (preemption.by_workload, preemption.by_priority, preemption.workload, preemption.priority), []
-        ).append(preemption)
+    found = grouped(((each.by_workload, each.by_priority, each.workload, each.priority), each) for each in preemptions)
     return sorted(found.items(), key=lambda item: (-item[0][3], -len(item[1]), item[0]))

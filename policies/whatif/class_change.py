@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, in_json
-from forewarn.policies.findings import ObjectRef, cut, described, plural, quote
+from forewarn.policies.findings import ObjectRef, cut, described, grouped, plural, quote
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
@@ -354,9 +354,7 @@ def _differs(cell: MayPreempt) -> bool:
 
 def _totals(cells: Iterable[MayPreempt]) -> Iterator[PreemptionTotal]:
     """Yield the sums of the classes for which a number changes, most Pods first."""
-    by_class: dict[str, list[MayPreempt]] = {}
-    for cell in cells:
-        by_class.setdefault(cell.class_, []).append(cell)
+    by_class = grouped((cell.class_, cell) for cell in cells)
     totals = [PreemptionTotal(name, *_sums(of_class), _changing(of_class)) for name, of_class in by_class.items()]
     yield from sorted((total for total in totals if total.changed), key=lambda t: (-max(t[1:4]), t.class_))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.findings import grouped
 from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.whatif.occupancy import BEFORE, SCHEDULABLE, Occupancy, Placed, PodInterval
 from forewarn.policies.whatif.priority_levels import Requested
@@ -121,9 +122,7 @@ def zone_of(node: Node) -> str:
 
 def _preempted(intervals: Sequence[PodInterval], preemptions: Iterable[Preemption]) -> NDArray[np.bool_]:
     """Return [interval]: true if the Pod's time on the node ended by preemption."""
-    moments: dict[str, list[float]] = {}
-    for preemption in preemptions:
-        moments.setdefault(preemption.victim, []).append(preemption.t)
+    moments = grouped((preemption.victim, preemption.t) for preemption in preemptions)
     is_preempted = [
         any(interval.start <= t <= interval.end for t in moments.get(interval.pod, ())) for interval in intervals
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.controllers.changes import replaces_no_pods
-from forewarn.policies.findings import cut, first_of, listed, plural, quote
+from forewarn.policies.findings import cut, first_of, grouped, listed, plural, quote
 from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE, Node
@@ -102,10 +102,8 @@ def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
 
 def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
     """Return one question for the loss of each zone, by name. Nodes without a zone label are not included."""
-    zones: dict[str, list[Arrival]] = {}
-    for node in sorted(cluster.objects.nodes.values(), key=lambda node: node.name):
-        if ZONE in node.labels:
-            zones.setdefault(node.labels[ZONE], []).append(_of_node("lost", node.name))
+    nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
+    zones = grouped((node.labels[ZONE], _of_node("lost", node.name)) for node in nodes if ZONE in node.labels)
     return [Question(f"zone {zone}", zones[zone], lost=((ZONE, zone),)) for zone in sorted(zones)]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
-from forewarn.policies.findings import described, listed, plural
+from forewarn.policies.findings import described, grouped, listed, plural
 from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
 from forewarn.policies.objects.pod_loss import PodLoss, losses_of
@@ -239,9 +239,7 @@ def risks(
     `autoscaling`: whether nodes arrive.
     """
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
-    intervals: dict[str, list[PodInterval]] = {}
-    for interval in occupancy.intervals:
-        intervals.setdefault(interval.group, []).append(interval)
+    intervals = grouped((interval.group, interval) for interval in occupancy.intervals)
     on = Counter(interval.node for interval in occupancy.intervals)
     names = sorted(occupancy.nodes, key=lambda name: (-on[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
@@ -344,9 +342,9 @@ class _FreeAmounts:
     def __init__(self, cluster: ClusterSnapshot, occupancy: Occupancy, by_group: Mapping[str, int]) -> None:
         """`by_group`: Pod -> priority of its PodGroup, which replaces the Pod's own priority here."""
         self._by_group = by_group
+        ranked = (interval._replace(priority=self.priority(interval)) for interval in occupancy.intervals)
         on: dict[str, list[PodInterval]] = {name: [] for name in occupancy.nodes}
-        for interval in occupancy.intervals:
-            on.setdefault(interval.node, []).append(interval._replace(priority=self.priority(interval)))
+        on |= grouped((interval.node, interval) for interval in ranked)
         self._sums = {name: _sums(intervals, occupancy.nodes.get(name)) for name, intervals in on.items()}
         self._nodes, self._filters = occupancy.nodes, NodeFilters(cluster.scheduling)
         self._free: dict[Callable[[Node], bool], Amounts] = {}

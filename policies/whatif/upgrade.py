@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.disruption import PdbStatus
 from forewarn.policies.copies import replace
 from forewarn.policies.documents import Hidden, in_json
+from forewarn.policies.findings import grouped
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.simulation.clock import Latencies, Steps
 from forewarn.policies.simulation.simulation import Simulation, drain, forbidden_by, is_skipped, remaining_on
@@ -143,10 +144,7 @@ class UpgradeRun:
     @property
     def pools(self) -> Sequence[UpgradedPool]:
         """The progress of each pool, in the order of the upgrade."""
-        by_pool: dict[str, list[UpgradeStep]] = {}
-        for step in self.steps:
-            by_pool.setdefault(step.pool, []).append(step)
-        return [UpgradedPool(name, steps) for name, steps in by_pool.items()]
+        return [UpgradedPool(*of_pool) for of_pool in grouped((step.pool, step) for step in self.steps).items()]
 
     @property
     def forced(self) -> Sequence[ForcedPod]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from forewarn.policies.documents import Hidden, optional_in_json
-from forewarn.policies.findings import cut, one_line
+from forewarn.policies.findings import cut, grouped, one_line
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind, list_at, moment_of
 
@@ -534,13 +534,12 @@ class Events:
 
     def _indexed(self) -> _Index:
         if self._index is None:
-            self._index = _Index({}, {}, {})
-            for event in sorted(self._last.get("Pod", {}).values(), key=lambda event: event.when):
-                self._index.of_pod.setdefault(event.name, []).append(event)
-            for event in sorted(self._last.get("", {}).values(), key=lambda event: event.when):
-                self._index.others.setdefault(event.kind, []).append(event)
-                if name := _deleted(event):
-                    self._index.deletions[name] = event
+            of_pods, others = (
+                sorted(self._last.get(kind, {}).values(), key=lambda event: event.when) for kind in ("Pod", "")
+            )
+            deletions = {name: event for event in others if (name := _deleted(event))}
+            by_pod, by_kind = grouped((event.name, event) for event in of_pods), grouped((e.kind, e) for e in others)
+            self._index = _Index(by_pod, by_kind, deletions)
         return self._index
 
 
