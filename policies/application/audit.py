@@ -9,13 +9,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application.findings import Report
-from forewarn.policies.cluster.cache import AnswerHead, head_of_findings
+from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot, head_of_findings
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, audit_request, unsuppressed
 from forewarn.policies.evaluation.evaluator import audit as findings_of
-from forewarn.policies.evaluation.evaluator import stored_objects, unsuppressed
 from forewarn.policies.findings import Finding, described, plural
-from forewarn.policies.metering import MAX_WORK, never
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.predictions import Simulations
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.cluster import Cluster, Progress
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
@@ -114,34 +112,18 @@ def audited(
         assumes = autoscaling.assumes_of_arrivals  # no time passes in which nodes may be removed
         new_nodes = partial(added_for, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
     simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
-    result = _audit(cluster, config, disclose, simulations)
-    head = result.head
-    return result._replace(head=replace(head, assumes=(*head.assumes, *assumes)))
+    request = audit_request(cluster, config, datetime.now(UTC))._replace(disclose=disclose, simulations=simulations)
+    result = _audit(cluster, request)
+    return result._replace(head=replace(result.head, assumes=(*result.head.assumes, *assumes)))
 
 
 def audited_within(cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], max_work: int) -> Audit:
     """Return the findings with counts in place of names, and without simulations. `expired`: stops the audit."""
-    return _audit(cluster, config, Disclose.COUNTS, None, expired, max_work)
+    request = audit_request(cluster, config, datetime.now(UTC))
+    return _audit(cluster, request._replace(disclose=Disclose.COUNTS, expired=expired, max_work=max_work))
 
 
-def _audit(
-    cluster: ClusterSnapshot,
-    config: Config,
-    disclose: Disclose,
-    simulations: Simulations | None,
-    expired: Callable[[], bool] = never,
-    max_work: int = MAX_WORK,
-) -> Audit:
-    now, subjects = datetime.now(UTC), tuple(stored_objects(cluster))
-    findings = findings_of(
-        cluster,
-        subjects,
-        config,
-        now=now,
-        expired=expired,
-        max_work=max_work,
-        disclose=disclose,
-        simulations=simulations,
-    )
-    findings, suppressed = unsuppressed(findings, subjects, config, now)
+def _audit(cluster: ClusterSnapshot, request: EvaluationRequest) -> Audit:
+    subjects = request.change_set.subjects
+    findings, suppressed = unsuppressed(findings_of(request), subjects, request.config, request.now)
     return Audit(findings, suppressed, head_of_findings(cluster, findings), len(subjects), cluster)

@@ -11,11 +11,11 @@ import yaml
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.commands.cluster_command import add_output_option
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Output, Parser
 from forewarn.policies.config.load import read_config
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import info, to_dict
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, evaluate, stored_objects
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, audit_request, evaluate
 from forewarn.policies.evaluation.foreign_rules import Guarded
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments, suppress
 from forewarn.policies.findings import Finding, Severity, cut, quote
@@ -32,8 +32,6 @@ from forewarn.policies.terminal import complain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from types import ModuleType
-
-    from forewarn.policies.commands.parser import Output
 
 
 _WIDTH: Final = 100
@@ -255,7 +253,7 @@ def _all_on(rule: Rule, example: Example, examples: Sequence[Example]) -> list[F
     if Target.CLUSTER in rule.TARGETS:
         snapshot = cluster_of([e for e in examples if e.heading in ("Cluster", example.heading)])
         assert snapshot is not None
-        return audit(snapshot, tuple(stored_objects(snapshot)), Config(), now=NOW)
+        return audit(audit_request(snapshot, Config(), NOW))
     cluster = cluster_of([e for e in examples if e.is_cluster_of(example.heading)])
     reading = read(example.yaml, FILE, wanted_kinds(Config()))
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT

@@ -452,38 +452,16 @@ def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
             yield _unchanged(workload.object)
 
 
-def audit(
-    cluster: ClusterSnapshot,
-    subjects: tuple[ReviewedObject, ...],
-    config: Config,
-    *,
-    now: datetime,
-    expired: Callable[[], bool] = never,
-    max_work: int = MAX_WORK,
-    disclose: Disclose = Disclose.NAMES,
-    simulations: Simulations | None = None,
-) -> list[Finding]:
-    """Return the findings of a cluster, the most severe first.
+def audit_request(cluster: ClusterSnapshot, config: Config, now: datetime) -> EvaluationRequest:
+    """Return the request to check all objects of a cluster, and the cluster as a whole."""
+    change_set = ChangeSet(tuple(stored_objects(cluster)))
+    return EvaluationRequest(change_set, cluster, config, Phase.LINT, now, with_cluster_rules=True)
 
-    `subjects`: the result of `stored_objects`. `expired`, `max_work`, `disclose`, `simulations`: as in
-    `EvaluationRequest`.
-    """
-    enabled = config._replace(disabled_rules=config.disabled_rules | _OF_ARRIVALS)
-    findings = evaluate(
-        EvaluationRequest(
-            ChangeSet(subjects),
-            cluster,
-            enabled,
-            phase=Phase.LINT,
-            now=now,
-            expired=expired,
-            with_cluster_rules=True,
-            max_work=max_work,
-            disclose=disclose,
-            simulations=simulations,
-        )
-    )
-    return _worst_first(findings)
+
+def audit(request: EvaluationRequest) -> list[Finding]:
+    """Return the findings of a cluster, the most severe first. `request`: see `audit_request`."""
+    disabled = request.config.disabled_rules | _OF_ARRIVALS
+    return _worst_first(evaluate(request._replace(config=request.config._replace(disabled_rules=disabled))))
 
 
 def unsuppressed(

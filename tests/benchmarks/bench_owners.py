@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.whatif import counted
 from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import audit, stored_objects
+from forewarn.policies.evaluation.evaluator import audit, audit_request
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
@@ -121,7 +121,7 @@ def main() -> None:
     print(f"{options.nodes} nodes, {len(cluster.pods)} pods read in {time.process_time() - started:.1f} s of processor")
 
     def audited() -> str:
-        return f"{len(audit(cluster, tuple(stored_objects(cluster)), Config(), now=datetime.now(UTC)))} findings"
+        return f"{len(audit(audit_request(cluster, Config(), datetime.now(UTC))))} findings"
 
     def looked() -> str:
         """As the webhook's audit does it, in the time that it has."""

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, evaluate, stored_objects
+from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, audit_request, evaluate
 from forewarn.policies.findings import Finding
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.options import Options
@@ -196,12 +196,12 @@ def test_templates_of_composite_groups_are_not_checked() -> None:
 
 def test_a_class_that_only_groups_use_is_used() -> None:
     cluster = cluster_of(GOLD, SILVER, group(priorityClassName="gold", priority=100))
-    findings = audit(cluster, tuple(stored_objects(cluster)), Config(), now=NOW)
+    findings = audit(audit_request(cluster, Config(), NOW))
     assert [f.object.name for f in findings if f.rule == "unused-priority-class"] == ["silver"]
 
 
 def test_an_audit_checks_stored_groups() -> None:
     cluster = cluster_of(workload({"priorityClassName": "ghost"}), group(priorityClassName="ghost", priority=5))
-    findings = audit(cluster, tuple(stored_objects(cluster)), Config(), now=NOW)
+    findings = audit(audit_request(cluster, Config(), NOW))
     unknown = {f.object.kind for f in findings if f.rule == "unknown-priority-class"}
     assert unknown == {"PodGroup", "Workload"}
