@@ -13,7 +13,7 @@ from forewarn.policies.application.manifests import arrivals_of
 from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection, rejections_of
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
-from forewarn.policies.cluster.cache import key_of
+from forewarn.policies.cluster.cache import ClusterSnapshot, key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden
 from forewarn.policies.findings import described, grouped, listed, one_line, plural
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.changes import Start
     from forewarn.policies.application.cluster import Cluster
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.manifests.differences import ChangedField, ChangedObject, Difference
     from forewarn.policies.whatif.class_change import Ranked
 
@@ -194,7 +193,9 @@ class OnCluster(NamedTuple):
     @property
     def removing(self) -> list[WorkloadCount]:
         """The workloads that the change deletes or scales down, without `scaled_down`."""
-        return removing(self.answer, self.scaled_down)
+        others = {item.workload for item in self.scaled_down}
+        workloads = self.answer.workloads if self.answer else ()
+        return [each for each in workloads if each.removed and each.workload not in others]
 
     @property
     def directories(self) -> tuple[list[str], list[str]]:
@@ -329,24 +330,19 @@ def _on_cluster(
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
-        applied, differing = _applied(concerned, cluster.snapshot, {item.workload for item in scaled_down})
+        reduced = {item.workload for item in scaled_down}
+        applied, differing = _applied(concerned, cluster.snapshot, reduced)
         live = _scalers_of(cluster)
         answer = answer if live else _without_scalers(answer, concerned)
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
-        autoscaled = [*_autoscaled(concerned, {*(item.workload for item in scaled_down)}, live, scalers)]
-        names = {item.workload for item in autoscaled}
-        lasting = [item for item in scaled_down if item.workload not in names]
-        affected = _affected(
-            answer, scaled_down, lasting, pruned, lambda namespace: labels.get(namespace) or owners.of(namespace)
-        )
-        return OnCluster(
+        effect = OnCluster(
             name,
-            namespaces=affected,
+            namespaces=[],
             absent=absent,
             placeholders=answer.answer.placeholders,
             scaled_down=scaled_down,
             differing=differing,
-            autoscaled=autoscaled,
+            autoscaled=[*_autoscaled(concerned, reduced, live, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
             pruned=pruned,
@@ -356,6 +352,8 @@ def _on_cluster(
             omitted=omitted,
             **_reasons([*answer.faults, *without_class]),
         )
+        affected = _affected(effect, answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
+        return effect._replace(namespaces=affected)
     except Rejected as fault:
         return OnCluster(name, namespaces=[], **_reasons(fault.faults))
     except NO_ANSWER as fault:
@@ -607,65 +605,34 @@ def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
 _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
-def _affected(
-    applied: WhatIf,
-    scaled_down: Sequence[ScaledDown],
-    lasting: Sequence[ScaledDown],
-    pruned: Sequence[Pruned],
-    owner: Callable[[str], str],
-) -> list[AffectedNamespace]:
-    reserving, victims = applied.answer.placeholders, {True: Counter[str](), False: Counter[str]()}
-    for preemption in applied.preemptions:
-        victims[preemption.workload in reserving][preemption.victim.partition("/")[0]] += 1
-    pending, lost, scaled, replaced = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    for name, count in applied.answer.replaced.items():
-        replaced[name.partition("/")[0]] += count if name not in reserving else 0
-    for workload in (workload for workload in applied.workloads if workload.workload not in reserving):
-        pending[workload.namespace] += workload.not_started
-        lost[workload.namespace] += workload.missed
-    for item in lasting:
-        scaled[item.workload.partition("/")[0]] += item.before - item.after
-    new_pods, summary = applied.answer.new_pods, applied.answer.summary
-    changed = Counter(ranked.workload.partition("/")[0] for ranked in new_pods if ranked.after is not None)
-    rejected = Counter(ranked.workload.partition("/")[0] for ranked in new_pods if ranked.after is None)
-    rejected.update(summary.names.group(row.group).partition("/")[0] for row in summary.missing)
-    rejected.update(
-        fault.ref.namespace for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None
-    )
-    counters = {
-        "preempted": victims[False],
-        "pending": pending,
-        "lost": lost,
-        "rejected": rejected,
-        "scaled_down": scaled,
-        "new_priority": changed,
-        "placeholders": victims[True],
-        "replaced": replaced,
-        "removed": _removed(removing(applied, scaled_down)),
-        "pruned": _by_namespace(pruned),
+def _affected(cluster: OnCluster, applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
+    answer, reserving = applied.answer, applied.answer.placeholders
+    own = [each for each in applied.workloads if each.workload not in reserving]
+    invalid = (fault.ref for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None)
+    over_quota = (answer.summary.names.group(row.group) for row in answer.summary.missing)
+    rejected = [each.workload for each in answer.new_pods if each.after is None]
+    counts: dict[str, Iterable[tuple[str, int]]] = {
+        "preempted": ((each.victim, 1) for each in applied.preemptions if each.workload not in reserving),
+        "pending": ((each.namespace, each.not_started) for each in own),
+        "lost": ((each.namespace, each.missed) for each in own),
+        "rejected": ((name, 1) for name in (*rejected, *over_quota, *(ref.namespace for ref in invalid))),
+        "scaled_down": ((item.workload, item.before - item.after) for item in cluster.lasting),
+        "new_priority": ((each.workload, 1) for each in answer.new_pods if each.after is not None),
+        "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
+        "replaced": ((name, count) for name, count in answer.replaced.items() if name not in reserving),
+        "removed": ((each.namespace, each.removed) for each in cluster.removing),
+        "pruned": ((name, 1) for item in cluster.pruned for name in item.names),
     }
+    sums = defaultdict[str, Counter[str]](Counter)
+    for field, numbers in counts.items():
+        for name, number in numbers:
+            sums[name.partition("/")[0]][field] += number
     affected = [
-        AffectedNamespace(name, owner(name), **{field: counter[name] for field, counter in counters.items()})
-        for name in {name for counter in counters.values() for name in +counter} - {""}
+        AffectedNamespace(name, owner(name), **{field: of[field] for field in counts})
+        for name, of in sums.items()
+        if name and +of
     ]
     return sorted(affected, key=lambda item: (-_counted(item), -item.placeholders, item.namespace))
-
-
-def _removed(workloads: Iterable[WorkloadCount]) -> Counter[str]:
-    removed = Counter[str]()
-    for each in workloads:
-        removed[each.namespace] += each.removed
-    return removed
-
-
-def removing(applied: WhatIf | None, scaled_down: Iterable[ScaledDown]) -> list[WorkloadCount]:
-    """Return the workloads that a change deletes or scales down, without these that are `scaled_down`."""
-    others = {item.workload for item in scaled_down}
-    return [each for each in (applied.workloads if applied else ()) if each.removed and each.workload not in others]
-
-
-def _by_namespace(pruned: Iterable[Pruned]) -> Counter[str]:
-    return Counter(name.partition("/")[0] for item in pruned for name in item.names)
 
 
 def _counted(item: AffectedNamespace) -> int:

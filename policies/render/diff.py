@@ -891,25 +891,20 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
         return numbers
     answer, workloads = cluster.answer.answer, _workloads(cluster)
     of = dict(zip(harm.HEADS, harm.numbers(answer), strict=True))
-    return numbers + Counter(
-        over_quota=of["PODS REJECTED"],
-        not_recreated=of["NOT RECREATABLE"],
-        rollouts=of["ROLLOUTS BLOCKED"],
-        drains=of["DRAINS BLOCKED"],
-        lost=sum(workload.missed for workload in workloads),
-        down=of["REPLICAS DOWN"],
-        pending=sum(workload.not_started for workload in workloads),
-        scaled_down=sum(item.before - item.after for item in cluster.lasting),
-        replaced=sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
-        reduced=sum(item.before - item.after for item in cluster.scaled_down if item not in cluster.lasting),
-        removed=sum(each.removed for each in cluster.removing),
-        failed=sum(bool(workload.failure) for workload in workloads),
-        violated=len(answer.summary.violated_pdbs),
-        unhealthy=len(answer.pdbs.keys() - answer.summary.violated_pdbs),
-        pruned=sum(item.workloads for item in cluster.pruned),
-        new_priority=sum(ranked.after is not None for ranked in answer.new_pods),
-        placeholders=sum(preemption.workload in cluster.placeholders for preemption in answer.preempted),
-    )
+    own = {
+        "lost": sum(workload.missed for workload in workloads),
+        "pending": sum(workload.not_started for workload in workloads),
+        "scaled_down": sum(item.before - item.after for item in cluster.lasting),
+        "replaced": sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
+        "reduced": sum(item.before - item.after for item in cluster.scaled_down if item not in cluster.lasting),
+        "removed": sum(each.removed for each in cluster.removing),
+        "failed": sum(bool(workload.failure) for workload in workloads),
+        "violated": len(answer.summary.violated_pdbs),
+        "pruned": sum(item.workloads for item in cluster.pruned),
+        "new_priority": sum(ranked.after is not None for ranked in answer.new_pods),
+        "placeholders": sum(preemption.workload in cluster.placeholders for preemption in answer.preempted),
+    }
+    return numbers + Counter({name: of[head] for name, (head, _) in _COLUMNS.items() if head in of} | own)
 
 
 def markdown(diff: Diff, *, details: bool = True) -> str:
