@@ -6,7 +6,7 @@ A loss of a zone or node is simulated. `whatif` simulates one question; this mod
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -247,27 +247,16 @@ def risks(
     by_group = _priorities_in_groups(cluster)
     free_amounts, lowest, classes = _FreeAmounts(cluster, occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     workloads = [
-        _risk(
-            name,
-            own,
-            _pods(cluster, own),
-            classes,
-            free_amounts,
-            losses.get(name, _Losses({}, {}, {})),
-            lowest,
-            cluster,
-        )
+        _risk(name, own, _pods(cluster, own), classes, free_amounts, losses[name], lowest, cluster)
         for name, own in intervals.items()
     ]
     if not autoscaling.grows or autoscaling.node_delay is None:
         workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
     placeholders = {name for name, own in intervals.items() if _only_placeholders(_pods(cluster, own), options)}
     workloads.sort(key=lambda risk: (risk.workload in placeholders, *_by_damage(risk)))
+    assumes = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
     return Risks(
-        head_of(
-            cluster,
-            (*assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True), *autoscaling.assumes),
-        ),
+        head_of(cluster, (*assumes, *autoscaling.assumes)),
         workloads,
         ZonesAndNodes(len(zones[:most]), len(names[:most])),
         ZonesAndNodes(len(zones), len(names)),
@@ -304,7 +293,7 @@ def _losses(
     zones: Sequence[str],
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
-) -> tuple[dict[str, _Losses], _Unknown]:
+) -> tuple[defaultdict[str, _Losses], _Unknown]:
     """Return the simulated losses that cost replicas, by workload, and what the simulations could not determine.
 
     `zones`, `names`: the zones and the nodes to lose. `lose`: see `risks`.
@@ -313,7 +302,7 @@ def _losses(
     of_zones = {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
     # Nodes first: each takes less time than a zone, so progress moves at once.
     questions = nothing | {f"node {name}": nodes_lost(cluster, [name]) for name in names} | of_zones
-    losses: dict[str, _Losses] = {}
+    losses = defaultdict[str, _Losses](lambda: _Losses({}, {}, {}))
     unknown = _Unknown({}, set(), {}, {})
     outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
     for what in nothing | of_zones | questions:
@@ -323,12 +312,11 @@ def _losses(
             if what == _NO_LOSS:
                 unknown.without_loss[workload] = replicas
                 continue
-            own = losses.setdefault(workload, _Losses({}, {}, {}))
-            own.replicas[what] = replicas
+            losses[workload].replicas[what] = replicas
             if rejected.get(workload):
-                own.rejected[what] = min(rejected[workload], replicas)
+                losses[workload].rejected[what] = min(rejected[workload], replicas)
         for workload, after in (outcome["withNodes"] or {}).items() if what != _NO_LOSS else ():
-            losses.setdefault(workload, _Losses({}, {}, {})).with_nodes[what] = AfterNewNodes(*after)
+            losses[workload].with_nodes[what] = AfterNewNodes(*after)
         unknown.unread.update(outcome["unread"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
         if not outcome["settled"]:
