@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from forewarn.policies.documents import Always
 
 Verdict = Literal["accepted", "deferred", "infeasible", "rejected", "not-evaluated"]
-ACCEPTED: Final = "accepted"
-DEFERRED: Final = "deferred"
-INFEASIBLE: Final = "infeasible"
-REJECTED: Final = "rejected"
-NOT_EVALUATED: Final = "not-evaluated"
 GATE: Final = "InPlacePodVerticalScalingSchedulerPreemption"
 _STATIC_MANAGERS: Final = "infeasible if the kubelet uses the CPU or Memory Manager policy static (Guaranteed Pod)"
 _SWAP: Final = "infeasible if the container uses swap"
@@ -93,7 +88,7 @@ def resize(pods: StoredPods, keys: Iterable[tuple[str, str]], wanted: Wanted, *,
     resizes = [(obj, changed(obj, wanted)) for obj in (pods.stored[key] for key in keys)]
     for old, new in sorted(resizes, key=lambda pair: _order(*pair)):
         result = _result(pods, old, new, preempts=preempts)
-        if result.verdict == ACCEPTED:
+        if result.verdict == "accepted":
             pods.cache.add(_allocated(new))
         yield result
 
@@ -132,16 +127,16 @@ def _result(pods: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool)
     at_node = (pod.key, node)
     info = pods.cache.snapshot().scheduling.get(node) if node else None
     if at(old, "status", "phase") in ("Succeeded", "Failed") or at(old, "metadata", "deletionTimestamp"):
-        return Resized(*at_node, NOT_EVALUATED, "the Pod terminates or has terminated")
+        return Resized(*at_node, "not-evaluated", "the Pod terminates or has terminated")
     if info is None:
-        return Resized(*at_node, NOT_EVALUATED, "the Pod has no known node")
+        return Resized(*at_node, "not-evaluated", "the Pod has no known node")
     if at(old, "spec", "resources"):
-        return Resized(*at_node, NOT_EVALUATED, "Pods with spec.resources are not supported")
+        return Resized(*at_node, "not-evaluated", "Pods with spec.resources are not supported")
     fault = _fault(old, new)
     if not fault and semantics.resizes_are_checked_at_admission and info.node.operating_system != "linux":
         fault = "the node does not run Linux"
     if fault:
-        return Resized(*at_node, REJECTED, fault)
+        return Resized(*at_node, "rejected", fault)
     allocatable = info.node.allocatable
     exceeding = [
         name
@@ -149,7 +144,7 @@ def _result(pods: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool)
         if request_of(pod, name) > most
     ]
     if exceeding:
-        verdict: Verdict = REJECTED if semantics.resizes_are_checked_at_admission else INFEASIBLE
+        verdict: Verdict = "rejected" if semantics.resizes_are_checked_at_admission else "infeasible"
         return Resized(*at_node, verdict, f"the requests exceed the node's allocatable {' and '.join(exceeding)}")
     pods.cache.remove(old)
     try:
@@ -169,17 +164,17 @@ def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *,
     if rejection is None:
         evicted = tuple(sorted(other.key for other in admission.preempted))
         reason = "critical Pod: the kubelet evicts Pods" if evicted else ""
-        return Resized(pod.key, node, ACCEPTED, reason, requirements, evicted)
+        return Resized(pod.key, node, "accepted", reason, requirements, evicted)
     if pod.critical and not preempts and not admission.failed:
-        return Resized(pod.key, node, DEFERRED, rejection.message, requirements)
+        return Resized(pod.key, node, "deferred", rejection.message, requirements)
     lacking = [insufficient(requirements)] if requirements else []
     reason = "; ".join([*(item.message for item in admission.failed), *lacking])
     if not requirements:
-        return Resized(pod.key, node, DEFERRED, reason)
+        return Resized(pod.key, node, "deferred", reason)
     if preempts and node in pods.without_preemption:
-        return Resized(pod.key, node, DEFERRED, f"{reason}; the node disables preemption for resizes", requirements)
+        return Resized(pod.key, node, "deferred", f"{reason}; the node disables preemption for resizes", requirements)
     victims, why = _victims(cluster, _bound_to(new, node), node)
-    result = Resized(pod.key, node, DEFERRED, f"{reason}{why}", requirements)
+    result = Resized(pod.key, node, "deferred", f"{reason}{why}", requirements)
     return result._replace(preempted=victims) if preempts else result._replace(in_the_way=victims)
 
 

@@ -486,13 +486,12 @@ class Events:
 
     def preempted(self, name: str, uid: str) -> Event | None:
         """Return the last Event about a preemption of the Pod with this name and uid ("": any), or None."""
-        preemptions = [event for event in self.of_pod(name, uid) if event.reason == PREEMPTED]
-        return preemptions[-1] if preemptions else None
+        return next((event for event in reversed(self.of_pod(name, uid)) if event.reason == PREEMPTED), None)
 
     def decisive(self, name: str, uid: str = "", since: float = 0.0) -> Event | None:
         """Return the last Event that names a cause of termination, or None. `since`: for Events without uid."""
-        events = [e for e in self.of_pod(name, uid) if _is_decisive(e) and (e.uid or e.when >= since)]
-        return events[-1] if events else None
+        events = reversed(self.of_pod(name, uid))
+        return next((e for e in events if _is_decisive(e) and (e.uid or e.when >= since)), None)
 
     def former(self, name: str, uid: str, created: float = 0.0) -> Event | None:
         """Return the last Event that names a cause of the termination of an earlier Pod with this name and

@@ -349,17 +349,11 @@ def causes_by_events(evidence: Evidence, name: str) -> list[Trouble]:
     (uid, since), owner = events.last(name), name.rpartition("-")[0]
     kind, node = "Job" if owner in evidence.jobs else "", events.node_of(name, uid)
     pod = PodRecord(evidence.namespace, name, uid, node, owner=(kind, owner), created=since, phase="Failed")
-    return [*_of_deleted_pod(evidence, pod), *_job(evidence, pod)]
-
-
-def _of_deleted_pod(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
-    cause = evidence.events.decisive(pod.name, pod.uid, pod.created)
-    if cause is not None:
-        yield from _by_event(evidence, pod, cause)
-    elif evidence.events.deletion(pod.name) is not None:
-        yield from _deletion(evidence, pod.name, 0.0)
+    if (cause := events.decisive(name, uid, since)) is not None:
+        found = _by_event(evidence, pod, cause)
     else:
-        yield from _unknown(evidence, pod.name, pod.node)
+        found = _deletion(evidence, name, 0.0) if events.deletion(name) else _unknown(evidence, name, node)
+    return [*found, *_job(evidence, pod)]
 
 
 def of_former_pod(evidence: Evidence, name: str, cause: Event) -> Trouble | None:
@@ -527,11 +521,6 @@ def _drain_blocked(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
 
 _LOWER: Final = 3
 """Maximum nodes with Pods of lower priority that are explained."""
-
-
-def of_where(event: Event) -> str:
-    """Return the node of an Event as a phrase, such as ` on n1`; "" if unknown."""
-    return f" on {event.node}" if event.node else ""
 
 
 def by_preemptor(cluster: ClusterSnapshot, event: Event | None) -> str:
@@ -801,7 +790,7 @@ def of_deleted_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> D
     uid, since = evidence.events.last(name)
     preemption, rest = evidence.events.preempted(name, uid), causes_by_events(evidence, name)
     if preemption is not None:
-        text = f"preempted{of_where(preemption)}{by_preemptor(cluster, preemption)}"
+        text = f"preempted{_on(preemption.node)}{by_preemptor(cluster, preemption)}"
         rest = [Trouble("preempted", text, "", preemption.when), *rest]
     rest += _before_it(cluster, evidence, name, uid, since)
     return Diagnosis(None, "gone", tuple(rest)) if rest else None
@@ -833,7 +822,7 @@ def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str
     """Yield the reason why the earlier Pod with the same name terminated. `uid`, `created`: of the later Pod."""
     former = evidence.events.former(name, uid, created)
     if former is not None and former.reason == PREEMPTED:
-        text = f"the previous Pod of this name was preempted{of_where(former)}{by_preemptor(cluster, former)}"
+        text = f"the previous Pod of this name was preempted{_on(former.node)}{by_preemptor(cluster, former)}"
         yield Trouble("former-preempted", text, "", former.when)
     elif former is not None and (cause := of_former_pod(evidence, name, former)) is not None:
         yield Trouble("former-ended", f"the previous Pod of this name: {cause.message}", cause.help, cause.when)
