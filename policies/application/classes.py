@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from forewarn.policies.application.cluster import Cluster, Progress, snapshot_of
 from forewarn.policies.application.manifests import Manifest, applied, manifests_of
 from forewarn.policies.application.places import Places
-from forewarn.policies.cluster.cache import Result, head_of
+from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.findings import described
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind
@@ -22,7 +22,6 @@ from forewarn.policies.whatif.priority_levels import Classes, priority_levels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Inlined
 
 

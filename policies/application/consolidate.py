@@ -23,7 +23,7 @@ from forewarn.policies.autoscaling.karpenter.state import (
     read_state,
 )
 from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.cluster.cache import TIME, AnswerHead, Result, head_of
+from forewarn.policies.cluster.cache import TIME, AnswerHead, Cache, Result, head_of
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, InvalidInput
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.disruption import Candidate, Command
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
-    from forewarn.policies.cluster.cache import Cache
 
     Collect = Callable[[ApiObject], bool | None]
     _Predicted = tuple[Disruption, Sequence[Sequence[str]], bool, str, str]

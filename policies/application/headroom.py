@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.application.cluster import Cluster, autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected, refs_of
-from forewarn.policies.cluster.cache import AnswerHead, head_of
+from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot, head_of
 from forewarn.policies.documents import Inlined, to_dict
 from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.objects.fields import ApiObject, at, check_numbers, check_one_of
@@ -16,6 +16,7 @@ from forewarn.policies.options import Options
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.capacity_buffers import Buffers, CapacityBuffers
+from forewarn.policies.whatif.headroom import Headroom
 from forewarn.policies.whatif.headroom import headroom as headroom_of
 from forewarn.policies.whatif.placeholders import Placeholders, placeholders
 from forewarn.policies.whatif.questions import workloads_of
@@ -23,9 +24,7 @@ from forewarn.policies.whatif.questions import workloads_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.whatif.autoscalers import Autoscaling
-    from forewarn.policies.whatif.headroom import Headroom
 
 _LONG: Final = 200
 

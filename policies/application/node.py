@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.application.cluster import POD_NAMES
 from forewarn.policies.application.manifests import Read, files_of, reading_of
-from forewarn.policies.cluster.cache import Result, head_of
+from forewarn.policies.cluster.cache import Cache, Result, head_of
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, Inlined, in_json
 from forewarn.policies.findings import cut, plural, quote
@@ -22,16 +23,9 @@ from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif.questions import is_there, node_named, pod_not_found, with_pods
-from forewarn.policies.whatif.resize import GATE, Wanted
+from forewarn.policies.whatif.resize import GATE, Resized, StoredPods, Wanted
 from forewarn.policies.whatif.resize import resize as results_of
 from forewarn.policies.why.troubles import kind_named, meanings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from forewarn.policies.cluster.cache import Cache
-    from forewarn.policies.whatif.resize import Resized, StoredPods
-
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")

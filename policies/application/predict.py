@@ -12,7 +12,7 @@ from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.application.simulated import new_classes
-from forewarn.policies.cluster.cache import AnswerHead, Result, head_of, head_of_findings
+from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot, Result, head_of, head_of_findings
 from forewarn.policies.documents import Inlined, Sparse, json_of
 from forewarn.policies.findings import described, plural
 from forewarn.policies.forecast.aftermath import before_in_queue
@@ -31,7 +31,6 @@ from forewarn.policies.whatif.questions import pod_not_found
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Options
 

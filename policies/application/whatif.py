@@ -16,7 +16,7 @@ from forewarn.policies.application import simulated
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
 from forewarn.policies.application.places import Places, Rejected, is_rejection, left_out, refs_of, rejections_of
-from forewarn.policies.cluster.cache import Result, head_of
+from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed, quote
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.simulation.clock import Event
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.places import verdict_on
+from forewarn.policies.application.places import Places, verdict_on
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import Output, duration_between, existing, integer_between, print_lines
 from forewarn.policies.config.model import ConfigError
@@ -22,7 +22,6 @@ from forewarn.policies.terminal import COLOR_CHOICES, complain, counting, print_
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from forewarn.policies.application.places import Places
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 
 LIVE: Final = "live"

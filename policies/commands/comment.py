@@ -7,17 +7,15 @@ the request; a token comes from the environment and is not printed.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 MARKER: Final = "<!-- forewarn diff -->"
 """The first line of the comment, which browsers do not show."""

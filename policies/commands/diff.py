@@ -19,7 +19,7 @@ from forewarn.policies.commands.many_clusters import clusters_of, name_of
 from forewarn.policies.commands.parser import Output, Parser, add_config_option, any_duration, print_lines
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.commands.simulated import add_until_option
-from forewarn.policies.config.model import find_config
+from forewarn.policies.config.model import Config, find_config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration
 from forewarn.policies.lint.input import LintRequest, RenderRequest
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from forewarn.policies.commands.cluster_command import Run
-    from forewarn.policies.config.model import Config
     from forewarn.policies.releases.release import Release
 
 OK, FOUND, USAGE, FAILED = range(4)

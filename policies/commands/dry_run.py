@@ -8,12 +8,13 @@ import json
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import time
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, head_of
+from forewarn.policies.cluster.cache import AnswerHead, Cache, ClusterSnapshot, head_of
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Parser, add_admission_option, add_files_option
 from forewarn.policies.commands.release import add_release_options, release_of, settle
@@ -33,11 +34,6 @@ from forewarn.policies.render.head import line_of
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.sources.files import SourceError, find_files, read_file, status_of, unreadable
 from forewarn.policies.terminal import as_json, clean, complain, print_notice, progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from forewarn.policies.cluster.cache import AnswerHead
 
 
 def run_batch(

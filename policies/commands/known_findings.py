@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.findings import configured
-from forewarn.policies.config.model import find_config
+from forewarn.policies.config.model import Config, find_config
 from forewarn.policies.findings import Finding, Severity
 from forewarn.policies.sources.files import SourceError, write_file
 from forewarn.policies.terminal import complain, print_notice
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from forewarn.policies.commands.cluster_command import Run
-    from forewarn.policies.config.model import Config
 
 FAILED = 3
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}

@@ -17,7 +17,7 @@ from forewarn.policies.commands.release import add_release_options, names_a_rele
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
 from forewarn.policies.light import NamedTuple, no_collection
-from forewarn.policies.lint.input import RENDERED, TEMPLATE, LintRequest, RenderRequest, files_of
+from forewarn.policies.lint.input import RENDERED, TEMPLATE, Input, LintRequest, RenderRequest, files_of
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.options import KUSTOMIZE_FLAGS
 from forewarn.policies.sources.files import STDIN, TEMPLATES, SourceError, append_file, output_file, status_of
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from forewarn.policies.application.findings import Report
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.commands.cluster_command import Run
-    from forewarn.policies.lint.input import Input
     from forewarn.policies.releases.release import Release
 
 

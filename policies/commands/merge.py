@@ -11,7 +11,7 @@ from forewarn.policies.commands import sweep as sweeps
 from forewarn.policies.commands import test as tests
 from forewarn.policies.commands.cluster_command import PAGES, TABLES, add_color_option, add_output_option, answered
 from forewarn.policies.commands.many_clusters import print_outcomes
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.commands.parser import Output, Parser
 from forewarn.policies.commands.shards import FIX_OF_PART, Part, in_order, read_part
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.sources.files import File, SourceError, read_file, unreadable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from forewarn.policies.cluster.cache import AnswerHead
-    from forewarn.policies.commands.parser import Output
     from forewarn.policies.render.clusters import Outcome
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import yaml
 
@@ -17,9 +17,6 @@ from forewarn.policies.config.model import find_config
 from forewarn.policies.findings import one_line
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.terminal import as_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Parser, answer_in, existing
 from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")

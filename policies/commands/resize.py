@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.parser import Parser, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 OK, _, USAGE, FAILED = range(4)
 _RESOURCES: Final = ("cpu", "memory")

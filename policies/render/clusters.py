@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, equal_to, first_line, one_line, plural
 from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
 from forewarn.policies.render.table import markdown_table, page_table, text_of, titles
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 VERSION: Final = 1
 """Of the JSON document."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from forewarn.policies.expectations import MAX_TIMELINE, Tested
 from forewarn.policies.findings import cut, first_line, first_of, listed, no_command_in_markup, one_line, plural, quote
 from forewarn.policies.render import Painter, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _LONGEST_REASON: Final = 100
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -11,12 +11,11 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Severity, cut, listed, no_command_in_json, one_line, plural
+from forewarn.policies.findings import Finding, Severity, cut, listed, no_command_in_json, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from forewarn.policies.findings import Finding
     from forewarn.policies.sources.cluster import Written
 
 API_VERSION: Final = "openreports.io/v1alpha1"

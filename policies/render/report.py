@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from forewarn.policies.application.findings import Report, counts
 from forewarn.policies.documents import json_of, to_dict
 from forewarn.policies.findings import Finding, Severity, Text, cut, no_command_in_json, one_line, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 _LONGEST_WORST: Final = 160
 ENTRIES: Final = ["\0"]

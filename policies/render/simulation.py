@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from forewarn.policies.findings import duration, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.simulation.summary import by_frequency, count_runs, unsettled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from forewarn.policies.simulation.summary import Ending, Summary
+from forewarn.policies.simulation.summary import Ending, Summary, by_frequency, count_runs, unsettled
 
 NO_PREEMPTION: Final = "no Pods are preempted"
 

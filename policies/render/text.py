@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from forewarn.policies.findings import Finding, one_line, plural, printable
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import one_line_finding
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 _PLURALS: Final = {
     "hidden directory": "hidden directories",

@@ -34,14 +34,13 @@ from forewarn.policies.rules.wording.forecasts import NOT_CREATED, NOT_CREATED_A
 from forewarn.policies.scheduling.reasons import FitError, in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
-from forewarn.policies.whatif.autoscalers import not_predicted
+from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes, not_predicted
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
-    from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes
     from forewarn.policies.whatif.interruptions import Interruption
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
     from forewarn.policies.whatif.upgrade import ForcedPod

@@ -6,15 +6,12 @@ never fails: a field of the wrong type counts as absent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple
 
 from forewarn.policies.documents import Always, Hidden, in_json
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, ref_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 CAPACITY_BUFFER: Final = "autoscaling.x-k8s.io/CapacityBuffer"
 MAX_BUFFERS: Final = 1000

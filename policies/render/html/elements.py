@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
 from forewarn.policies.findings import cut, no_command_in_json, no_command_in_markup, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 LONGEST: Final = 300
 """Maximum characters of a text of the cluster."""

@@ -34,7 +34,7 @@ from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, h
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif import EVERY
-from forewarn.policies.whatif.answer import Preemption
+from forewarn.policies.whatif.answer import Answer, Preemption
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
 from forewarn.policies.whatif.occupancy import AT, Placed
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubelet.eviction import Group
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
-    from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.class_change import ClassChange
     from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup
     from forewarn.policies.whatif.risk import Risks
