@@ -111,7 +111,7 @@ def _launched(launches: autoscalers.Launches) -> Iterator[str]:
         yield f"NodePool {launch.node_pool}: {plural(launch.nodes, 'node')} of {launch.instance_type} for {which}"
     yield from left_out(len(launches.launches), MAX_LINES, "kind of nodes", many="kinds of nodes")
     left = [f"no NodePool fits {each} ({plural(pods, 'Pod')}): {why}" for each, pods, why in launches.no_launch]
-    yield from limited(left, len(left), "workload that no NodePool fits", "workloads that no NodePool fits", "")
+    yield from limited(left, "workload that no NodePool fits", "workloads that no NodePool fits", "")
     if launches.not_predicted:
         yield f"nodes of Karpenter not predicted: {launches.not_predicted}"
 
@@ -127,8 +127,8 @@ def _some(count: int, pending: int, others: Mapping[str, int], *, over_time: boo
 def _planned(plan: autoscalers.ScaleUps) -> Iterator[str]:
     """Yield lines about the node groups that would be scaled up, and about Pods for which no node group helps."""
     repeated = Counter(map(_scaled_up, plan.scale_ups))
-    texts = (f"scale-up{f', {times} times' if times > 1 else ''}: {text}" for text, times in repeated.items())
-    yield from limited(texts, len(repeated), "scale-up", "scale-ups", "")
+    texts = [f"scale-up{f', {times} times' if times > 1 else ''}: {text}" for text, times in repeated.items()]
+    yield from limited(texts, "scale-up", indent="")
     if plan.lost and not plan.no_scale_up:
         yield f"node groups not used, because their nodes would be in what is lost: {listed([*plan.lost])}"
     by_why = grouped((_why_not(left), left) for left in plan.no_scale_up)
@@ -193,9 +193,8 @@ def arrived_table(answer: Answer) -> TitledTable | None:
     explained.update(left.workload for left in (launches.no_launch if launches else ()))
     cores = {group: f"{milli_cpu / 1000:g} cores" for group, milli_cpu in arrived.milli_cpu_by_group.items()}
     nodes = listed([f"{number} of {group} with {cores[group]}" for group, number in arrived.nodes.items()])
-    worst = (
-        f"{plural(arrived.worst.running, 'Pod runs', 'Pods run')} at the worst moment ({duration(arrived.worst.at)})"
-    )
+    running, at = arrived.worst
+    worst = f"{plural(running, 'Pod runs', 'Pods run')} at the worst moment ({duration(at)})"
     left = arrived.nodes_not_simulated
     omitted = f"; not simulated: {plural(left, 'more new node')}" if left else ""
     at_end = "at the end" if arrived.first_node_at is None else "with new nodes"

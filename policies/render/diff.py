@@ -129,7 +129,7 @@ def render(diff: Diff, paint: Painter = plain, *, details: bool = True) -> Itera
         yield f"{_GAPS}:"
         yield from (f"  {gap.full if details else gap.brief or gap.full}" for gap in gaps)
     yield f"compared: {diff.base} → {diff.head}{f'; {_counts(diff)}' if diff.clusters else ''}"
-    yield from limited(_objects(diff), len(_merged(diff)), "object", "objects", "")
+    yield from limited([*_objects(diff)], "object", indent="")
     yield from (f"not compared: {one_line(name)}" for name in diff.not_compared[:_MAX_OBJECTS])
     yield from (sentence.full for sentence in _on_all(diff))
     if len(diff.clusters) > 1:
@@ -553,8 +553,8 @@ def _explained(diff: Diff, cluster: OnCluster, *, rejections: bool = True) -> di
 def _rejected(diff: Diff, cluster: OnCluster) -> Iterator[_Told]:
     """A sentence about each rejected object, and each whose Pods are rejected; of many, about the first ones."""
     for what, reasons in (("Rejected", cluster.rejected), ("Pods rejected", cluster.rejected_pods)):
-        lines = (f"{what}: {cut(reason, _LONGEST_REASON)}" for reason in reasons)
-        yield from map(_Told, limited(lines, len(reasons), "rejected object", "rejected objects", ""))
+        lines = [f"{what}: {cut(reason, _LONGEST_REASON)}" for reason in reasons]
+        yield from map(_Told, limited(lines, "rejected object", indent=""))
     rejected = {reason.partition(": ")[0] for reason in cluster.rejected_pods}
     if any(str(changed) in rejected for changed in diff.objects if changed.operation == "changed"):
         yield _Told(_NO_ROLLOUT)
@@ -1021,7 +1021,7 @@ def _details_of_objects(diff: Diff) -> Iterator[str]:
         is_open = len(objects) <= _FEW_ROWS and not diff.clusters
         yield f"{text_of(text)}:\n\n{body}" if is_open else folded(text, body)
     notes = diff.notes if len(diff.notes) > NAMED else [note for note in diff.notes if ALSO in note]
-    if lines := [*notes, *limited(diff.not_compared, len(diff.not_compared), "object", "objects", "")]:
+    if lines := [*notes, *limited(diff.not_compared, "object", indent="")]:
         yield folded("Not compared", "\n".join(f"- {text_of(line)}" for line in lines))
 
 

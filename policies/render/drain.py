@@ -28,7 +28,7 @@ def emptied(answer: Answer, paint: Painter = plain) -> Iterator[str]:
     if answer.drained or answer.upgrade:
         force = "kubectl drain deletes these only with --force"
         yield from [f"without controller: {listed(answer.bare, _NAMED)}; {force}"] * bool(answer.bare)
-    stuck = limited(_not_emptied(answer), len(answer.not_drained), "node not drained", "nodes not drained", "")
+    stuck = limited([*_not_emptied(answer)], "node not drained", "nodes not drained", "")
     yield from (paint(line, "warning") for line in stuck)
     if answer.blocked and (fix := _fix_of(answer)):
         yield f"Fix: {fix}"
@@ -64,12 +64,10 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
     if answer.blocks.drains:
         nodes = len({node for blocker in answer.blocks.drains for node in blocker.nodes})
         pdbs = plural(len(answer.blocks.drains), "PDB blocks", "PDBs block")
-        when, of = (
-            ("before the upgrade", upgrade.steps) if upgrade else ("after the change", answer.simulation.api.nodes)
-        )
-        title = f"{when}, {pdbs} evictions, on {nodes} of {plural(len(of), 'node')}:"
-        rows: list[list[str | int]]
-        rows = [
+        when = "before the upgrade" if upgrade else "after the change"
+        of = len(upgrade.steps if upgrade else answer.simulation.api.nodes)
+        title = f"{when}, {pdbs} evictions, on {nodes} of {plural(of, 'node')}:"
+        rows: list[list[str | int]] = [
             [blocker.budget, _needs(blocker), len(blocker.nodes), listed(list(blocker.pods), 2)]
             for blocker in answer.blocks.drains
         ]

@@ -277,14 +277,14 @@ def _pods(count: int) -> str:
 
 def _where(reserve: Placeholders, together: OfGroup | None) -> Iterator[str]:
     if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
-        yield from limited(map(_of_pool, reserve.pools), len(reserve.pools), "pool", "pools", "")
+        yield from limited([*map(_of_pool, reserve.pools)], "pool", indent="")
     missing = reserve.create.pods - reserve.create.fit_now
     if not missing:
         return
     groups = reserve.node_groups
     alone = ", of one of these groups" if len(groups) > 1 else ""
     yield f"{plural(missing, 'placeholder Pod needs', 'placeholder Pods need')} new nodes{alone}"
-    yield from limited(map(_nodes_of_group, groups), len(groups), "node group", "node groups", "")
+    yield from limited([*map(_nodes_of_group, groups)], "node group", indent="")
     if together is not None and all(group.nodes is None for group in groups):
         yield f"all groups together: {_enough(missing, together)}"
 

@@ -426,9 +426,8 @@ def _outcome(group_forecast: GroupForecast) -> str:
     if group_forecast.outcome == "fits":
         bound = sum(group_forecast.nodes.values())
         places = listed([f"{node} ({count})" for node, count in sorted(group_forecast.nodes.items())])
-        rest = (
-            f"; {plural(len(group_forecast.pods) - bound, 'Pod')} Pending" if bound < len(group_forecast.pods) else ""
-        )
+        left = len(group_forecast.pods) - bound
+        rest = f"; {plural(left, 'Pod')} Pending" if left > 0 else ""
         return f"{plural(bound, 'Pod fits', 'Pods fit')}: {places}{rest}"
     if group_forecast.outcome == "not-predicted":
         return f"not predicted: {group_forecast.message}"

@@ -254,9 +254,9 @@ def notes(risks: Risks) -> Iterator[str]:
             yield f"simulated the loss of {tried} of {plural(existing, what)}; use --most N for more"
     yield from _without_loss(risks)
     yield from _cut_off(risks)
-    unread = (f"not predicted: replacement Pods of {problem}" for problem in risks.not_predicted)
-    yield from limited(unread, len(risks.not_predicted), "workload not predicted", "workloads not predicted", "")
-    yield from limited(risks.not_modelled, len(risks.not_modelled), "part not modelled", "parts not modelled", "")
+    unread = [f"not predicted: replacement Pods of {problem}" for problem in risks.not_predicted]
+    yield from limited(unread, "workload not predicted", "workloads not predicted", "")
+    yield from limited(risks.not_modelled, "part not modelled", "parts not modelled", "")
 
 
 def _without_loss(risks: Risks) -> Iterator[str]:

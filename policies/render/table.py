@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from html import escape
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.evaluation.suppressions import path_of
@@ -108,10 +107,10 @@ MAX_LINES: Final = 20
 """Maximum lines of one kind."""
 
 
-def limited(lines: Iterable[str], count: int, one: str, many: str, indent: str = "  ") -> Iterator[str]:
+def limited(lines: Sequence[str], one: str, many: str = "", indent: str = "  ") -> Iterator[str]:
     """Yield the first MAX_LINES lines, and the number of the others. `one`, `many`: the noun for lines."""
-    yield from (f"{indent}{line}" for line in islice(lines, MAX_LINES))
-    yield from left_out(count, MAX_LINES, one, indent, many)
+    yield from (f"{indent}{line}" for line in lines[:MAX_LINES])
+    yield from left_out(len(lines), MAX_LINES, one, indent, many)
 
 
 def left_out(count: int, most: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:

@@ -444,10 +444,8 @@ def too_few_healthy_pods(pdbs: Sequence[str], *, are_named: bool = True) -> str:
 def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
     """The other Pending Pods of these workloads, without those that `_created` counts; "" for none."""
     created = _new_pending(answer)
-    more, known = (
-        sum(each.not_started for each in pending) - created,
-        {*answer.summary.new_workloads} if created else (),
-    )
+    more = sum(each.not_started for each in pending) - created
+    known = {*answer.summary.new_workloads} if created else ()
     whose = of_workloads(each.workload for each in pending if each.workload not in known)
     return f"{plural(more, 'more Pod')}{whose} Pending" if more > 0 else ""
 
@@ -844,8 +842,8 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     yield paint(f"running{_without(answer)}: {counts}", "warning" if fewer else "good")
     rows = [*filter(is_affected, answer.workloads)]
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
-    yield from limited(_each_reason_once(rows[:MAX_LINES], _affected_text), len(rows), one, many)
-    yield from limited(map(_down_text, answer.interruptions), len(answer.interruptions), "workload", "workloads")
+    yield from limited([*_each_reason_once(rows, _affected_text)], one, many)
+    yield from limited([*map(_down_text, answer.interruptions)], "workload")
     pending = [standing for standing in rows if standing.pending]
     if len(pending) < 2:
         return
@@ -897,12 +895,11 @@ def fix_of_failures(answer: Answer) -> Iterator[str]:
 
 def _unfinished(answer: Answer) -> Iterator[str]:
     yield from fix_of_failures(answer)
-    unhealthy = (too_few_healthy(name, *counts) for name, counts in sorted(answer.pdbs.items()))
-    one, many = "PDB with too few healthy Pods", "PDBs with too few healthy Pods"
-    yield from limited(unhealthy, len(answer.pdbs), one, many, "")
-    unread = (f"not simulated: {problem}" for problem in answer.not_simulated)
-    yield from limited(unread, len(answer.not_simulated), "object not simulated", "objects not simulated", "")
-    yield from limited(answer.not_modelled, len(answer.not_modelled), "part not modelled", "parts not modelled", "")
+    unhealthy = [too_few_healthy(name, *counts) for name, counts in sorted(answer.pdbs.items())]
+    yield from limited(unhealthy, "PDB with too few healthy Pods", "PDBs with too few healthy Pods", "")
+    unread = [f"not simulated: {problem}" for problem in answer.not_simulated]
+    yield from limited(unread, "object not simulated", "objects not simulated", "")
+    yield from limited(answer.not_modelled, "part not modelled", "parts not modelled", "")
 
 
 def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
@@ -917,14 +914,14 @@ def new_node_lines(answer: Answer, paint: Painter = plain) -> Iterator[str]:
         return
     stay = "" if found.pods else " (running Pods do not move to new nodes)"
     yield f"scheduled on new nodes: {plural(found.pods, 'Pod') if found.pods else 'no Pods'}{stay}"
-    yield from limited(map(_first, found.scheduled), len(found.scheduled), "workload", "workloads")
+    yield from limited([*map(_first, found.scheduled)], "workload")
     yield from _pending_daemons(found.pending_daemon_sets, "DaemonSets with Pending Pods on new nodes:", paint)
 
 
 def _pending_daemons(starved: Sequence[PendingDaemonSet], title: str, paint: Painter) -> Iterator[str]:
     if starved:
         yield paint(title, "warning")
-    yield from limited(map(_starved, starved), len(starved), "DaemonSet", "DaemonSets")
+    yield from limited([*map(_starved, starved)], "DaemonSet")
     if any(each.ranks_too_low for each in starved):
         yield "Fix: give these DaemonSets a PriorityClass with a higher value than the Pods on their nodes"
 
@@ -956,12 +953,12 @@ def with_and_without_new_nodes(answer: Answer) -> Iterator[TitledTable]:
 
 def rejected_by_quota(answer: Answer) -> Iterator[str]:
     one, many = "workload with rejected Pods", "workloads with rejected Pods"
-    yield from limited(missing(answer.summary), len(answer.summary.missing), one, many, "")
-    lines = (
+    yield from limited([*missing(answer.summary)], one, many, "")
+    lines = [
         f"{name}: a ResourceQuota rejects replacements of {plural(pods, 'running Pod') if pods else 'Pods'}: {message}"
         for name, (pods, message) in answer.blocks.recreation.items()
-    )
-    yield from limited(lines, len(answer.blocks.recreation), one, many, "")
+    ]
+    yield from limited(lines, one, many, "")
 
 
 def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
@@ -978,26 +975,17 @@ def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[Worklo
 
 
 def _affected_text(workload: WorkloadCount) -> str:
-    if not workload.lost:
-        return _pending_text(workload)
-    name = f"{_workload_text(workload)}: {workload.before} → {workload.after}"
-    if workload.pending:
-        return f"{name}, {_waiting(workload)}"
-    why = workload.failure or sentence(workload.again, workload.kind)
-    return f"{name}: {why}" if workload.failure else f"{name} ({why})" if why else name
-
-
-def _pending_text(workload: WorkloadCount) -> str:
-    if not workload.unreplaced:
-        is_failed = workload.failure and not workload.pending
-        return f"{_workload_text(workload)}: {workload.failure if is_failed else _waiting(workload)}"
-    why = workload.failure or sentence(workload.again, workload.kind)
-    return f"{_workload_text(workload)}: {workload.pending_before} Pending before, {workload.pending} after ({why})"
-
-
-def _workload_text(workload: WorkloadCount) -> str:
     named = f"class {workload.priority_class}, " if workload.priority_class else ""
-    return f"{workload.workload} ({named}priority {workload.priority})"
+    name, failure = f"{workload.workload} ({named}priority {workload.priority})", workload.failure
+    why = failure or sentence(workload.again, workload.kind)
+    if workload.lost:
+        name += f": {workload.before} → {workload.after}"
+        if workload.pending:
+            return f"{name}, {_waiting(workload)}"
+        return f"{name}: {why}" if failure else f"{name} ({why})" if why else name
+    if workload.unreplaced:
+        return f"{name}: {workload.pending_before} Pending before, {workload.pending} after ({why})"
+    return f"{name}: {failure if failure and not workload.pending else _waiting(workload)}"
 
 
 def _waiting(workload: WorkloadCount) -> str:
@@ -1014,15 +1002,14 @@ def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     reserving = _counts(answer, placeholders=True)[0]
     of_those = f", {reserving} of them placeholder Pods" if reserving else ""
     yield paint(f"preempted: {plural(len(answer.preempted), 'Pod')}{of_those}{depth}", "warning")
-    found = pairs(answer.preempted)
-    yield from limited((pair(*each) for each in found), len(found), "pair", "pairs")
+    yield from limited([pair(*each) for each in pairs(answer.preempted)], "pair")
     yield from (paint(line, "warning") for line in _violated_lines(answer))
 
 
 def _violated_lines(answer: Answer) -> Iterator[str]:
     """Lines about the PDBs that preemption violates."""
-    found = sorted(answer.summary.violated_pdbs.items())
-    yield from limited((violated(*each) for each in found), len(found), "violated PDB", "violated PDBs", "")
+    found = [violated(*each) for each in sorted(answer.summary.violated_pdbs.items())]
+    yield from limited(found, "violated PDB", indent="")
 
 
 def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
@@ -1066,13 +1053,11 @@ def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
     yield f"{paint('now:', 'bold')} {running_text(change)}"
     if changed:
         yield paint("new Pods:", "bold")
-    steps = list(_new_pods(changed))
-    yield from limited(steps, len(steps), "change", "changes")
+    yield from limited([*_new_pods(changed)], "change")
     if change.totals:
         when = "before → during the rollout → after all Pods are replaced"
         yield paint(f"running Pods that may be preempted ({when}):", "bold")
-    totals = list(_totals(change.totals))
-    yield from limited(totals, len(totals), "change", "changes")
+    yield from limited([*_totals(change.totals)], "change")
     rejected = [each for each in changed if each.after is None and each.running]
     if rejected:
         count = sum(sum(each.running.values()) for each in rejected)

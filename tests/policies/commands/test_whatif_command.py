@@ -530,9 +530,9 @@ def test_lost_pods_and_pods_that_start_are_counted_apart(tmp_path: Path, capsys:
 
 
 def test_of_twenty_one_things_one_is_one_more() -> None:
-    lines = list(limited(iter(["x"] * 21), 21, "pair", "pairs"))
+    lines = list(limited(["x"] * 21, "pair"))
     assert lines[20:] == ["  and 1 more pair; use -o json for all"]
-    assert list(limited(iter(["x"] * 23), 23, "pair", "pairs"))[20:] == ["  and 3 more pairs; use -o json for all"]
+    assert list(limited(["x"] * 23, "pair"))[20:] == ["  and 3 more pairs; use -o json for all"]
 
 
 def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
