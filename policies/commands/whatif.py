@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import forewarn  # imports requests when they are used
 from forewarn.policies.application.simulated import DEFAULT_AWAY, DEFAULT_UNTIL, MAX_ADDED
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from forewarn.policies.render import Painter
 
     _Request = Callable[[argparse.Namespace], Change]
-
-    class _Add(Protocol):
-        def __call__(self, name: str, help_text: str, request: _Request, *examples: str) -> Callable[..., object]: ...
+    _Add = Callable[..., Callable[..., object]]
 
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -171,9 +169,9 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
 
-    def add(name: str, help_text: str, request: _Request, *examples: str) -> Callable[..., object]:
+    def add(name: str, help_text: str, *examples: str, request: _Request | None = None) -> Callable[..., object]:
         sub = kinds.add_parser(name, help=help_text, description=f"Simulate: {help_text}.", examples=examples)
-        sub.set_defaults(own=sub, request=request)
+        sub.set_defaults(own=sub, request=request or _of_options(name.capitalize()))
         _common_options(sub)
         return sub.add_argument
 
@@ -208,9 +206,9 @@ def _lose(add: _Add) -> None:
     argument = add(
         "lose",
         "a node, zone or pool is lost, or each node or zone separately",
-        _loss,
         "whatif lose zone eu-1a",
         "whatif lose --each node -o json=losses.json",
+        request=_loss,
     )
     argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
     argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
@@ -228,7 +226,6 @@ def _of_nodes(add: _Add) -> None:
     argument = add(
         "drain",
         "nodes are cordoned and drained, all at the same time",
-        _of_options("Drain"),
         "whatif drain node-1 node-2",
         "whatif drain node-1 --fail-on blocked",
     )
@@ -236,7 +233,6 @@ def _of_nodes(add: _Add) -> None:
     argument = add(
         "upgrade",
         "nodes are drained, replaced and uncordoned, by default one after the other",
-        _of_options("Upgrade"),
         "whatif upgrade --fail-on blocked",
         "whatif upgrade --pool pool=blue --max-surge 2 --drain-timeout 1h",
     )
@@ -252,11 +248,11 @@ def _of_nodes(add: _Add) -> None:
     argument = add(
         "add",
         "nodes are added",
-        lambda options: forewarn.Add(
-            **{options.scope: options.name}, count=options.count or 1, until_scheduled=options.until_scheduled
-        ),
         "whatif add node gen-0001 --count 3",
         "whatif add pool pool=general --until-scheduled",
+        request=lambda options: forewarn.Add(
+            **{options.scope: options.name}, count=options.count or 1, until_scheduled=options.until_scheduled
+        ),
     )
     argument("scope", choices=("node", "pool"), metavar="node|pool")
     argument("name", metavar="NAME", help="node or pool (LABEL=VALUE) to copy, or group of --node-templates")
@@ -268,7 +264,6 @@ def _of_workloads(add: _Add) -> None:
     argument = add(
         "restart",
         "the Pods of a workload are replaced",
-        _of_options("Restart"),
         "whatif restart daemonset/log-agent -n monitoring",
         "whatif restart deployment/web --fail-on preemption",
     )
@@ -276,7 +271,6 @@ def _of_workloads(add: _Add) -> None:
     argument = add(
         "scale",
         "the number of replicas of a workload changes",
-        _of_options("Scale"),
         "whatif scale deployment/web 10 -n shop",
         "whatif scale statefulset/db 5 -n shop -o json",
     )
@@ -285,9 +279,9 @@ def _of_workloads(add: _Add) -> None:
     argument = add(
         "hpa",
         "HorizontalPodAutoscalers scale to maxReplicas",
-        _of_options("MaxReplicas"),
         "whatif hpa --max",
         "whatif hpa --max --fail-on pending",
+        request=_of_options("MaxReplicas"),
     )
     argument("--max", action="store_true", required=True, help="scale to maxReplicas")
 
@@ -296,17 +290,12 @@ def _of_manifests(add: _Add) -> None:
     from forewarn.policies.simulation.scenario import FORM
 
     argument = add(
-        "apply",
-        "manifests are applied",
-        _of_options("Apply"),
-        "whatif apply -f manifests/",
-        "whatif apply -f web.yaml --timeline",
+        "apply", "manifests are applied", "whatif apply -f manifests/", "whatif apply -f web.yaml --timeline"
     )
     add_files_option(argument, _FILE, required=True)
     argument = add(
         "delete",
         "the objects of manifests are deleted",
-        _of_options("Delete"),
         "whatif delete -f web.yaml",
         "whatif delete -f web.yaml --cluster cluster.json.gz",
     )
@@ -314,7 +303,6 @@ def _of_manifests(add: _Add) -> None:
     argument = add(
         "events",
         "several events at different times",
-        _of_options("Events"),
         "whatif events --events outage.yaml --timeline",
         "whatif events -f web.yaml --runs 20",
     )
@@ -330,9 +318,9 @@ def _of_class(add: _Add) -> None:
     argument = add(
         "class",
         "a PriorityClass is created, changed or deleted",
-        _of_options("ChangeClass"),
         "whatif class gold --value 100000",
         "whatif class gold --workloads namespace=shop",
+        request=_of_options("ChangeClass"),
     )
     argument("name", metavar="NAME")
     help_text = "new value; a missing PriorityClass is created"
