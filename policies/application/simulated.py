@@ -215,11 +215,7 @@ def not_admitted(
     from forewarn.policies.objects.workload import pod_template_of
     from forewarn.policies.rules.support.names import suggested
 
-    ref, classes, is_group = (
-        fields.ref_of(obj, "default"),
-        cluster.priority_classes,
-        fields.group_kind(obj) == POD_GROUP,
-    )
+    ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
         job = cluster.workload(JOB, ref.namespace, ref.name)
@@ -239,7 +235,7 @@ def not_admitted(
         if is_group:
             _admit_group(obj, cluster)
         else:
-            admit_pod(spec, classes)
+            admit_pod(spec, cluster.priority_classes)
             return _fault_of_defaults(cluster, spec, where, ref)
     except fields.InvalidObject as fault:
         return fault
@@ -247,7 +243,7 @@ def not_admitted(
         path = (*where, *fault.path)
         if path[-1] == "priorityClassName":
             require_lists(cluster, [PRIORITY_CLASS], ())
-            fix = suggested(fields.text(obj, *path), classes)
+            fix = suggested(fields.text(obj, *path), cluster.priority_classes)
         else:
             fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
         return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)

@@ -130,12 +130,8 @@ def _evaluated(result: Audit, fails_at: Severity | None, printed: Printed, notic
     findings = result.findings
     numbers = [counts(findings)[severity] for severity in Severity]
     fails = fails_at is not None and any(finding.severity <= fails_at for finding in findings)
-    worst = worst_first(findings)[:1]
-    cells: list[str | int] = [
-        len(result.cluster.pods),
-        *numbers,
-        f"{one_line_finding(worst[0])} [{worst[0].rule}]" if worst else "-",
-    ]
+    worst = next((f"{one_line_finding(each)} [{each.rule}]" for each in worst_first(findings)), "-")
+    cells: list[str | int] = [len(result.cluster.pods), *numbers, worst]
     verdict = next(_verdict(result, head=False))
     return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices, verdict)
 

@@ -135,14 +135,8 @@ def _of_extender(extender: Extender) -> Iterator[str]:
 def _entry(configuration: SchedulerConfiguration, release: str) -> info.Scheduler:
     profiles = [_profile_entry(profile, configuration) for profile in configuration.profiles.values()]
     extenders = [_plain(extender) for extender in configuration.extenders]
-    return info.Scheduler(
-        configuration.source,
-        release,
-        configuration.pod_initial_backoff_seconds,
-        configuration.pod_max_backoff_seconds,
-        profiles,
-        extenders,
-    )
+    backoff = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    return info.Scheduler(configuration.source, release, *backoff, profiles, extenders)
 
 
 def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> info.Profile:

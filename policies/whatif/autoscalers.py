@@ -631,23 +631,15 @@ def autoscalers(
         snapshot, pods, daemons = _as_seen(snapshot, pods, daemons, cutoff)
         of_ca[f"fits without Pods below cutoff {cutoff}"] = before - len(pods)
     of_ca[""] = len(pods)
-    is_planned = pods and autoscaling.groups
-    to_scale = (
-        plan([*pods, *daemons], snapshot, autoscaling.groups, daemon_sets, workload_of, autoscaling.settings)
-        if is_planned
-        else None
-    )
+    to_scale = None
+    if pods and autoscaling.groups:
+        to_scale = plan([*pods, *daemons], snapshot, autoscaling.groups, daemon_sets, workload_of, autoscaling.settings)
     reasons_of_karpenter = [(item.pod, _why_not_karpenter(item, snapshot)) for item in waiting]
     of_karpenter = Counter(why for _, why in reasons_of_karpenter)
     taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
-    return Autoscalers(
-        _considered(of_ca, len(waiting)),
-        _considered(of_karpenter, len(waiting)),
-        to_scale,
-        launches,
-        are_off=autoscaling.is_off,
-    )
+    by_ca, by_karpenter = (_considered(counts, len(waiting)) for counts in (of_ca, of_karpenter))
+    return Autoscalers(by_ca, by_karpenter, to_scale, launches, are_off=autoscaling.is_off)
 
 
 def without_help(reaction: Autoscalers) -> Iterator[str]:

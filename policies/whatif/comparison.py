@@ -678,11 +678,6 @@ def outcome_without_change(world: World) -> WithoutChange | None:
     losses = Losses(simulation)
     simulation.run()
     lost = losses.of(simulation)
-    without_event = WithoutChange(summarize(simulation), sum(lost.values()), lost)
-    quiet = not (
-        without_event.fewer
-        or without_event.summary.evictions
-        or without_event.summary.waiting
-        or without_event.summary.missing
-    )
-    return None if quiet and at_rest(world) else without_event
+    summary = summarize(simulation)
+    quiet = not (any(lost.values()) or summary.evictions or summary.waiting or summary.missing)
+    return None if quiet and at_rest(world) else WithoutChange(summary, sum(lost.values()), lost)

@@ -324,6 +324,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)._replace(quota=quota)
     without = without._replace(quota=quota)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True)
+    group = _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted) if member else None
     notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling or _NO_GROUPS), *_foreign(pod, snapshot)]
     return Headroom(
         name=str(ref_of(obj, "default")),
@@ -339,9 +340,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         all_node_groups=together,
         assumes=assumed,
         largest=_exceeded(pod, snapshot),
-        pod_group=None
-        if member is None
-        else _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted),
+        pod_group=group,
     )
 
 
@@ -431,12 +430,9 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
         except MissingNode as fault:
             raise InvalidObject(f"not predicted: {fault}") from None
         return fill(without_victims(snapshot, lower), pod)[0]
-    capacity = capacity_for(snapshot, pod, preempting=True)
-    return (
-        _one_by_one(snapshot, pod, preempting=True)[0]
-        if capacity is None
-        else Count(capacity.total, by_node=capacity.by_node)
-    )
+    if (capacity := capacity_for(snapshot, pod, preempting=True)) is None:
+        return _one_by_one(snapshot, pod, preempting=True)[0]
+    return Count(capacity.total, by_node=capacity.by_node)
 
 
 def _not_counted(autoscaling: Autoscaling) -> Iterator[str]:

@@ -120,9 +120,6 @@ def _of(pod: Pod) -> Requested:
 
 
 def _allocatable(cluster: ClusterSnapshot) -> Requested:
-    nodes = [node.allocatable for node in cluster.objects.nodes.values()]
-    return Requested(
-        sum(node.allowed_pod_number for node in nodes),
-        sum(node.milli_cpu for node in nodes),
-        sum(node.memory for node in nodes),
-    )
+    nodes = (node.allocatable for node in cluster.objects.nodes.values())
+    amounts = (Requested(node.allowed_pod_number, node.milli_cpu, node.memory) for node in nodes)
+    return reduce(Requested.plus, amounts, Requested())

@@ -478,11 +478,8 @@ def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fi
 def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     """Return the message `Pod not found in the cluster`, with Pods that the name may refer to."""
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
-    near = (
-        f"; known: {listed(named)}"
-        if named
-        else suggested(name, [key[1] for key in cluster.pods if key[0] == namespace])
-    )
+    known = [key[1] for key in cluster.pods if key[0] == namespace]
+    near = f"; known: {listed(named)}" if named else suggested(name, known)
     near = near or namespace_not_found(cluster, namespace)
     if not near:
         names = sorted({key[0] for key in cluster.pods})
@@ -592,11 +589,9 @@ def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
     """Return a message suffix that suggests existing labels or values; "" if nodes have the label with the value."""
     have = {node.labels[key] for node in nodes if key in node.labels}
     if not have:
-        return (
-            f"; no node has a zone. {_FIX_OF_ZONES}"
-            if key == ZONE
-            else f"; no node has the label {key}{suggested(key, {key for node in nodes for key in node.labels})}"
-        )
+        if key == ZONE:
+            return f"; no node has a zone. {_FIX_OF_ZONES}"
+        return f"; no node has the label {key}{suggested(key, {key for node in nodes for key in node.labels})}"
     return "" if value in have else suggested(value, have)
 
 

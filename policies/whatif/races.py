@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.copies import replace
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.simulation.summary import touched
+from forewarn.policies.simulation.summary import Names, touched
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.simulation.summary import Names
 
 _AT_ONCE: Final = 1.0
 """Seconds within which controllers create Pods in any order."""
@@ -44,10 +43,8 @@ def _pairs(simulation: Simulation, names: Names, losers: Container[str]) -> Iter
     bound: dict[tuple[int, str], tuple[float, Pod]] = {}
     for key in sorted(touched(simulation) & created.keys()):
         namespace, _, name = key.partition("/")
-        state, workload = (
-            simulation.api.pods.get((namespace, name)),
-            names.of(simulation.timeline.origins[key].workload),
-        )
+        state = simulation.api.pods.get((namespace, name))
+        workload = names.of(simulation.timeline.origins[key].workload)
         if state is None or state.terminating:
             continue
         if workload in losers and simulation.scheduler.is_pending(state):
