@@ -668,9 +668,8 @@ class _Applied:
         for several in grouped((difference.changed.identity, difference) for difference in self.found).values():
             if len(several) > 1:
                 places = listed([item.changed.directory for item in several])
-                raise InvalidInput(
-                    f"{several[0].changed} changes in several directories ({places}). {FIX_OF_DIRECTORIES}"
-                )
+                problem = f"{several[0].changed} changes in several directories ({places})"
+                raise InvalidInput(f"{problem}. {FIX_OF_DIRECTORIES}")
         needed = {item.changed.identity: item for item in self.beside}.values()
 
         def position(difference: Difference) -> tuple[bool, int, tuple[int, int], int]:

@@ -98,15 +98,11 @@ def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> lis
     entries = _entries(previous, "findings", "audit")
     before = {str(at(each, "fingerprint")): each for each in entries}
     now = dict(zip(fingerprints(findings), findings, strict=True))
-    new = [
-        ReportChange("new", f"{found.severity}: {one_line_finding(found)} [{found.rule}]")
-        for mark, found in now.items()
-        if mark not in before
-    ]
-    for mark, finding in now.items():
-        if mark in before and (was := str(at(before[mark], "message"))) != finding.message:
-            what = f"{finding.severity}: {one_line_finding(finding)} [{finding.rule}]"
-            new.append(ReportChange("changed", what, f"was: {cut(one_line(was[: 4 * _LONG]), _LONG)}"))
+    texts = {mark: f"{each.severity}: {one_line_finding(each)} [{each.rule}]" for mark, each in now.items()}
+    new = [ReportChange("new", text) for mark, text in texts.items() if mark not in before]
+    for mark, text in texts.items():
+        if mark in before and (was := str(at(before[mark], "message"))) != now[mark].message:
+            new.append(ReportChange("changed", text, f"was: {cut(one_line(was[: 4 * _LONG]), _LONG)}"))
     return [*new, *(ReportChange("gone", _change_text(each)) for mark, each in before.items() if mark not in now)]
 
 

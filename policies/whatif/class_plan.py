@@ -433,9 +433,7 @@ def plan(
     simulation. Raises NotPredicted.
     """
     after = _with_classes(cluster, change.classes)
-    affected = [
-        workload for workload in ranked(cluster, after, change.workloads) if workload.differs and workload.object
-    ]
+    affected = [each for each in ranked(cluster, after, change.workloads) if each.differs and each.object]
     result = _simulated(cluster, world, change, affected, progress, careful=False)
     if not result.preempted or not any(c.preemption_policy != PREEMPT_NEVER for c in new_classes(cluster, change)):
         return result

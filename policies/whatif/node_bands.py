@@ -68,13 +68,8 @@ class NodeBands:
         self._end = np.array([interval.end for interval in self.intervals])
         # The share of a node's allocatable amount that each Pod requests: [interval, CPU or MEMORY].
         allocatable = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
-        shares = [
-            (
-                interval.milli_cpu / allocatable[places[interval.node]][CPU],
-                interval.memory / allocatable[places[interval.node]][MEMORY],
-            )
-            for interval in self.intervals
-        ]
+        on_nodes = ((interval, allocatable[places[interval.node]]) for interval in self.intervals)
+        shares = [(pod.milli_cpu / whole[CPU], pod.memory / whole[MEMORY]) for pod, whole in on_nodes]
         self._shares = np.array(shares).reshape(-1, 2)
         self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
 

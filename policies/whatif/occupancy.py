@@ -129,9 +129,7 @@ class Placed:
         `added`: new Pods as (Pod, node, name of its workload); `ended`: identities of the Pods that end; `only`: names
         of the nodes to show, None for all.
         """
-        infos = [
-            node_info for node_info in cluster.scheduling.node_infos if only is None or node_info.node.name in only
-        ]
+        infos = [info for info in cluster.scheduling.node_infos if only is None or info.node.name in only]
         self.nodes: Mapping[str, Node] = {info.node.name: info.node for info in infos}
         self.node_changes: Sequence[NodeChange] = [
             NodeChange(BEFORE, node.name, CORDONED if node.unschedulable else SCHEDULABLE)

@@ -159,9 +159,8 @@ def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: S
         nodes = [new_node_like(model, name) for model, name in zip(cycle(models), free, strict=False)]
     names = [node.name for node in nodes]
     what = f"node {name}" if scope == "node" else f"group {name}" if group else _pool_text(name)
-    return Question(
-        f"{plural(count, 'node')} like {what} added", [_of_node("create", n.name, n) for n in nodes], added=names
-    )
+    arrivals = [_of_node("create", node.name, node) for node in nodes]
+    return Question(f"{plural(count, 'node')} like {what} added", arrivals, added=names)
 
 
 def group_like(cluster: ClusterSnapshot, scope: str, name: str, groups: Sequence[NodeGroup]) -> NodeGroup:

@@ -138,11 +138,8 @@ def _result(pods: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool)
     if fault:
         return Resized(*at_node, "rejected", fault)
     allocatable = info.node.allocatable
-    exceeding = [
-        name
-        for name, most in ((CPU, allocatable.milli_cpu), (MEMORY, allocatable.memory))
-        if request_of(pod, name) > most
-    ]
+    limits = {CPU: allocatable.milli_cpu, MEMORY: allocatable.memory}
+    exceeding = [name for name, most in limits.items() if request_of(pod, name) > most]
     if exceeding:
         verdict: Verdict = "rejected" if semantics.resizes_are_checked_at_admission else "infeasible"
         return Resized(*at_node, verdict, f"the requests exceed the node's allocatable {' and '.join(exceeding)}")
@@ -245,9 +242,8 @@ def _without_status(pod: ApiObject) -> ApiObject:
 
 def _allocated(pod: ApiObject) -> ApiObject:
     """Return the Pod after an accepted resize: the status no longer has the resources from before the resize."""
-    status = {
-        key: value for key, value in (pod.get("status") or {}).items() if key in ("phase", "startTime", "qosClass")
-    }
+    kept = ("phase", "startTime", "qosClass")
+    status = {key: value for key, value in (pod.get("status") or {}).items() if key in kept}
     return {**pod, "status": status}
 
 
