@@ -605,24 +605,36 @@ def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
 _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
-def _affected(cluster: OnCluster, applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
-    answer, reserving = applied.answer, applied.answer.placeholders
+def _of_pods(cluster: OnCluster, applied: WhatIf) -> dict[str, Iterable[tuple[str, int]]]:
+    """Return field of AffectedNamespace -> (namespace, or a name in it, number of Pods)."""
+    reserving = applied.answer.placeholders
     own = [each for each in applied.workloads if each.workload not in reserving]
-    invalid = (fault.ref for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None)
-    over_quota = (answer.summary.names.group(row.group) for row in answer.summary.missing)
-    rejected = [each.workload for each in answer.new_pods if each.after is None]
-    counts: dict[str, Iterable[tuple[str, int]]] = {
+    return {
         "preempted": ((each.victim, 1) for each in applied.preemptions if each.workload not in reserving),
+        "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
         "pending": ((each.namespace, each.not_started) for each in own),
         "lost": ((each.namespace, each.missed) for each in own),
-        "rejected": ((name, 1) for name in (*rejected, *over_quota, *(ref.namespace for ref in invalid))),
+        "replaced": ((name, count) for name, count in applied.answer.replaced.items() if name not in reserving),
         "scaled_down": ((item.workload, item.before - item.after) for item in cluster.lasting),
-        "new_priority": ((each.workload, 1) for each in answer.new_pods if each.after is not None),
-        "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
-        "replaced": ((name, count) for name, count in answer.replaced.items() if name not in reserving),
         "removed": ((each.namespace, each.removed) for each in cluster.removing),
+    }
+
+
+def _of_workloads(cluster: OnCluster, applied: WhatIf) -> dict[str, Iterable[tuple[str, int]]]:
+    """Return the same with numbers of workloads."""
+    new_pods, summary = applied.answer.new_pods, applied.answer.summary
+    invalid = (fault.ref for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None)
+    over_quota = (summary.names.group(row.group) for row in summary.missing)
+    rejected = [each.workload for each in new_pods if each.after is None]
+    return {
+        "rejected": ((name, 1) for name in (*rejected, *over_quota, *(ref.namespace for ref in invalid))),
+        "new_priority": ((each.workload, 1) for each in new_pods if each.after is not None),
         "pruned": ((name, 1) for item in cluster.pruned for name in item.names),
     }
+
+
+def _affected(cluster: OnCluster, applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
+    counts = _of_pods(cluster, applied) | _of_workloads(cluster, applied)
     sums = defaultdict[str, Counter[str]](Counter)
     for field, numbers in counts.items():
         for name, number in numbers:

@@ -638,7 +638,7 @@ def autoscalers(
     of_karpenter = Counter(why for _, why in reasons_of_karpenter)
     taken = [pod for pod, why in reasons_of_karpenter if not why]
     launches = launch(autoscaling.karpenter, taken, snapshot, workload_of) if taken and autoscaling.karpenter else None
-    by_ca, by_karpenter = (_considered(counts, len(waiting)) for counts in (of_ca, of_karpenter))
+    by_ca, by_karpenter = _considered(of_ca, len(waiting)), _considered(of_karpenter, len(waiting))
     return Autoscalers(by_ca, by_karpenter, to_scale, launches, are_off=autoscaling.is_off)
 
 
