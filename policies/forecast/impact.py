@@ -125,7 +125,7 @@ class Impact(NamedTuple):
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
       not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
     - `by_chance`: the cause if chance decides how many new Pods preempt or stay Pending (`BY_NODES`, `BY_RETRIES`);
-      the impact is then one with many preemptions. With `BY_CHOICE`, `least` is certain.
+      the impact is then one with many preemptions. With `BY_CHOICE`, see `least`.
     - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
       before the outcome of the first new Pod is known.
     - `aftermath`: the cascade; None without victims, or if not requested.
@@ -300,12 +300,14 @@ def newly_preempted(predictions: tuple[Prediction, ...]) -> set[str]:
 class Least(NamedTuple):
     """What is certain about Pods that preempt in turn: at least `pods` Pods preempt at least `victims` Pods.
 
-    `number`: the first predictions, about which all is certain.
+    `number`: the first predictions, about which all is certain. `is_estimate`: there are too many choices to compare;
+    the numbers are those of the first nodes by name.
     """
 
     number: int
     pods: int
     victims: int
+    is_estimate: bool = False
 
 
 def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Least | None:
@@ -318,9 +320,11 @@ def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Le
         if (fewest := each.fewest) is None:
             continue
         if not fewest or any(_may_differ(other, each) for other in predictions[number + 1 :]):
-            before = [newly_preempted((other,)) - {*others} for other in predictions[:number]]
-            victims = len(set[str]().union(*before)) + fewest
-            return Least(number + bool(fewest), sum(map(bool, before)) + bool(fewest), victims)
+            is_estimate = fewest == "unknown"
+            end, more = (len(predictions), 0) if fewest == "unknown" else (number, fewest)
+            before = [newly_preempted((other,)) - {*others} for other in predictions[:end]]
+            victims = len(set[str]().union(*before)) + more
+            return Least(end + bool(more), sum(map(bool, before)) + bool(more), victims, is_estimate)
     return None
 
 

@@ -30,7 +30,7 @@ from forewarn.policies.scheduling.recurring_cycle import recurring_cycles_of
 from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot, changed_pdbs
-from forewarn.policies.scheduling.ties import fewest_victims
+from forewarn.policies.scheduling.ties import fewest_of, fewest_victims
 from forewarn.policies.simulation.clock import Clock
 from forewarn.policies.simulation.dump import MINUTE, QUIET, completed
 from forewarn.policies.simulation.scenario import Arrival, World, read_workload
@@ -398,7 +398,7 @@ class _Run(Simulation):
         snapshot = self.cache.snapshot()
         by_chance = is_elsewhere or victims_tie(candidate, snapshot)
         answer = Decision([], best, candidate, is_elsewhere, by_chance)
-        found = answer._replace(is_sampled=decision.is_sampled)
+        found = answer._replace(is_sampled=decision.is_sampled, may_miss_best=decision.may_miss_best)
         answer = answer._replace(fewest=fewest_victims(preemptor, found, framework_of(snapshot, preemptor)))
         kept = snapshot if self.explains else self._snapshot
         self._preemptions.append(_Preempting(preemptor, candidate, answer, kept))
@@ -469,7 +469,7 @@ class _Run(Simulation):
             last.node_name, tuple(deleted), sum(preemption.candidate.num_pdb_violations for preemption in preemptions)
         )
         by_chance = self.by_chance or any(preemption.answer.by_chance for preemption in preemptions)
-        fewest = min((one.answer.fewest for one in preemptions if one.answer.fewest is not None), default=None)
+        fewest = fewest_of(one.answer.fewest for one in preemptions)
         answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)
         return Prediction(preemptions[-1].snapshot, pod, answer)
 

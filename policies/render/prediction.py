@@ -10,7 +10,7 @@ from forewarn.policies.application.places import left_out, naming
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import fitting, listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
-from forewarn.policies.forecast.impact import BY_CHOICE, least, newly_preempted, victims_of
+from forewarn.policies.forecast.impact import BY_CHOICE, Least, least, newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.forecast.why_not import (
     by_nodes,
@@ -262,8 +262,7 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
         head = f"{counts['preempts']} would preempt"
         new = newly_preempted(preempting)
         victims = [victim for victim in victims_of(preempting) if victim.identity in new]
-        fewer = certain.victims if certain and certain.victims < len(victims) else None
-        texts["preempts"] = _victims_text(head, preempting, victims, result, fewer)
+        texts["preempts"] = _victims_text(head, preempting, victims, result, _open(certain, victims))
     if by_chance:
         texts["by-chance"] = f"{len(by_chance)} may preempt more Pods, depending on {BY_CHOICE}"
     return ", ".join(texts.values())
@@ -296,6 +295,11 @@ def _one(prediction: Prediction, result: PredictResult, paint: Painter) -> Itera
         yield f"{title}: {paint('stays Pending', 'error')}: {_why_pending(prediction, result.cluster)}"
 
 
+def _open(certain: Least | None, victims: Sequence[Pod]) -> Least | None:
+    """What is certain about the number of victims; None if the number is."""
+    return certain if certain and (certain.is_estimate or certain.victims < len(victims)) else None
+
+
 def _nodes(prediction: Prediction) -> str:
     others = len(prediction.feasible) - 1
     return prediction.node + (f" ({plural(others, 'other node also fits', 'other nodes also fit')})" if others else "")
@@ -306,7 +310,7 @@ def _victims_text(
     preempting: tuple[Prediction, ...],
     victims: Sequence[Pod],
     result: PredictResult,
-    least: int | None = None,
+    least: Least | None = None,
 ) -> str:
     reserving = sum(is_placeholder(victim, result.options) for victim in victims)
     noun = "terminating Pod" if head == _WAITS else "placeholder Pod" if reserving == len(victims) else "Pod"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -235,6 +235,9 @@ class Candidate:
     num_pdb_violations: int = 0
 
 
+Fewest = int | Literal["unknown"] | None
+
+
 class Decision(NamedTuple):
     """kube-scheduler's decision about a Pod: the nodes on which it fits, or the result of preemption without any.
 
@@ -242,7 +245,7 @@ class Decision(NamedTuple):
     `is_sampled`: kube-scheduler evaluates only a part of the nodes for preemption. `by_chance`: the victims depend on
     that or on a tie; None: not evaluated. `fewest`: see `Prediction.fewest`. `error`: the error of PreScore or Score
     that ends the cycle, or "". `fault`: why forewarn does not predict the decision, or "". `is_final`: `error` and
-    `fault` are evaluated.
+    `fault` are evaluated. `may_miss_best`: the evaluated part of the nodes may contain none of `best_nodes`.
     """
 
     feasible: Sequence[str] = ()
@@ -250,10 +253,11 @@ class Decision(NamedTuple):
     candidate: Candidate | None = None
     is_sampled: bool = False
     by_chance: bool | None = None
-    fewest: int | None = None
+    fewest: Fewest = None
     error: str = ""
     fault: str = ""
     is_final: bool = False
+    may_miss_best: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +287,11 @@ class Preemption:
     def is_sampled(self) -> bool:
         """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
         return len(self.candidates) > self.num_candidates > 0
+
+    @property
+    def may_miss_best(self) -> bool:
+        """Whether the evaluated part of the nodes may contain none of the best candidates."""
+        return self.is_sampled and len(self.candidates) - len(self.best_candidates) >= self.num_candidates
 
     def reasons(self, nodes: int) -> Counter[str]:
         """Return reason -> number of nodes on which preemption does not help for this reason."""

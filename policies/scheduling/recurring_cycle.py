@@ -410,7 +410,7 @@ class RecurringCycle:
         if fitting_nodes is None:
             fitting_nodes = request.fitting_nodes[spec.leaves] = FittingNodes()
         fitting_nodes.sync(request, spec)
-        self._is_sampled = False
+        self._is_sampled = self._may_miss_best = False
         self._fitting, self.nodes = fitting_nodes, fitting_nodes.nodes
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
@@ -482,11 +482,13 @@ class RecurringCycle:
             return self._cycle.best_nodes()
         lower.settle(nodes, matrix, snapshot)
         args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
-        self._is_sampled = args is not None and len(nodes) > args.num_candidates(potential)
+        most = len(nodes) if args is None else args.num_candidates(potential)
+        self._is_sampled = len(nodes) > most
         costs = self._request.costs
         if costs is None or costs.lower is not lower:
             costs = self._request.costs = CostCache(lower, len(self._spec.demands))
         best = costs.best(self._occupancy(lower), nodes, matrix).tolist()
+        self._may_miss_best = self._is_sampled and len(nodes) - len(best) >= most
         return [snapshot.node_infos[row].name for row in best]
 
     @property
@@ -495,6 +497,11 @@ class RecurringCycle:
         if self.constrained:
             return self._cycle.is_sampled
         return self._is_sampled
+
+    @property
+    def may_miss_best(self) -> bool:
+        """Whether the evaluated part may contain none of the best nodes. Call `best_nodes` first."""
+        return self._cycle.may_miss_best if self.constrained else self._may_miss_best
 
     def unhelped(self) -> Mapping[str, int]:
         """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
     from forewarn.policies.scheduling.node_info import NodeInfo
+    from forewarn.policies.scheduling.preemption import Fewest
 
 __all__ = ["NO_PREEMPTION", "Prediction"]
 
@@ -258,7 +259,8 @@ class Prediction:
             return Decision([info.name for info in nodes])
         preemption = self.preemption
         best = preemption.best_candidates
-        return Decision((), [c.node_name for c in best], next(iter(best), None), preemption.is_sampled)
+        names, candidate = [c.node_name for c in best], next(iter(best), None)
+        return Decision((), names, candidate, preemption.is_sampled, may_miss_best=preemption.may_miss_best)
 
     @property
     def _error_of_scores(self) -> str:
@@ -614,9 +616,9 @@ class Prediction:
         return self.may_be_elsewhere or victims_tie(self._decision.candidate, self.snapshot)
 
     @cached_property
-    def fewest(self) -> int | None:
-        """The least number of Pods that this Pod preempts, if chance also decides how many Pods the Pods after it
-        preempt; otherwise None.
+    def fewest(self) -> Fewest:
+        """The least number of Pods that this Pod preempts, or "unknown", if chance also decides how many Pods the Pods
+        after it preempt; otherwise None.
         """
         if self._known is not None or self.not_predicted:
             return self._decision.fewest

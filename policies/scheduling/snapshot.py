@@ -271,13 +271,15 @@ class DerivedTables:
     Hold `lock` to read a value, and update the value first: another Snapshot may have changed it.
     """
 
-    __slots__ = ("lock", "matrix", "recurring")
+    __slots__ = ("lock", "matrix", "recurring", "states")
 
     def __init__(self) -> None:
         self.lock = RLock()
         self.matrix: Any = None
         self.recurring: Any = None
         """The repeated cycles that simulations of these nodes share (recurring_cycle.py)."""
+        self.states: Any = None
+        """The states of nodes that Pods of a template share (ties.py)."""
 
     def locked(self) -> AbstractContextManager[object]:
         """Hold the lock as a context manager, and report to a meter with limits that other threads wait."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.caveats import victims_tie
@@ -12,36 +13,58 @@ from forewarn.policies.scheduling.preemption import matching, may_be_preempted, 
 from forewarn.policies.scheduling.responsible import has_constraints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.preemption import Candidate, Decision
+    from forewarn.policies.scheduling.preemption import Candidate, Decision, Fewest
     from forewarn.policies.scheduling.snapshot import Snapshot
 
-_MAX_COMPARED: Final = 2_000
-"""Maximum number of Pods on nodes that are compared: some milliseconds."""
+_MAX_COMPARED: Final = 10_000
+"""Maximum number of Pods on nodes that are compared at once: about 30 ms of CPU time."""
 _KEY: Final = 2
 """Units of work to compare a Pod."""
 
 
-def fewest_victims(pod: Pod, decision: Decision, framework: Framework) -> int | None:
+def fewest_victims(pod: Pod, decision: Decision, framework: Framework) -> Fewest:
     """Return the least number of Pods that a preemption deletes, if the choice among nodes and Pods affects what later
-    Pods like `pod` preempt; None if it does not.
+    Pods like `pod` preempt; None if it does not, "unknown" if there are too many choices to compare.
 
     The choice among nodes with equal Pods and equal free resources, in equal domains, affects nothing but names.
     """
     snapshot, candidate = framework.snapshot, decision.candidate
     if candidate is None or pod.spec.node_affinity.only_node:
         return None
-    tied, comparison = [name for name in decision.best_nodes if name in snapshot.rows], _Comparison(pod, snapshot)
-    are_alike = len(tied) <= 1 or (not _depends_on_more(pod, framework) and comparison.are_alike(tied))
-    if not decision.is_sampled and are_alike and comparison.are_victims_alike(candidate):
-        return None
-    if any(other.terminating for name in tied for other in snapshot.node_infos[snapshot.rows[name]].pods):
+    if decision.may_miss_best:
+        return "unknown"
+    tied = [snapshot.rows[name] for name in decision.best_nodes if name in snapshot.rows]
+    try:
+        if _are_alike(pod, tied, framework) and _Comparison(pod, snapshot).are_victims_alike(candidate):
+            return None
+    except _TooMuch:
+        return "unknown"
+    if decision.is_sampled:
+        return "unknown"
+    if any(other.terminating for row in tied for other in snapshot.node_infos[row].pods):
         return 0
-    return 1 if decision.is_sampled else len(candidate.victims)
+    return len(candidate.victims)
+
+
+def fewest_of(numbers: Iterable[Fewest]) -> Fewest:
+    """Return the least number of Pods that each of several preemptions by one Pod deletes."""
+    known = [number for number in numbers if number is not None]
+    return "unknown" if "unknown" in known else min((number for number in known if number != "unknown"), default=None)
+
+
+def _are_alike(pod: Pod, tied: Sequence[int], framework: Framework) -> bool:
+    """Report whether nodes are alike. `tied`: their row numbers. Raises _TooMuch."""
+    if len(tied) < 2:
+        return True
+    if _depends_on_more(pod, framework):
+        return False
+    with framework.snapshot.derived.locked():
+        return _Comparison(pod, framework.snapshot).are_alike(tied)
 
 
 def _depends_on_more(pod: Pod, framework: Framework) -> bool:
@@ -50,6 +73,21 @@ def _depends_on_more(pod: Pod, framework: Framework) -> bool:
     is_default = not spec.topology_spread and has_constraints(spec, framework)
     has_keys = any(constraint.match_label_keys for constraint in spec.topology_spread)
     return spec.has_storage or bool(spec.host_ports) or spec.claims_devices or has_keys or is_default
+
+
+class _States(NamedTuple):
+    """The states of nodes, for all Snapshots whose other objects are equal.
+
+    `inputs`, `tables`: what the states depend on besides nodes; equal, or the same objects. `by_row`: row number ->
+    (serial of the NodeInfo, Pods nominated to the node, state).
+    """
+
+    inputs: tuple[Any, ...]
+    tables: tuple[Any, ...]
+    by_row: dict[int, tuple[int, Sequence[Pod], int]]
+
+    def holds(self, inputs: tuple[Any, ...], tables: tuple[Any, ...]) -> bool:
+        return self.inputs == inputs and all(map(is_, self.tables, tables))
 
 
 class _Comparison:
@@ -61,19 +99,53 @@ class _Comparison:
         self._terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
         self._spread = [each for each in pod.spec.topology_spread if each.when_unsatisfiable == DO_NOT_SCHEDULE]
         self._keys = sorted({each.topology_key for each in self._terms} | {each.topology_key for each in self._spread})
-        self._domains: dict[tuple[str, str], list[str]] = {}
 
-    def are_alike(self, names: Sequence[str]) -> bool:
+    def are_alike(self, rows: Sequence[int]) -> bool:
         """Report whether Pods like `pod` preempt as many Pods, also on other nodes, after the choice of any node.
 
-        False if there are too many Pods to compare.
+        Hold `snapshot.derived.locked()` meanwhile. Raises _TooMuch.
         """
-        infos = [self._snapshot.node_infos[self._snapshot.rows[name]] for name in names]
-        try:
-            first, *others = (self._with_domains(info) for info in infos)
-        except _TooMuch:
-            return False
-        return all(state == first for state in others)
+        charge(len(rows) // 4)
+        states = self._shared().by_row
+        first, *others = rows
+        state = self._known(first, states)
+        return all(self._known(row, states) == state for row in others) and all(
+            self._are_domains_alike(key, rows, states) for key in self._keys
+        )
+
+    def _shared(self) -> _States:
+        """Return the states of earlier comparisons, as far as they hold for this one."""
+        derived, objects, pdbs = self._snapshot.derived, self._snapshot.objects, self._snapshot.pdbs
+        charge(sum(map(len, pdbs.values())) // 4)
+        of_pdbs = [(pdb.namespace, pdb.name, pdb.selector, pdb.disrupted_pods) for own in pdbs.values() for pdb in own]
+        inputs = self._pod.namespace, self._pod.effective_priority, self._pod.spec, of_pdbs
+        tables = objects.namespaces, objects.pod_groups
+        if derived.states is None or not derived.states.holds(inputs, tables):
+            derived.states = _States(inputs, tables, {})
+        states: _States = derived.states
+        return states
+
+    def _known(self, row: int, states: dict[int, tuple[int, Sequence[Pod], int]]) -> int:
+        info = self._snapshot.node_infos[row]
+        nominated, known = self._snapshot.objects.nominated.get(info.name, ()), states.get(row)
+        if known is None or known[0] != info.serial or known[1] is not nominated:
+            known = states[row] = info.serial, nominated, hash(self._state(info))
+        return known[2]
+
+    def _are_domains_alike(
+        self, key: str, rows: Sequence[int], states: dict[int, tuple[int, Sequence[Pod], int]]
+    ) -> bool:
+        """Report whether the domains of these nodes contain equal nodes."""
+        infos, by_domain = self._snapshot.node_infos, dict[str, list[int]]()
+        domains = {infos[row].node.labels.get(key, "") for row in rows}
+        if len(domains) == 1:
+            return True
+        charge(len(infos) // 4)
+        for row, info in enumerate(infos):
+            if (domain := info.node.labels.get(key, "")) in domains:
+                by_domain.setdefault(domain, []).append(self._known(row, states))
+        first, *others = map(sorted, by_domain.values())
+        return all(other == first for other in others)
 
     def are_victims_alike(self, candidate: Candidate) -> bool:
         """Report whether Pods on the node that tie with victims, without being victims, equal them.
@@ -89,18 +161,6 @@ class _Comparison:
             if not other.terminating and rank in ranks and keys.setdefault(rank, key := self._key(other)) != key:
                 return False
         return True
-
-    def _with_domains(self, info: NodeInfo) -> list[str]:
-        """Return the state of a node, and those of the nodes in each of its domains."""
-        labels = info.node.labels
-        return [self._state(info), *(each for key in self._keys for each in self._domain(key, labels.get(key, "")))]
-
-    def _domain(self, key: str, value: str) -> list[str]:
-        if (key, value) not in self._domains:
-            charge(len(self._snapshot.node_infos) // 4)
-            infos = (info for info in self._snapshot.node_infos if info.node.labels.get(key, "") == value)
-            self._domains[key, value] = sorted(map(self._state, infos))
-        return self._domains[key, value]
 
     def _state(self, info: NodeInfo) -> str:
         self._left -= len(info.pods)

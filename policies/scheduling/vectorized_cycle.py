@@ -325,6 +325,11 @@ class Cycle:
         """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
         return self.decision.is_sampled
 
+    @property
+    def may_miss_best(self) -> bool:
+        """Whether the evaluated part may contain none of the best nodes."""
+        return self.decision.may_miss_best
+
     @cached_property
     def decision(self) -> Decision:
         """The decision over all nodes. Raises NotValid."""
@@ -343,7 +348,9 @@ class Cycle:
         candidate = candidates_with(
             self.snapshot, lower, selected.nodes[:1], selected.victims[:, :1], selected.costs[:, :1]
         )[0]
-        return Decision((), names, candidate, self._is_sampled(len(nodes)))
+        is_sampled = self._is_sampled(len(nodes))
+        may_miss_best = is_sampled and self._is_sampled(len(nodes) - len(names) + 1)
+        return Decision((), names, candidate, is_sampled, may_miss_best=may_miss_best)
 
     def _is_sampled(self, candidates: int) -> bool:
         """Report whether kube-scheduler evaluates only some nodes for preemption, of this many candidates."""

@@ -306,6 +306,8 @@ class Rejected(NamedTuple):
     """The nodes that may be nominated, by name."""
     is_sampled: bool = False
     """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
+    may_miss_best: bool = False
+    """Whether this part may contain none of `best_nodes`."""
 
 
 class SchedulingAlgorithm:
@@ -442,7 +444,7 @@ class SchedulingAlgorithm:
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
         message = _with_candidate(snapshot, message, candidate)
-        return Rejected(message, plugins, node, candidate, best_nodes=best, is_sampled=cycle.is_sampled)
+        return Rejected(message, plugins, node, candidate, False, best, cycle.is_sampled, cycle.may_miss_best)
 
     def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
         self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
@@ -479,8 +481,8 @@ class SchedulingAlgorithm:
             node = self._choose(best)
             chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
             message = _with_candidate(snapshot, message, chosen)
-            is_sampled = preemption.is_sampled
-            return Rejected(message, plugins, node, chosen, best_nodes=best, is_sampled=is_sampled)
+            evaluated = preemption.is_sampled, preemption.may_miss_best
+            return Rejected(message, plugins, node, chosen, False, best, *evaluated)
         if preemption.ineligible_reason == NO_PREEMPTION:
             nominated = None if prediction.framework.profile.at("postFilter") else ""
             return Rejected(_without_preemption(prediction, message), plugins, nominated)

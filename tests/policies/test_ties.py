@@ -15,10 +15,12 @@ from forewarn.policies.cluster.cache import ClusterSnapshot
 from forewarn.policies.forecast.impact import least, newly_preempted
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.scheduling import ties
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
+from tests.work import steps
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 HALVES = {"n1": [4], "n2": [2, 2]}
@@ -123,3 +125,50 @@ def test_first_lines_state_only_what_is_certain(first: str, tmp_path: Path, caps
     main(["lint", *given, "-o", "json"])
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["detail"]["byChance"] is True
+
+
+@pytest.mark.parametrize(
+    ("others", "cpu", "answer"),
+    [
+        ({}, 2, "2 new Pods: 2 would preempt 2 Pods on "),
+        ({"n099": [4]}, 4, "2 new Pods: 2 would preempt about 3 Pods on "),
+        ({"n099": [1, 1, 2]}, 2, "2 new Pods: 2 would preempt about 2 Pods on "),
+    ],
+    ids=["equal nodes", "a part may lack the best node", "a tie with another node"],
+)
+def test_numbers_stay_useful_if_kube_scheduler_evaluates_a_part_of_the_nodes(
+    others: dict[str, list[int]], cpu: int, answer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = {f"n{number:03}": [2, 2] for number in range(150)} | others
+    (tmp_path / "cluster.json").write_text(cluster_text(of_nodes(nodes)))
+    (tmp_path / "web.json").write_text(json.dumps(web(2, cpu).obj))
+    given = [str(tmp_path / "web.json"), "--cluster", str(tmp_path / "cluster.json")]
+    assert main(["predict", "-f", *given]) == 0
+    line = capsys.readouterr().out.partition("\n")[0]
+    assert line.startswith(f"Deployment shop/web: {answer}")
+    main(["lint", *given])
+    number = line.partition("would preempt ")[2].partition(" on ")[0]
+    assert f": both new Pods would preempt {number} on " in capsys.readouterr().out
+
+
+def test_states_of_nodes_are_compared_once_for_pods_of_a_template() -> None:
+    stored = cluster(*of_nodes({f"n{number:03}": [2, 2] for number in range(150)}))
+    first = Prediction(stored.scheduling, place(stored, web(1).obj).predictions[0].pod)
+    stored.scheduling.derived.states = None
+    work = steps(lambda: first.fewest)
+    second = Prediction(first.snapshot_after(), first.pod)
+    assert second.outcome == "preempts"
+    assert steps(lambda: second.fewest) * 3 < work
+
+
+def test_too_many_pods_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ties, "_MAX_COMPARED", 5)
+    stored = cluster(*of_nodes({"n1": [2, 2], "n2": [2, 2], "n3": [2, 2]}))
+    certain = least(place(stored, web(2).obj).predictions)
+    assert certain == (2, 2, 2, True)
+
+
+def test_the_least_of_several_preemptions_by_a_pod() -> None:
+    assert ties.fewest_of([None, 2, 1]) == 1
+    assert ties.fewest_of([2, "unknown"]) == "unknown"
+    assert ties.fewest_of([None]) is None

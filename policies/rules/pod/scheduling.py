@@ -116,8 +116,8 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
 
     Why: Kubernetes does not announce a preemption: the Event and the condition of the victim appear when it happens.
 
-    Details: the linter needs `--cluster`. Words such as "possibly", "at least" or "another node" in the message mean
-    that kube-scheduler can choose other nodes or victims. If all victims are placeholder Pods (`placeholderPods` in the
+    Details: the linter needs `--cluster`. Words such as "possibly", "about" or "another node" in the message mean that
+    kube-scheduler can choose other nodes or victims. If all victims are placeholder Pods (`placeholderPods` in the
     configuration), the finding is usually a note, and the webhook does not warn. If a prediction takes too long and
     shows no victim, the webhook warns with `[prediction-incomplete]`.
 

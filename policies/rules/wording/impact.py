@@ -27,6 +27,7 @@ from forewarn.policies.rules.wording.phrases import at_least, counted, of_namesp
 from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, UNCORDON, Reason, in_short
 
 if TYPE_CHECKING:
+    from forewarn.policies.disclosure import ShownPods
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Promise
     from forewarn.policies.rules.support.details import (
@@ -56,7 +57,7 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     losses = [loss for loss in details.losses if audience.may_name(loss.namespace)]
     facts = (*failing(losses), *facts)
     least, head = _least(details), _head(details, audience)
-    text = victims_text(head, details.preempting, details.victims, audience, facts, noun, least and least.victims)
+    text = victims_text(head, details.preempting, details.victims, audience, facts, noun, least)
     if details.expectation is not None:
         text = text._replace(shorter=(*text.shorter, f"violates expectation {_name_of(details.expectation, audience)}"))
     return text._replace(
@@ -99,7 +100,7 @@ def _head(details: Preemption, audience: Audience) -> str:
     least = _least(details)
     verb = "may" if impact.by_chance and not least else "would"
     new = of_new_pods(least.pods if least else len(details.preempting), impact, audience)
-    new = f"at least {new}" if least and not audience.coarse else new
+    new = f"at least {new}" if least and not least.is_estimate and not audience.coarse else new
     if details.expectation is not None:
         return f"violates expectation {_name_of(details.expectation, audience)}: {new}{verb} preempt"
     return f"during its rollout, {new or 'a new Pod '}{verb} preempt" if impact.keeps_old else f"{new}{verb} preempt"
@@ -127,6 +128,13 @@ def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
         yield f"{longest}s grace" if victims == 1 and not audience.coarse else f"up to {longest}s grace"
 
 
+def _number(shown: ShownPods, least: Least | None, audience: Audience, noun: str) -> str:
+    if least is None or (least.is_estimate and audience.coarse):
+        return counted(shown.number, noun)
+    number = shown_count(least.victims, audience)
+    return f"about {counted(number, noun)}" if least.is_estimate else at_least(number, noun)
+
+
 def victims_text(
     head: str,
     preempting: tuple[Prediction, ...],
@@ -134,17 +142,17 @@ def victims_text(
     audience: Audience,
     facts: Sequence[str] = (),
     noun: str = "Pod",
-    least: int | None = None,
+    least: Least | None = None,
 ) -> Text:
     """Return the text with victims: `HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
 
-    `least`: the certain number of victims, if it is not that of `victims`.
+    `least`: what is certain, if the number of `victims` is not.
 
     Names are omitted until the sentence is short enough. If one name is too long, the facts become the next sentence.
     Contains `possibly` if kube-scheduler may select other victims.
     """
     shown = shown_pods(victims, audience)
-    number = counted(shown.number, noun) if least is None else at_least(shown_count(least, audience), noun)
+    number = _number(shown, least, audience, noun)
     start = f"{head} {number}{_on_nodes(preempting, audience)}"
     phrases = priorities(shown.priorities), *facts
     behind, *fewer = (f" ({', '.join(phrases[:count])})" for count in range(len(phrases), 0, -1))
