@@ -309,6 +309,11 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
 
 
+def _rivals(names: Sequence[str], answer: Answer) -> str:
+    """The workloads that may lose replicas instead, without their number if there may be more."""
+    return f"{named(names[:1])} or others" if answer.has_more_rivals else named(names)
+
+
 def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *, is_told: bool) -> str:
     """The lost replicas of these workloads, and the failed Jobs. `is_told`: the answer with new nodes names them."""
     is_shortest, losing = most < _FEWEST, [each for each in own if each.missed]
@@ -317,7 +322,7 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     causes = causes._replace(pending=0, rejected=0, not_recreated=0) if is_shortest else causes
     whose = "" if is_told else of_workloads([each.workload for each in losing], is_brief=is_shortest)
     rivals = [name for name in answer.rivals if name not in answer.placeholders]
-    whose += f" (or {named(rivals)})" if whose and rivals else ""
+    whose += f" (or {_rivals(rivals, answer)})" if whose and rivals else ""
     lost, why = _counts(answer, placeholders=False)[2], _constraint(losing) if most > _BRIEF else ""
     reasons = "; ".join(filter(None, (why, "" if is_shortest else _lost_anyway(answer, losing))))
     replicas = lost_replicas(lost, whose, causes, before, _rejecting(answer, most), reasons)

@@ -55,7 +55,7 @@ from forewarn.policies.whatif.answer import (
     WorkloadCount,
 )
 from forewarn.policies.whatif.interruptions import interruptions
-from forewarn.policies.whatif.races import rivals
+from forewarn.policies.whatif.races import Rivals, rivals
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
     others = of_other_schedulers(simulation, summary.names)
     workloads = _compared(simulation, question, start, after, summary)
     losers = {each.workload for each in workloads if each.missed and each.pending}
+    racing = rivals(simulation, summary.names, losers) if losers else Rivals()
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
         change=question.title,
@@ -194,7 +195,8 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         pod_losses=losses,
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
-        rivals=rivals(simulation, summary.names, losers) if losers else (),
+        rivals=racing.names,
+        has_more_rivals=not racing.is_complete,
         left=others,
         interruptions=interruptions(simulation, summary.names, (count.origin for count in start.before.values())),
     )

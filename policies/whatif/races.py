@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.copies import replace
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.simulation.summary import Names, touched
+from forewarn.policies.simulation.summary import touched
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
     from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.simulation.summary import Names
+
+T = TypeVar("T")
 
 _AT_ONCE: Final = 1.0
 """Seconds within which controllers create Pods in any order."""
@@ -22,45 +27,98 @@ _MAX_PAIRS: Final = 32
 """Maximum number of pairs of workloads that are evaluated: at most a second of CPU time in a large cluster."""
 
 
-def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> list[str]:
-    """Return the workloads that may have Pending Pods at the end instead of `losers`, all by their names in `names`.
+class Rivals(NamedTuple):
+    """The workloads that may have Pending Pods instead of others. `is_complete`: there are no more.
+
+    Their names are those of `Names`.
+    """
+
+    names: Sequence[str] = ()
+    is_complete: bool = True
+
+
+class _Racing(NamedTuple):
+    """A Pod of a workload, created at the time `at`."""
+
+    at: float
+    workload: str
+    pod: Pod
+
+
+def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> Rivals:
+    """Return the workloads that may have Pending Pods at the end instead of `losers`.
 
     A new Pod of each has the priority of a Pending Pod and is created at the same time, not to replace its victim:
     chance decides which of the two kube-scheduler tries first. The Pending Pod fits without the other one, which then
     stays Pending.
     """
     snapshot, found = simulation.cache.snapshot(), set[str]()
-    for pending, bound, rival in islice(_pairs(simulation, names, losers), _MAX_PAIRS):
-        if rival not in found and _may_swap(pending, bound, snapshot):
-            found.add(rival)
-    return sorted(found)
+    for number, (pending, rival) in enumerate(_in_turn(_pairs(simulation, names, losers, found))):
+        if number == _MAX_PAIRS:
+            return Rivals(sorted(found), is_complete=False)
+        if _may_swap(pending.pod, rival.pod, snapshot):
+            found.add(rival.workload)
+    return Rivals(sorted(found))
 
 
-def _pairs(simulation: Simulation, names: Names, losers: Container[str]) -> Iterator[tuple[Pod, Pod, str]]:
-    """Yield (Pending Pod, bound Pod, the workload of the latter), for each pair of workloads once."""
+def _in_turn(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
+    """Yield the first item of each iterator, then the second of each, and so on."""
+    left = deque(iterators)
+    while left:
+        if (item := next(left[0], None)) is None:
+            left.popleft()
+            continue
+        yield item
+        left.rotate(-1)
+
+
+def _pairs(
+    simulation: Simulation, names: Names, losers: Container[str], found: Container[str]
+) -> Iterator[Iterator[tuple[_Racing, _Racing]]]:
+    """Yield the pairs (Pending Pod, bound Pod) of each loser, for each pair of workloads once.
+
+    Skips the workloads of bound Pods that are in `found` by then.
+    """
+    waiting, bound = _racing(simulation, names, losers)
+    preempted = {
+        (names.of(event.by_origin.workload), names.of(event.origin.workload))
+        for event in simulation.timeline.events
+        if event.event == "preempted" and event.origin and event.by_origin
+    }
+
+    def pairs_of(pending: _Racing, others: Sequence[_Racing]) -> Iterator[tuple[_Racing, _Racing]]:
+        start = bisect_left(others, pending.at - _AT_ONCE, key=_created)
+        for rival in islice(others, start, bisect_right(others, pending.at + _AT_ONCE, key=_created)):
+            if rival.workload not in found and (rival.workload, pending.workload) not in preempted:
+                yield pending, rival
+
+    for pending in waiting:
+        yield pairs_of(pending, bound.get(pending.pod.effective_priority, ()))
+
+
+def _racing(
+    simulation: Simulation, names: Names, losers: Container[str]
+) -> tuple[Collection[_Racing], dict[int, list[_Racing]]]:
+    """Return a Pending Pod of each loser, and by priority a bound Pod of each other workload, the oldest first."""
     created = {event.pod: event.t for event in simulation.timeline.events if event.event == "created"}
-    waiting: dict[str, tuple[float, Pod]] = {}
-    bound: dict[tuple[int, str], tuple[float, Pod]] = {}
+    waiting: dict[str, _Racing] = {}
+    bound: dict[int, dict[str, _Racing]] = {}
     for key in sorted(touched(simulation) & created.keys()):
         namespace, _, name = key.partition("/")
         state = simulation.api.pods.get((namespace, name))
         workload = names.of(simulation.timeline.origins[key].workload)
         if state is None or state.terminating:
             continue
+        racing = _Racing(created[key], workload, state.pod)
         if workload in losers and simulation.scheduler.is_pending(state):
-            waiting.setdefault(workload, (created[key], state.pod))
+            waiting.setdefault(workload, racing)
         elif workload not in losers and state.pod.node_name:
-            bound.setdefault((state.pod.effective_priority, workload), (created[key], state.pod))
-    preempted = {
-        (names.of(event.by_origin.workload), names.of(event.origin.workload))
-        for event in simulation.timeline.events
-        if event.event == "preempted" and event.origin and event.by_origin
-    }
-    for loser, (at, pending) in waiting.items():
-        for (priority, workload), (time, pod) in bound.items():
-            is_race = abs(time - at) <= _AT_ONCE and (workload, loser) not in preempted
-            if is_race and priority == pending.effective_priority:
-                yield pending, pod, workload
+            bound.setdefault(state.pod.effective_priority, {}).setdefault(workload, racing)
+    return waiting.values(), {priority: sorted(each.values(), key=_created) for priority, each in bound.items()}
+
+
+def _created(racing: _Racing) -> float:
+    return racing.at
 
 
 def _may_swap(pending: Pod, bound: Pod, snapshot: Snapshot) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -56,3 +57,32 @@ def test_each_workload_that_may_stay_pending_is_named(
         answer = ask(question, world, without=False, random=Random(f"{run}"))
         losers |= {each.workload for each in answer.workloads if each.missed}
     assert losers == {name for name in ("shop/api", "shop/web") if name in line}
+
+
+@pytest.mark.parametrize(
+    ("fitting", "text", "is_complete"),
+    [
+        (10, "such as shop/z1 (or shop/w00 and 10 more workloads) lost", True),
+        (40, "(or shop/w00 or others) lost", False),
+    ],
+    ids=["all", "too many to evaluate"],
+)
+def test_each_race_is_evaluated_before_others_are_evaluated_again(
+    fitting: int, text: str, is_complete: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On node n2, 4 of the Pods of node n1 do not fit, and on node n3, one of 2 Pods."""
+    pools = [("n2", fitting), ("n3", 1)]
+    nodes = [
+        make_node("n1").has(cpu="99"),
+        *(make_node(name).has(cpu=str(cpu)).labels(pool=name) for name, cpu in pools),
+    ]
+    made = [of_workload(f"w{number:02}", "1", nodeSelector={"pool": "n2"}) for number in range(fitting + 4)]
+    made += [of_workload(f"z{number}", "1", 5, nodeSelector={"pool": "n3"}) for number in range(2)]
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *(each for pair in made for each in pair)]))
+    command = ["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.json")]
+    assert main(command) == 0
+    assert text in capsys.readouterr().out.partition("\n")[0]
+    assert main([*command, "-o", "json"]) == 0
+    rivals = json.loads(capsys.readouterr().out)["rivals"]
+    assert "shop/z0" in rivals
+    assert (len(rivals) == fitting + 1) is is_complete
