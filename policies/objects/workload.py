@@ -213,6 +213,7 @@ _MAX: Final = 10_000
 """Maximum parts of one object that are read."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
 _OF_A_JOB: Final = (*_COUNTS, "startTime", "completionTime", "succeeded", "failed", "completedIndexes")
+_OF_OTHERS: Final = (*_COUNTS, "lastScheduleTime")
 _OF_JOBS: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget", "Suspended")
 """Conditions of Jobs that are read."""
 REPLICA_FAILURE: Final = "ReplicaFailure"
@@ -221,7 +222,7 @@ REPLICA_FAILURE: Final = "ReplicaFailure"
 
 class Workload(NamedTuple):
     """A stored workload, limited in memory, without managedFields. Of the status, only Pod counts, conditions of
-    Jobs, and the condition ReplicaFailure.
+    Jobs, the condition ReplicaFailure, and the last schedule of CronJobs.
 
     `controller`: (`group/Kind`, name) of the workload that created it; ("", "") without one.
     """
@@ -256,7 +257,7 @@ def _retained_status(obj: ApiObject) -> dict[str, Any]:
         for condition in (conditions if isinstance(conditions, list) else ())
         if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in wanted
     ]
-    kept = {key: status[key] for key in (_OF_A_JOB if is_job else _COUNTS) if key in status}
+    kept = {key: status[key] for key in (_OF_A_JOB if is_job else _OF_OTHERS) if key in status}
     return kept | ({"conditions": true[: len(wanted)]} if true else {})
 
 

@@ -700,6 +700,21 @@ def test_the_first_line_names_what_happens_anyway(tmp_path: Path, capsys: pytest
     assert "node empty" in out
 
 
+@pytest.mark.parametrize(("last", "created"), [("2026-01-01T11:30:00Z", 0), ("2026-01-01T10:30:00Z", 1)])
+def test_a_stored_run_of_a_cron_job_is_not_repeated(
+    last: str, created: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its Job may be gone, by ttlSecondsAfterFinished or a history limit."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    cron_job = Made("batch/v1", "CronJob", "report", "default")
+    cron_job.spec(schedule="30 * * * *", jobTemplate={"spec": {"template": template}}).status(lastScheduleTime=last)
+    cron_job.metadata(creationTimestamp="2025-12-01T00:00:00Z")
+    web = make_pod("web").request(cpu="1").on("n1").metadata(creationTimestamp="2026-01-01T12:00:00Z")
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), make_node("n2"), web, cron_job]))
+    _, out, _ = run(capsys, "drain", "n1", "--cluster", str(tmp_path / "cluster.json"), "--timeline")
+    assert out.count("default/report: 1 Pod created") == created, out
+
+
 def test_a_loss_that_adds_nothing_to_what_happens_anyway(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node("n1").has(cpu="4", pods="110"), make_node("empty").label(ZONE, "z").has(cpu="1", pods="110")]
     pods = make_pod("low").priority(1).request(cpu="4").on("n1"), make_pod("urgent").priority(5).request(cpu="4")
