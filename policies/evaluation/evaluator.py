@@ -17,7 +17,7 @@ from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, list_at
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.objects.workload import check_workload, is_fragment, parts_of, pod_template_of
+from forewarn.policies.objects.workload import check_workload, is_fragment, lacks_images, parts_of, pod_template_of
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
@@ -215,7 +215,9 @@ def _check_resources(limit_ranges: Sequence[LimitRange], obj: ApiObject) -> None
     Pods with defaults of LimitRanges, which a rule checks.
     """
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
-    if template is None or is_fragment(obj, template) or (limit_ranges and not template.is_template):
+    if template is None or lacks_images(template) or is_fragment(obj, template):
+        return
+    if limit_ranges and not template.is_template:
         return
     parts = (template.spec, *list_at(template.spec, "containers"), *list_at(template.spec, "initContainers"))
     if any(at(part, "resources", "limits") or _requests_others(part) for part in parts):

@@ -83,11 +83,15 @@ def is_fragment(obj: ApiObject, template: PodTemplate) -> bool:
     """
     if not template.is_template:
         return False
-    containers = template.spec.get("containers")
-    if not isinstance(containers, list) or not containers:
-        return True
     lacks_selector = group_kind(obj).startswith("apps/") and at(obj, "spec", "selector") is None
-    return lacks_selector or not any("image" in container for container in containers if isinstance(container, OBJECT))
+    return lacks_selector or lacks_images(template)
+
+
+def lacks_images(template: PodTemplate) -> bool:
+    """Report whether no container of a template names an image."""
+    containers = template.spec.get("containers")
+    found = containers if isinstance(containers, list) else ()
+    return not any("image" in container for container in found if isinstance(container, OBJECT))
 
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:
