@@ -92,7 +92,7 @@ def applied(
             for subject in reading.subjects:
                 places.add(subject)
                 check_decodes(subject, strict=strict)
-                check_template(subject.object)
+                check_template(subject.object, cluster)
                 int32(subject.object, "spec", "replicas")
                 names = {"name": subject.ref.name}
                 if subject.ref.namespace:

@@ -212,8 +212,11 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
         return admitted(pod, cluster)
 
 
-def check_template(obj: ApiObject) -> None:
-    """Raise InvalidObject if no Pod can be created from an object, or if the Pod has invalid requests or limits."""
+def check_template(obj: ApiObject, cluster: ClusterSnapshot | None) -> None:
+    """Raise InvalidObject if no Pod can be created from an object, or if the Pod has invalid requests or limits.
+
+    A Pod for which the cluster has LimitRanges is left to `admitted`, which sets their defaults.
+    """
     from forewarn.policies.kube_apiserver.validation.pod import check_resources
 
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
@@ -221,7 +224,8 @@ def check_template(obj: ApiObject) -> None:
         with _in_template(obj):
             is_pod, namespace = not template.is_template, ref_of(obj, "default").namespace
             Pod.from_api(obj if is_pod else made_of(namespace, obj, template.object))
-        check_resources(obj)
+        if template.is_template or not (cluster and cluster.limit_ranges_of(ref_of(obj, "default").namespace)):
+            check_resources(obj)
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
         template = template_while_paused(cluster, obj, stored and stored.object, own, POD_TEMPLATE_PATHS)
         if template is None:
             return NewPods(len(own), ()), str(ref)
-    check_template(obj)
+    check_template(obj, cluster)
     if template.is_template:
         return new_pods(cluster, obj, template.object, replicas), str(ref)
     return _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas), str(ref)

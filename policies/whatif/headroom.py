@@ -12,7 +12,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import template
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import LIMITS_NOT_MODELLED, MAX_SIZE_REACHED
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import is_expendable
 from forewarn.policies.cluster.admission import admitted, counted_by_quotas
-from forewarn.policies.controllers.new_pods import new_pods, replicas_of, without_missing_claims
+from forewarn.policies.controllers.new_pods import check_template, new_pods, replicas_of, without_missing_claims
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
@@ -21,7 +21,6 @@ from forewarn.policies.forecast.aftermath import ahead_in_queue
 from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import first_rejected
-from forewarn.policies.kube_apiserver.validation.pod import check_resources
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, ref_of
@@ -389,7 +388,7 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, ApiObject,
     ref, template = ref_of(obj, "default"), pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
         raise InvalidObject("no Pod template found", ref=ref)
-    check_resources(obj)
+    check_template(obj, cluster)
     if group_kind(obj) == DAEMON_SET:
         raise InvalidObject("a DaemonSet runs one Pod per node and does not scale. Fix: use forewarn predict", ref=ref)
     if not template.is_template:

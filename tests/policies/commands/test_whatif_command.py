@@ -715,6 +715,32 @@ def test_a_stored_run_of_a_cron_job_is_not_repeated(
     assert out.count("default/report: 1 Pod created") == created, out
 
 
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        (("whatif", "apply"), "Pod default/new runs"),
+        (("predict",), "default/new (priority 0): fits on n1"),
+        (("headroom",), "1 more Pod, 1 with preemption"),
+    ],
+    ids=" ".join,
+)
+def test_a_limit_range_completes_a_pod(
+    command: tuple[str, ...], first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """kube-apiserver requires a limit of an extended resource, which may be the default of a LimitRange."""
+    gpu = "nvidia.com/gpu"
+    of_containers = Made("v1", "LimitRange", "gpu", "default").spec(
+        limits=[{"type": "Container", "default": {gpu: "1"}}]
+    )
+    node = make_node("n1").has_of(gpu, "1")
+    (tmp_path / "cluster.json").write_text(cluster_text([node, of_containers]))
+    new = make_pod("new")
+    new.container["resources"]["requests"][gpu] = "1"
+    (tmp_path / "new.json").write_text(json.dumps(new.obj))
+    main([*command, "-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json")])
+    assert capsys.readouterr().out.startswith(first)
+
+
 def test_a_loss_that_adds_nothing_to_what_happens_anyway(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node("n1").has(cpu="4", pods="110"), make_node("empty").label(ZONE, "z").has(cpu="1", pods="110")]
     pods = make_pod("low").priority(1).request(cpu="4").on("n1"), make_pod("urgent").priority(5).request(cpu="4")
