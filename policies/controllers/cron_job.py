@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -9,7 +10,7 @@ from zoneinfo import ZoneInfo
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
 from forewarn.policies.kinds.registry import JOB_TEMPLATE
-from forewarn.policies.objects.fields import ApiObject, boolean, int32, mapping, ref_of, text, timestamp
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, boolean, int32, mapping, ref_of, text, timestamp
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import View, WorkloadState
@@ -159,7 +160,9 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
 
 
 def _stored_status(obj: ApiObject) -> CronJobStatus:
-    last = timestamp(obj, "status", "lastScheduleTime")
+    last = None
+    with suppress(InvalidObject):  # as if none had been created yet
+        last = timestamp(obj, "status", "lastScheduleTime")
     return CronJobStatus(None if last is None else float(last))
 
 

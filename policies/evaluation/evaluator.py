@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.kinds.class_paths import ClassPath
     from forewarn.policies.objects.namespace import Namespace
-    from forewarn.policies.objects.resource_quota import LimitRange
     from forewarn.policies.rules.support.predictions import Recall
 
 
@@ -202,7 +201,7 @@ def _faults_of_workload(subject: ReviewedObject, context: Context) -> Iterator[I
     """Yield the fault of a workload that kube-apiserver rejects although its fields can be read. A template without
     labels may be a patch.
     """
-    for check in (check_workload, partial(_check_resources, context.limit_ranges_of(subject.effective_namespace))):
+    for check in (check_workload, partial(_check_resources, subject.effective_namespace, context)):
         try:
             check(subject.object)
         except InvalidObject as fault:
@@ -210,20 +209,27 @@ def _faults_of_workload(subject: ReviewedObject, context: Context) -> Iterator[I
                 yield fault.with_traceback(None)
 
 
-def _check_resources(limit_ranges: Sequence[LimitRange], obj: ApiObject) -> None:
+def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:
     """Raise InvalidObject for invalid requests or limits. Ignores what may have others in the cluster: patches, and
     Pods with defaults of LimitRanges, which a rule checks.
     """
     template = pod_template_of(obj, registry.POD_TEMPLATE_PATHS)
     if template is None or lacks_images(template) or is_fragment(obj, template):
         return
-    if limit_ranges and not template.is_template:
+    if not template.is_template and _may_have_defaults(namespace, context):
         return
     parts = (template.spec, *list_at(template.spec, "containers"), *list_at(template.spec, "initContainers"))
     if any(at(part, "resources", "limits") or _requests_others(part) for part in parts):
         from forewarn.policies.kube_apiserver.validation.pod import check_resources  # the linter starts without it
 
         check_resources(obj)
+
+
+def _may_have_defaults(namespace: str, context: Context) -> bool:
+    try:
+        return bool(context.limit_ranges_of(namespace))
+    except TooLarge:  # of a LimitRange that is too large to keep
+        return True
 
 
 def _requests_others(part: ApiObject) -> bool:

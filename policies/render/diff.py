@@ -594,7 +594,7 @@ class _Explanation:
         yield from _told("PDBs: ", self._pdbs(), "PDB")
         yield from _told("Placeholder Pods, which only reserve capacity: ", self._placeholders(), "workload")
         yield from map(capital, whatif.dangers(answer))
-        yield from filter(None, [whatif.rejected_pods(answer.over_quota)])
+        yield from filter(None, [_over_quota(cluster)])
         yield from _told("Quotas: ", missing(answer.summary), "workload")
         yield from whatif.affected(answer.pod_losses)
         for item in cluster.pruned:

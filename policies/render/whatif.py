@@ -29,7 +29,7 @@ from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
-from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, limited, text_of
+from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, left_out, limited, text_of
 from forewarn.policies.rules.wording.forecasts import NOT_CREATED, NOT_CREATED_AFTER_REJECTED
 from forewarn.policies.scheduling.reasons import FitError, in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
@@ -847,7 +847,8 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     yield paint(f"running{_without(answer)}: {counts}", "warning" if fewer else "good")
     rows = [*filter(is_affected, answer.workloads)]
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
-    yield from limited([*_each_reason_once(rows, _affected_text)], one, many)
+    yield from (f"  {line}" for line in _each_reason_once(rows[:MAX_LINES], _affected_text))
+    yield from left_out(len(rows), MAX_LINES, one, "  ", many)
     yield from limited([*map(_down_text, answer.interruptions)], "workload")
     pending = [standing for standing in rows if standing.pending]
     if len(pending) < 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.findings import grouped
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.caveats import victims_tie
 from forewarn.policies.scheduling.node_info import footprint
@@ -94,7 +95,7 @@ class _Comparison:
     """Compares nodes and their Pods by what preemption by Pods like `pod` reads, without names."""
 
     def __init__(self, pod: Pod, snapshot: Snapshot) -> None:
-        self._pod, self._snapshot, self._left = pod, snapshot, _MAX_COMPARED
+        self._pod, self._snapshot = pod, snapshot
         affinity = pod.spec.pod_affinity
         self._terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
         self._spread = [each for each in pod.spec.topology_spread if each.when_unsatisfiable == DO_NOT_SCHEDULE]
@@ -106,6 +107,9 @@ class _Comparison:
         Hold `snapshot.derived.locked()` meanwhile. Raises _TooMuch.
         """
         charge(len(rows) // 4)
+        if any(self._snapshot.node_infos[row].pods_with_required_anti_affinity for row in rows):
+            return False  # the Pods that they keep away are not compared
+        self._check_size(rows)
         states = self._shared().by_row
         first, *others = rows
         state = self._known(first, states)
@@ -136,16 +140,24 @@ class _Comparison:
         self, key: str, rows: Sequence[int], states: dict[int, tuple[int, Sequence[Pod], int]]
     ) -> bool:
         """Report whether the domains of these nodes contain equal nodes."""
-        infos, by_domain = self._snapshot.node_infos, dict[str, list[int]]()
+        infos = self._snapshot.node_infos
         domains = {infos[row].node.labels.get(key, "") for row in rows}
         if len(domains) == 1:
             return True
         charge(len(infos) // 4)
-        for row, info in enumerate(infos):
-            if (domain := info.node.labels.get(key, "")) in domains:
-                by_domain.setdefault(domain, []).append(self._known(row, states))
-        first, *others = map(sorted, by_domain.values())
+        of_domains = (((info.node.labels.get(key, "")), row) for row, info in enumerate(infos))
+        by_domain = grouped((domain, row) for domain, row in of_domains if domain in domains)
+        every = [row for own in by_domain.values() for row in own]
+        if any(infos[row].pods_with_required_anti_affinity for row in every):
+            return False
+        self._check_size(every)
+        first, *others = (sorted(self._known(row, states) for row in own) for own in by_domain.values())
         return all(other == first for other in others)
+
+    def _check_size(self, rows: Iterable[int]) -> None:
+        """Raise _TooMuch for too many Pods on nodes: those with known states too, so that answers repeat."""
+        if sum(len(self._snapshot.node_infos[row].pods) for row in rows) > _MAX_COMPARED:
+            raise _TooMuch
 
     def are_victims_alike(self, candidate: Candidate) -> bool:
         """Report whether Pods on the node that tie with victims, without being victims, equal them.
@@ -163,9 +175,6 @@ class _Comparison:
         return True
 
     def _state(self, info: NodeInfo) -> str:
-        self._left -= len(info.pods)
-        if self._left < 0 or info.pods_with_required_anti_affinity:
-            raise _TooMuch
         charge(_KEY * len(info.pods))
         snapshot, node = self._snapshot, info.node
         lower = (pod for pod in info.pods if may_be_preempted(pod, self._pod.effective_priority, snapshot))

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.class_change import ClassChange
 
+    _Scaler = tuple[tuple[str, str], ApiObject]
+
 _KINDS: Final[dict[tuple[str, ...], str]] = {
     ("deployment", "deployments", "deploy"): "apps/Deployment",
     ("replicaset", "replicasets", "rs"): "apps/ReplicaSet",
@@ -207,21 +209,22 @@ def scaled(
         raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
     target = _named(cluster, workload, namespace, _KINDS, _INSTEAD_OF_SCALE)
     arrival = _scaling(target, replicas)
-    note, undone = _scaled_again(target, replicas, autoscalers or {})
+    note, undone = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()))
     present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
     verb = "already has" if present == replicas else "scaled to"
     title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}{undone}"
     return Question(title, [arrival], notes=[note] if note else [])
 
 
-def _scaled_again(
-    target: Key, replicas: int, autoscalers: Mapping[tuple[str, str], ApiObject], which: str = "it"
-) -> tuple[str, str]:
+def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
+    return grouped((target_of(item[0][0], item[1]), item) for item in autoscalers.items())
+
+
+def _scaled_again(replicas: int, scalers: Sequence[_Scaler], which: str = "it") -> tuple[str, str]:
     """Return a note about the HorizontalPodAutoscaler of a workload, and what it does with so many replicas of `which`;
     "" for nothing.
     """
-    scalers = [item for item in autoscalers.items() if replicas and target_of(item[0][0], item[1]) == target]
-    if not scalers:
+    if not scalers or not replicas:
         return "", ""
     key, obj = scalers[0]
     (least, most), scaler = _limits_of(obj), "/".join(key)
@@ -239,15 +242,15 @@ def applied(
     autoscalers: Mapping[tuple[str, str], ApiObject],
 ) -> Question:
     """Return the question of applying objects. `autoscalers`: as in `scaled`."""
-    notes, undone = [], list[str]()
-    for obj in (arrival.object for arrival in arrivals if autoscalers):
+    notes, undone, scalers = [], list[str](), _by_target(autoscalers)
+    for obj in (arrival.object for arrival in arrivals if scalers):
         ref, replicas = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "replicas")
         target = group_kind(obj), ref.namespace, ref.name
         stored = cluster.workloads.get(target)
         if isinstance(replicas, int) and (stored is None or _replicas(stored.object) != replicas):
-            note, text = _scaled_again(target, replicas, autoscalers, "replicas")
+            note, text = _scaled_again(replicas, scalers.get(target, ()), "replicas")
             notes += [note] if note else []
-            undone += [text] if text else []
+            undone += [text.replace("(HPA", "(stored HPA")] if text else []
     return Question(f"{title}{undone[0] if len(undone) == 1 else ''}", arrivals, notes=notes[:_MOST_NOTES])
 
 

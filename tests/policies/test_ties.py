@@ -164,8 +164,17 @@ def test_states_of_nodes_are_compared_once_for_pods_of_a_template() -> None:
 def test_too_many_pods_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ties, "_MAX_COMPARED", 5)
     stored = cluster(*of_nodes({"n1": [2, 2], "n2": [2, 2], "n3": [2, 2]}))
-    certain = least(place(stored, web(2).obj).predictions)
-    assert certain == (2, 2, 2, True)
+    certain = [least(place(stored, web(2).obj).predictions) for _ in range(2)]
+    assert certain == [(2, 2, 2, True)] * 2, "known states count too"
+
+
+def test_nodes_with_required_anti_affinity_are_not_alike() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "other"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    made = of_nodes({"n1": [2, 2], "n2": [2, 2]})
+    made[2].spec(affinity=affinity)
+    (first, *_) = place(cluster(*made), web(2).obj).predictions
+    assert first.fewest == 1
 
 
 def test_the_least_of_several_preemptions_by_a_pod() -> None:

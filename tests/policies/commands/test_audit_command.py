@@ -306,6 +306,20 @@ def full_of(names: tuple[str, ...], victim_priority: int, image: str) -> list[An
     return [*cluster, other.obj]
 
 
+def test_a_limit_range_that_is_too_large_to_keep_ends_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    amounts = {f"example.com/{number}": "1" for number in range(20_000)}
+    huge = Made("v1", "LimitRange", "huge", "team").spec(limits=[{"type": "Container", "default": amounts}])
+    pod = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": {"metadata": {"labels": {"app": "a"}}, "spec": pod}}
+    workload = Made("apps/v1", "Deployment", "a", "team").spec(**spec)
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), huge, workload]))
+    status, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.json"))
+    assert status in (0, 1), out
+    assert "checked" in out.splitlines()[0]
+
+
 def test_each_fix_follows_its_findings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "b", "controller": True}
     waiting = make_pod("b-0", "team").request(cpu="64").metadata(ownerReferences=[owner])
