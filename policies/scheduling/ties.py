@@ -145,8 +145,8 @@ class _Comparison:
         if len(domains) == 1:
             return True
         charge(len(infos) // 4)
-        of_domains = (((info.node.labels.get(key, "")), row) for row, info in enumerate(infos))
-        by_domain = grouped((domain, row) for domain, row in of_domains if domain in domains)
+        of_nodes = ((info.node.labels.get(key, ""), row) for row, info in enumerate(infos))
+        by_domain = grouped((domain, row) for domain, row in of_nodes if domain in domains)
         every = [row for own in by_domain.values() for row in own]
         if any(infos[row].pods_with_required_anti_affinity for row in every):
             return False

@@ -220,9 +220,11 @@ def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, li
     return grouped((target_of(item[0][0], item[1]), item) for item in autoscalers.items())
 
 
-def _scaled_again(replicas: int, scalers: Sequence[_Scaler], which: str = "it") -> tuple[str, str]:
-    """Return a note about the HorizontalPodAutoscaler of a workload, and what it does with so many replicas of `which`;
-    "" for nothing.
+def _scaled_again(
+    replicas: int, scalers: Sequence[_Scaler], undoing: str = "HPA {} would set it back to {}"
+) -> tuple[str, str]:
+    """Return a note about the HorizontalPodAutoscaler of a workload, and what it does with so many replicas; "" for
+    nothing. `undoing`: the text for its name and its number of replicas.
     """
     if not scalers or not replicas:
         return "", ""
@@ -231,7 +233,7 @@ def _scaled_again(replicas: int, scalers: Sequence[_Scaler], which: str = "it") 
     kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
     limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
     is_undone = kept and kept != replicas and len(scalers) == 1  # two autoscalers of a workload change nothing
-    undone = f" (HPA {scaler} would set {which} back to {kept})" if is_undone else ""
+    undone = f" ({undoing.format(scaler, kept)})" if is_undone else ""
     return f"HorizontalPodAutoscaler {scaler} {limits}; its changes are not simulated", undone
 
 
@@ -248,10 +250,13 @@ def applied(
         target = group_kind(obj), ref.namespace, ref.name
         stored = cluster.workloads.get(target)
         if isinstance(replicas, int) and (stored is None or _replicas(stored.object) != replicas):
-            note, text = _scaled_again(replicas, scalers.get(target, ()), "replicas")
+            note, text = _scaled_again(replicas, scalers.get(target, ()), "stored HPA {} would set replicas back to {}")
             notes += [note] if note else []
-            undone += [text.replace("(HPA", "(stored HPA")] if text else []
-    return Question(f"{title}{undone[0] if len(undone) == 1 else ''}", arrivals, notes=notes[:_MOST_NOTES])
+            undone += [text] if text else []
+    left = len(notes) - _MOST_NOTES
+    others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []
+    title = f"{title}{undone[0] if len(undone) == 1 else ''}"
+    return Question(title, arrivals, notes=[*notes[:_MOST_NOTES], *others])
 
 
 _MOST_NOTES: Final = 10

@@ -172,6 +172,14 @@ def test_an_applied_number_of_replicas_names_the_autoscaler_too(
     assert result.answer.title.endswith(f" applied{undone}")
 
 
+def test_the_notes_about_autoscalers_of_applied_workloads_are_bounded(tmp_path: Path) -> None:
+    names = [f"a{number}" for number in range(13)]
+    stored = [each for name in names for each in (workload(name), autoscaler(name, 3))]
+    changed = [workload(name, 2) for name in names]
+    result = asked(tmp_path, *stored, change=forewarn.Apply(changed))
+    assert result.notes[10:] == ["changes of 3 more HorizontalPodAutoscalers are not simulated"]
+
+
 @pytest.mark.parametrize(
     ("least", "most", "told", "kept"),
     [
