@@ -286,7 +286,8 @@ class Answer(NamedTuple):
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
     - `rivals`: workloads that may lose replicas instead of those that do: chance decides which of equal Pods that are
-      created at the same time stays Pending. Of many workloads, some.
+      created at the same time stays Pending.
+    - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
     - `interruptions`: workloads, without DaemonSets, that have no running Pod for a minute or longer, or fewer for 2
       minutes or longer, and at the end as many again.
@@ -326,8 +327,7 @@ class Answer(NamedTuple):
     new_pods: Sequence[Ranked] = ()
     replicas: BeforeAfter | None = None
     rivals: Sequence[str] = ()
-    has_more_rivals: Hidden[bool] = False
-    """Whether there may be more `rivals`: only some are evaluated."""
+    has_more_rivals: bool = False
     placeholders: Hidden[Sequence[str]] = ()
     """The affected workloads whose Pods only reserve capacity."""
     until_scheduled: Hidden[bool] = False

@@ -83,6 +83,8 @@ def test_each_race_is_evaluated_before_others_are_evaluated_again(
     assert main(command) == 0
     assert text in capsys.readouterr().out.partition("\n")[0]
     assert main([*command, "-o", "json"]) == 0
-    rivals = json.loads(capsys.readouterr().out)["rivals"]
+    answer = json.loads(capsys.readouterr().out)
+    rivals = answer["rivals"]
+    assert answer.get("hasMoreRivals", False) is not is_complete
     assert "shop/z0" in rivals
     assert (len(rivals) == fitting + 1) is is_complete
