@@ -372,7 +372,11 @@ def down(outages: Sequence[Interruption], whose: str) -> str:
 
 
 def _most(each: Interruption) -> str:
-    return f" (at most {each.most})" if each.most > each.down else ""
+    """What the worst of several times does not say: how many are down at another one, and for how long."""
+    more = f"at most {each.most}" if each.most > each.down else ""
+    longer = f"fewer for up to {duration(each.longest)}" if each.longest >= each.seconds + 1 else ""
+    others = ", ".join(filter(None, (more, longer)))
+    return f" ({others})" if others else ""
 
 
 def _with_placeholders(answer: Answer, effects: list[str], most: int) -> list[str]:

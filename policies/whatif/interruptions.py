@@ -10,7 +10,6 @@ from forewarn.policies.kinds.registry import DAEMON_SET
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from forewarn.policies.documents import Hidden
     from forewarn.policies.simulation.clock import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
@@ -44,7 +43,7 @@ class Interruption(NamedTuple):
     since: float
     seconds: float
     most: int
-    longest: Hidden[float]
+    longest: float
 
 
 class RunningPods:

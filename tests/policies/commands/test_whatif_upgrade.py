@@ -123,6 +123,9 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
         at = {0: {"drain": "n0"}, 10: {"drain": "n1"}, until: {"uncordon": "n1"}, until + 10: {"uncordon": "n0"}}
         events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
         command = ["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)]
+        assert main(command) == 0
+        text = "2 of 2 replicas of default/web down for 3 min (fewer for up to 23 min)"
+        assert (text in capsys.readouterr().out.splitlines()[0]) is (until == 13)
         assert main([*command, "--fail-on", "fewer", "-o", "json"]) == 1
         (one,) = json.loads(capsys.readouterr().out)["interruptions"]
         worst[until] = one["down"], one["most"], round(one["since"] / 60), round(one["seconds"] / 60)
