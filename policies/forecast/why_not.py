@@ -19,6 +19,7 @@ from forewarn.policies.scheduling.plugins.inter_pod_affinity import InterPodAffi
 from forewarn.policies.scheduling.plugins.node_affinity import REASON, NodeAffinity
 from forewarn.policies.scheduling.plugins.node_resources_fit import InsufficientResource, NodeResourcesFit
 from forewarn.policies.scheduling.plugins.taint_toleration import TaintToleration
+from forewarn.policies.scheduling.plugins.volume_binding import cause_of_volumes
 from forewarn.policies.scheduling.preemption import (
     NO_VICTIMS,
     filter_victims_with_pdb_violation,
@@ -71,6 +72,8 @@ def cause(prediction: Prediction) -> Reason:
     run there; "" without such a cause. Its text contains no amounts and taints, its `short` does.
     """
     statuses = prediction.statuses
+    if not prediction.error and (of_volumes := cause_of_volumes(prediction.framework, prediction.pod)):
+        return of_volumes
     if prediction.error or not statuses or any(status.code is Code.UNSCHEDULABLE for status in statuses.values()):
         return _NO_CAUSE  # an unschedulable status is about running Pods: the filters before passed
     infos, scarce = prediction.snapshot.node_infos, set[str]()

@@ -68,6 +68,11 @@ class NodeSelector:
         """Report whether one of the terms matches the node. See `NodeSelectorTerm.matches`."""
         return any((t.expressions or t.fields) and t.matches(labels, name) for t in each(self.terms, 1))
 
+    @property
+    def labels(self) -> list[dict[str, frozenset[str]]]:
+        """The labels that each term requires, with the values that its operator In allows."""
+        return [{e.key: e.values for e in term.expressions if e.operator == "In"} for term in self.terms]
+
 
 @dataclass(frozen=True, slots=True)
 class PreferredSchedulingTerm:

@@ -78,21 +78,26 @@ class FitError(str):
     """kube-scheduler's message for a Pod that fits on no node, exactly as upstream writes it (`FitError.Error`).
 
     `reasons`: reason -> number of nodes; 0 for a reason about no node. `preemption`: why preemption does not
-    help; "" if it was not tried.
+    help; "" if it was not tried. `cause`: the reason of all nodes, with any Pods on them; None if unknown.
     """
 
     reasons: Mapping[str, int]
     preemption: str
+    cause: Reason | None
 
-    def __new__(cls, text: str, reasons: Mapping[str, int] = NOTHING, preemption: str = "") -> Self:
+    def __new__(
+        cls, text: str, reasons: Mapping[str, int] = NOTHING, preemption: str = "", cause: Reason | None = None
+    ) -> Self:
         """Make a message from upstream's text."""
         message = super().__new__(cls, text)
-        message.reasons, message.preemption = reasons, preemption
+        message.reasons, message.preemption, message.cause = reasons, preemption, cause
         return message
 
     @property
     def short(self) -> str:
         """The message in forewarn's words: `20 nodes: insufficient cpu; no Pod of lower priority`."""
+        if self.cause:
+            return self.cause.short
         reasons = _counted(self.reasons)
         if of_volumes := self._of_volumes:
             first = FitError("", self.reasons).short
@@ -107,7 +112,7 @@ class FitError(str):
     @property
     def without_counts(self) -> str:
         """As `short`, but without the numbers of nodes, of which one can have several reasons."""
-        if self._of_volumes:
+        if self.cause or self._of_volumes:
             return self.short
         shorts, why = _with_preemption(_counted(self.reasons), self.preemption)
         why = next((end for end in (_WITHOUT_OTHERS, TOO_SMALL.removesuffix(": ")) if why.endswith(end)), why)
@@ -119,7 +124,7 @@ class FitError(str):
         (reason, nodes), *others = _counted(self._of_volumes or self.reasons) or [(Reason(""), 0)]
         more = f" and {plural(len(others), 'more reason')}" if others else ""
         text = f"{plural(nodes, 'node')}: {reason.short}" if nodes else reason.short
-        return "" if reason.resource else f"{text}{more}"
+        return self.cause.short if self.cause else "" if reason.resource else f"{text}{more}"
 
     @property
     def _of_volumes(self) -> Mapping[str, int]:

@@ -12,6 +12,9 @@ from forewarn.policies.documents import Document, Hidden, Inlined, in_json, opti
 from forewarn.policies.findings import duration, listed, plural, quote
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
+from forewarn.policies.scheduling.plugins.volume_binding import cause_of_volumes
+from forewarn.policies.scheduling.reasons import FitError
+from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.simulation.clock import BY_WORKLOAD, Event, Origin
 
 if TYPE_CHECKING:
@@ -355,7 +358,7 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     for pod in pods:
         groups.setdefault(names.of(origins[pod.key].workload), []).append(pod.key)
         messages |= {pod.key: why} if (why := _why_group_pending(simulation, pod)) else {}
-    return [_of_group(origins, group, keys, messages) for group, keys in sorted(groups.items())]
+    return [_of_group(simulation, group, keys, messages) for group, keys in sorted(groups.items())]
 
 
 class OfOtherScheduler(NamedTuple):
@@ -408,9 +411,19 @@ def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
     return lacks if missing else ""
 
 
-def _of_group(origins: Mapping[str, Origin], group: str, pods: Sequence[str], messages: Mapping[str, str]) -> Waiting:
-    message = next((messages[pod] for pod in pods if pod in messages), "")
+def _of_group(simulation: Simulation, group: str, pods: Sequence[str], messages: Mapping[str, str]) -> Waiting:
+    origins, first = simulation.timeline.origins, next((pod for pod in pods if pod in messages), "")
+    message = _with_cause(simulation, first, messages[first]) if first else ""
     return Waiting(group, len(pods), origins[pods[0]].priority, message, sum(origins[pod].before for pod in pods))
+
+
+def _with_cause(simulation: Simulation, key: str, message: str) -> str:
+    """Return the message with the cause if no node suits the volumes of the Pod."""
+    pod = simulation.api.pods[_key_of(key)].pod
+    if not isinstance(message, FitError):
+        return message
+    cause = cause_of_volumes(framework_of(simulation.cache.snapshot(), pod), pod)
+    return FitError(message, message.reasons, message.preemption, cause)
 
 
 def counted(names: Iterable[str]) -> list[tuple[str, int]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from forewarn.policies.cow_table import derived
+from forewarn.policies.findings import listed
 from forewarn.policies.metering import charge, each, meter
 from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.objects.volumes import translated_topology
@@ -30,7 +31,7 @@ from forewarn.policies.scheduling.framework import (
 from forewarn.policies.scheduling.plugins.node_resources_fit import broken_linear
 from forewarn.policies.scheduling.plugins.node_volume_limits import not_created_for
 from forewarn.policies.scheduling.plugins.volume_zone import ADD_NODES
-from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, not_found
+from forewarn.policies.scheduling.reasons import RECREATE_IT, Reason, joined, not_found
 from forewarn.policies.scheduling.snapshot import NotValid
 from forewarn.policies.scheduling.vectorized.node_fit import PASSES, NodeFit, Rejections
 from forewarn.policies.scheduling.vectorized.pod_matrix import Selectors, reached, selected, storage_of
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         PersistentVolumeClaim,
         StorageClass,
     )
-    from forewarn.policies.scheduling.framework import PluginHandle
+    from forewarn.policies.scheduling.framework import Framework, PluginHandle
     from forewarn.policies.scheduling.node_info import NodeInfo
 
 Shape = tuple[tuple[int, int], ...]
@@ -516,6 +517,38 @@ class VolumeBinding(Plugin, FilterInColumns):
             codes += _DELAYED * unbindable(problem, claims.delayed)
         problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
 
+    def cause(self, pod: Pod) -> Reason | None:
+        """Return why every node rejects the Pod's volumes, or None. Only its `short` contains values."""
+        state, reasons = CycleState(), dict[str, None]()
+        if self.pre_filter(state, pod, ()).status is not None:
+            return None
+        for info in each(self.snapshot.node_infos, 1):
+            status = self.filter(state, pod, info)
+            if status is None or status.code is Code.ERROR:
+                return None
+            reasons |= dict.fromkeys(status.reasons)
+        if not reasons:
+            return None
+        for key, values in self._required(state.data[self.name]):
+            if not any(info.node.labels.get(key) in values for info in self.snapshot.node_infos):
+                name = key.rpartition("/")[2]
+                where = f"no node {'is in' if name in ('zone', 'region') else 'has'} its volume's {name}"
+                return Reason(where, f"{where} ({listed(sorted(values))})", ADD_NODES, of_volumes=True)
+        why = joined(reasons, " or ")
+        return Reason(f"fits on no node: {why.short}", "", *why.fixes, of_volumes=True)
+
+    def _required(self, claims: _State) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield the (label, values) of nodes that the topology of a volume requires."""
+        volumes = [self.snapshot.objects.volumes.get(("", claim.volume_name)) for claim in claims.bound]
+        classes = [self.snapshot.objects.storage_classes.get(("", claim.storage_class)) for claim in claims.delayed]
+        topologies = [
+            *(volume.node_affinity.labels for volume in volumes if volume and volume.node_affinity),
+            *([dict(term) for term in found.allowed_topologies] for found in classes if found),
+        ]
+        for terms in filter(None, topologies):
+            for key in sorted(set(terms[0]).intersection(*terms)):
+                yield key, frozenset[str]().union(*(term[key] for term in terms))
+
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
         """Return None: Filter has found the volumes of the node already. Upstream `Reserve`."""
         return None
@@ -677,3 +710,11 @@ def available_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> boo
         and (claim.selector is None or claim.selector.matches(volume.labels))
         and set(claim.access_modes) <= set(volume.access_modes)
     )
+
+
+def cause_of_volumes(framework: Framework, pod: Pod) -> Reason | None:
+    """Return why every node rejects the Pod's volumes, with any Pods on it; None if a node does not."""
+    if not pod.spec.has_storage or VolumeBinding.name not in framework.profile.at("filter"):
+        return None
+    plugin: VolumeBinding = framework.plugin(VolumeBinding.name)
+    return plugin.cause(pod)

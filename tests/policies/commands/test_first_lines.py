@@ -226,6 +226,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     of_volume = _of_workload("db", "aa", volumes=volumes)
     (directory / "volume.json").write_text(cluster_text([*nodes, *data, *of_volume]))
+    full = [make_pod(f"full-{zone}").priority(9).request(cpu="4").on(f"{zone}-1") for zone in "bc"]
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    of_full = _of_workload("db", "aa", volumes=volumes, containers=containers)
+    (directory / "volume-and-full.json").write_text(cluster_text([*nodes, *data, *of_full, *full]))
+    names |= {"OTHER_ZONES_FULL": "volume-and-full.json"}
     selector = {"matchLabels": {"app": "web"}}
     spread = {"maxSkew": 1, "minDomains": 3, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     of_spread = _of_workload("web", "abc", topologySpreadConstraints=[spread | {"labelSelector": selector}])

@@ -6,7 +6,17 @@ import pytest
 
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.forecast.why_not import cause, explanations, why_not
-from tests.builders import Made, MadePod, cluster, make_budget, make_node, make_pod
+from tests.builders import (
+    Made,
+    MadePod,
+    cluster,
+    make_budget,
+    make_claim,
+    make_node,
+    make_pod,
+    make_storage_class,
+    make_volume,
+)
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -128,6 +138,41 @@ IN_A: dict[str, Any] = {"nodeSelector": {"pool": "a"}}
 def test_one_cause_for_all_nodes_is_named(asked: Made, nodes: list[Made], want: str) -> None:
     found = cluster(*nodes)
     assert cause(place(found, asked.obj).predictions[0]).short == want
+
+
+WITH_VOLUME = make_pod("db").request(cpu="1").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}])
+FULL = [zoned("n1"), zoned("n2", "b"), *(make_pod(f"on-{n}").priority(9).request(cpu="4").on(n) for n in ("n1", "n2"))]
+
+
+def needing(*values: str, key: str = ZONE) -> list[Made]:
+    terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]} for value in values]
+    return [make_claim("v", "pv"), make_volume("pv", nodeAffinity={"required": {"nodeSelectorTerms": terms}})]
+
+
+def provisioned(*values: str) -> list[Made]:
+    late = make_storage_class("late")
+    late.obj["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": [*values]}]}]
+    return [late, make_claim("v", storageClassName="late")]
+
+
+@pytest.mark.parametrize(
+    ("storage", "want"),
+    [
+        (needing("c"), "no node is in its volume's zone (c)"),
+        (needing("d", "c"), "no node is in its volume's zone (c, d)"),
+        (needing("n3", key="kubernetes.io/hostname"), "no node has its volume's hostname (n3)"),
+        (provisioned("c"), "no node is in its volume's zone (c)"),
+        ([make_claim("v", storageClassName="x"), make_storage_class("x", provisioner="kubernetes.io/no-provisioner")],
+         "fits on no node: no PersistentVolume that its claim can use"),
+        (needing("b", "c"), ""),
+        (provisioned("b", "c"), ""),
+        ([make_claim("v", "pv"), make_volume("pv")], ""),
+    ],
+)  # fmt: skip
+def test_a_volume_that_no_node_reaches_is_the_cause_on_full_nodes_too(storage: list[Made], want: str) -> None:
+    found = cause(place(cluster(*FULL, *storage), WITH_VOLUME.obj).predictions[0])
+    assert found.short == want
+    assert not {"(c)", "(n3)"} & {*found.split()}
 
 
 @pytest.mark.parametrize(
