@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from itertools import starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.cluster import Cluster, pod_key
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head_of
+from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
-from forewarn.policies.forecast.missing_pods import missing_pods
+from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods
+from forewarn.policies.forecast.placement import new_pods_of
 from forewarn.policies.forecast.why_not import why_not
-from forewarn.policies.kinds.registry import POD
-from forewarn.policies.objects.fields import InvalidInput
+from forewarn.policies.kinds.registry import DAEMON_SET, JOB, POD
+from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
-from forewarn.policies.why.evidence import LONG, Evidence, ids
+from forewarn.policies.why.evidence import LONG, Evidence, ids, job_record
 from forewarn.policies.why.troubles import (
     diagnose,
     kind_named,
@@ -109,8 +111,9 @@ class PodWhy(Result):
 class WorkloadWhy(Result):
     """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events.
 
-    `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet or Job wants. `notCreated`: how many of these do not
-    exist. `creationFailure`: why these are not created; empty if unknown.
+    `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet, DaemonSet or Job wants. `notCreated`: how many of
+    these do not exist. `creationFailure`: why these are not created; empty if unknown. `inactive`: why the controller
+    creates no Pods or no new ones, such as `suspended`; absent if it does.
     """
 
     namespace: Hidden[str]
@@ -122,6 +125,7 @@ class WorkloadWhy(Result):
     replicas: int | None = None
     not_created: int = 0
     creation_failure: str = ""
+    inactive: str | None = None
 
     def __repr__(self) -> str:
         return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
@@ -207,22 +211,54 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
         replicas=replicas,
         not_created=not_created,
         creation_failure=failure,
+        inactive=_inactive(evidence.workload),
     )
+
+
+_STOPPED: Final = {"suspend": "suspended", "paused": "paused"}
+"""Field in the spec of a workload -> the word for its value True."""
+
+
+def _inactive(obj: ApiObject) -> str | None:
+    """Return why a workload's controller creates no Pods, or no new ones; None if it does."""
+    job = job_record(obj) if group_kind(obj) == JOB else None
+    if job is not None and job.failed is not None:
+        return f"failed ({job.failed.reason or job.failed.type})"
+    if job is not None and is_finished(obj):
+        return "complete"
+    if job is not None and at(obj, "spec", "parallelism") == 0:
+        return "parallelism 0"
+    return next((word for field, word in _STOPPED.items() if at(obj, "spec", field) is True), None)
+
+
+_COUNTED: Final = ("running", "not-ready", "pending")
 
 
 def _not_created(
     cluster: ClusterSnapshot, evidence: Evidence, pods: Timeline, now: float | None
 ) -> tuple[int | None, int, str]:
     """Return the wanted replicas, how many of these do not exist, and why they are not created."""
-    existing = pods.states.total() - pods.states["ended"] - pods.states["gone"] + pods.not_explained
-    reported = evidence.events.creation_failure()
-    found = missing_pods(cluster, evidence.workload, existing, reported) if evidence.workload else None
+    obj = evidence.workload
+    counted = (*_COUNTED, *(("terminating", "preempted") if counts_terminating(obj) else ()))
+    existing = sum(pods.states[state] for state in counted) + pods.not_explained
+    if evidence.kind == DAEMON_SET:
+        wanted = _wanted_daemons(cluster, obj)
+        return wanted, max((wanted or 0) - existing, 0), ""
+    found = missing_pods(cluster, obj, existing, evidence.events.creation_failure()) if obj else None
     if found is None:
         return None, 0, ""
     why = found.why
     if found.waits_for is not None and (causes := diagnose(cluster, found.waits_for, evidence, now)).troubles:
         why += f" ({causes.first.words})"
     return found.wanted, found.missing, cut(one_line(why), LONG)
+
+
+def _wanted_daemons(cluster: ClusterSnapshot, obj: ApiObject) -> int | None:
+    """Return the number of nodes that should run a Pod of a DaemonSet; None if unknown."""
+    try:
+        return new_pods_of(cluster, obj)[0].wanted if cluster.objects.nodes else None
+    except InvalidObject:
+        return None
 
 
 def _read_events(sources: Sequence[str], evidence: Evidence) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.controllers.job import only_replaces_failed
 from forewarn.policies.controllers.new_pods import needed
 from forewarn.policies.controllers.own_pods import owned_pods_of, pods_of
 from forewarn.policies.controllers.stateful_set import blocking_ordinal, ordinal_of, requested_ordinals
@@ -48,8 +49,8 @@ def missing_pods(
     """Return the Pods of a workload that do not exist; None for kinds that want no number of Pods, and for
     unreadable workloads, which parse-error reports.
 
-    `existing`: number of its Pods (default: those that the cluster state assigns to it). `reported`: the message of an
-    Event about a rejected Pod.
+    `existing`: number of its Pods that the controller counts (default: by the cluster state). `reported`: the message
+    of an Event about a rejected Pod.
     """
     if group_kind(obj) not in _KINDS or at(obj, "metadata", "deletionTimestamp"):
         return None
@@ -64,7 +65,9 @@ def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None
     if not wanted:
         return MissingPods(0, 0)
     own = [pod for pod in owned_pods_of(cluster, obj) if not pod.terminal] or pods_of(cluster, obj)
-    missing = max(wanted - (len(own) if existing is None else existing), 0)
+    if existing is None:
+        existing = sum(not pod.terminating or counts_terminating(obj) for pod in own)
+    missing = max(wanted - existing, 0)
     if not missing:
         return MissingPods(wanted, 0)
     waits_for = _waits_for(obj, own)
@@ -72,6 +75,14 @@ def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None
         return MissingPods(wanted, missing, _waiting(waits_for), waits_for)
     why = _failure(obj) or reported or _rejection(cluster, obj)
     return MissingPods(wanted, missing, why.rpartition(" is forbidden: ")[2])
+
+
+def counts_terminating(obj: ApiObject) -> bool:
+    """Report whether the controller replaces a terminating Pod only after the Pod no longer exists.
+
+    Source: `IsPodActive` in pkg/controller/controller_utils.go; pkg/controller/statefulset, `processReplica`.
+    """
+    return group_kind(obj) == STATEFUL_SET or (group_kind(obj) == JOB and only_replaces_failed(obj))
 
 
 def _waits_for(obj: ApiObject, own: Sequence[Pod]) -> Pod | None:

@@ -73,12 +73,10 @@ def _headline(key: str, diagnosis: Diagnosis) -> str:
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
     timeline, first = result.timeline, result.timeline.first_pending
-    is_scaled = result.replicas == 0 and result.kind != "Job"
-    none = "scaled to 0 replicas" if is_scaled else "no Pods with this owner"
-    states = ", ".join(_states(timeline)) or none
+    states = ", ".join([*filter(None, [result.inactive]), *_states(result)]) or _without_pods(result)
     if result.not_created:
         how = f"not created: {result.creation_failure}" if result.creation_failure else "missing"
-        states += f"; {result.not_created} of {plural(result.replicas or 0, 'Pod')} {how}"
+        states += f"; {result.not_created} {how}"
     name, unknown = f"{result.kind} {result.key}", "; deleted Pods unknown (no Events)" if result.lacks_events else ""
     yield f"{paint(name, 'bold')}{first_line(f'{name}: {states}', unknown)[len(name) :]}"
     for ending in timeline.endings[:_MAX_SHOWN]:
@@ -102,18 +100,41 @@ _SHORT: Final = 100
 """The longest message in the first line about Pending Pods."""
 
 
-def _states(timeline: Timeline) -> Iterator[str]:
+def _without_pods(result: WorkloadWhy) -> str:
+    if result.kind == "CronJob":
+        return "no Job of it has Pods"
+    if result.replicas != 0 or result.kind == "Job":
+        return "no Pods with this owner"
+    return "no node needs a Pod of it" if result.kind == "DaemonSet" else "scaled to 0 replicas"
+
+
+def _running(result: WorkloadWhy) -> str:
+    """How many of the wanted Pods run; "" if none is wanted or runs."""
+    running, wanted = result.timeline.states["running"], result.replicas
+    if wanted and running <= wanted:
+        return f"{running} of {plural(wanted, 'Pod')} {'runs' if 1 in (running, wanted) else 'run'}"
+    more = f", {wanted} wanted" if wanted else ""
+    return f"{plural(running, 'Pod runs', 'Pods run')}{more}" if running else ""
+
+
+def _states(result: WorkloadWhy) -> Iterator[str]:
     """Yield the number of Pods by state, with the causes, of Pending Pods that of the first one."""
-    for state, count in timeline.states.items():
-        causes = Counter(ending.cause.words for ending in timeline.endings if ending.diagnosis.state == state)
+    timeline = result.timeline
+    for state, count in {"running": 0, **timeline.states}.items():
+        causes = Counter(ending.words for ending in timeline.endings if ending.diagnosis.state == state)
         texts = [cause if number == count else f"{number} {cause}" for cause, number in causes.most_common()]
+        end = ""
         if state == "pending" and timeline.first_pending:
             unbound, cause = len(timeline.pending), timeline.first_pending.cause
-            is_short = cause.id == "fits-nowhere" and len(cause.message) <= _SHORT
-            why = cause.message if is_short else cause.words
-            what = f"{'the first: ' if unbound > 1 else ''}{why}"
-            texts.append(what if unbound == count else f"{unbound} not scheduled: {what}")
-        yield f"{count} {_shown(state)}{f' ({listed(texts)})' if texts else ''}"
+            first = "the first: " if unbound > 1 else ""
+            if unbound < count:
+                texts.append(f"{unbound} not scheduled: {first}{cause.words}")
+            elif cause.id == "fits-nowhere" and len(cause.message) <= _SHORT:
+                end = f"{', the first' if unbound > 1 else ''}: {cause.message}"
+            else:
+                texts.append(f"{first}{cause.words}")
+        if what := _running(result) if state == "running" else f"{count} {_shown(state)}":
+            yield f"{what}{f' ({listed(texts)})' if texts else ''}{end}"
 
 
 def _fixes(timeline: Timeline) -> dict[str, list[str]]:

@@ -54,7 +54,7 @@ from forewarn.policies.why.evidence import (
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden, Inlined
-    from forewarn.policies.why.evidence import Container, Event, Evidence, WaitingContainer
+    from forewarn.policies.why.evidence import Container, Event, Evidence, NodeRecord, WaitingContainer
 
 _PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")
 _SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
@@ -397,12 +397,19 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
         text = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
         yield _stuck_since(pod, text, "", "the controller that set a finalizer must remove it")
     elif pod.node and not has_terminated and (node is None or node.not_ready is not None) and evidence.nodes:
-        text = f"the kubelet on {pod.node} does not confirm that its containers stopped"
+        text = f"{pod.node} {_problem_of(node)}: its kubelet does not confirm that the containers stopped"
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
         yield _stuck_since(pod, text, "ended" if late else "ends", fix)
     elif late and not has_terminated:
         running = f": containers still run ({listed([*pod.still_running], _SHOWN)})" if pod.still_running else ""
         yield _stuck_since(pod, f"still exists after its grace period{running}", "ended")
+
+
+def _problem_of(node: NodeRecord | None) -> str:
+    """The problem of a lost node as a phrase. `node`: None if it does not exist."""
+    if node is None or node.not_ready is None:
+        return "no longer exists"
+    return "is unreachable" if node.not_ready.status == "Unknown" else "is not ready"
 
 
 def _stuck_since(pod: PodRecord, text: str, ends: str, fix: str = "") -> Trouble:
@@ -990,6 +997,12 @@ class PodEnd(NamedTuple):
     @property
     def cause(self) -> Trouble:
         return self.diagnosis.troubles[0]
+
+    @property
+    def words(self) -> str:
+        """The cause in words, and why the Pod does not terminate."""
+        first = self.diagnosis.first
+        return self.cause.words if first is self.cause else f"{self.cause.words}; {re.split('[:;]', first.message)[0]}"
 
     @property
     def order(self) -> tuple[bool, float, str]:

@@ -119,7 +119,7 @@ def terminating(**metadata: Any) -> MadePod:
          "terminating",
          ["taint-evicted: deleted on n1 because of the NoExecute taint node.kubernetes.io/unreachable",
           "node-not-ready: n1 has been not ready (NodeStatusUnknown: Kubelet stopped posting node status.)",
-          ("stuck-terminating: the kubelet on n1 does not confirm that its containers stopped; "
+          ("stuck-terminating: n1 is unreachable: its kubelet does not confirm that the containers stopped; "
            "deletion requested at 2026-11-22T03:12:07Z or earlier")]),
         ([pod(condition("DeletionByDeviceTaintManager"))], "ended",
          ["device-taint-evicted: deleted on n1: a device that it uses has a NoExecute taint"]),
@@ -272,12 +272,12 @@ FORBIDDEN = f'pods "web-0" is forbidden: {QUOTA}'
             3,
             [{"type": "ReplicaFailure", "status": "True", "message": FORBIDDEN}],
             [],
-            f"2 of 3 Pods not created: {QUOTA}",
+            f"1 of 3 Pods runs; 2 not created: {QUOTA}",
         ),
         (3, [], [event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="Deployment")], f"not created: {QUOTA}"),
-        (3, [{"type": "ReplicaFailure", "status": "False", "message": FORBIDDEN}], [], "2 of 3 Pods missing"),
-        (3, [], [], "1 running; 2 of 3 Pods missing"),
-        (1, [], [], "Deployment default/web: 1 running"),
+        (3, [{"type": "ReplicaFailure", "status": "False", "message": FORBIDDEN}], [], "1 of 3 Pods runs; 2 missing"),
+        (3, [], [], "1 of 3 Pods runs; 2 missing"),
+        (1, [], [], "Deployment default/web: 1 of 1 Pod runs"),
         (0, [], [], "Deployment default/web: scaled to 0 replicas"),
     ],
 )
@@ -302,9 +302,9 @@ def test_pods_that_do_not_exist_are_told(
 @pytest.mark.parametrize(
     ("spec", "status", "end"),
     [
-        ({"parallelism": 2, "completions": 3}, {"succeeded": 1}, f"2 of 2 Pods not created: {QUOTA}"),
+        ({"parallelism": 2, "completions": 3}, {"succeeded": 1}, f"0 of 2 Pods run; 2 not created: {QUOTA}"),
         ({"parallelism": 2, "completions": 3}, {"succeeded": 3}, "no Pods with this owner"),
-        ({"parallelism": 2, "completions": 3, "suspend": True}, {}, "no Pods with this owner"),
+        ({"parallelism": 2, "completions": 3, "suspend": True}, {}, "Job default/web: suspended"),
     ],
 )
 def test_pods_of_a_job_that_do_not_exist_are_told(
@@ -316,6 +316,76 @@ def test_pods_of_a_job_that_do_not_exist_are_told(
     assert why(capsys, tmp_path, made, "job/web")[1].splitlines()[0].endswith(end)
 
 
+READY = {"type": "Ready", "status": "True"}
+NOWHERE = "fits on no node (1 node: insufficient cpu; no Pod of lower priority and 1 more reason)"
+FINISHED = {"conditions": [{"type": "Complete", "status": "True"}]}
+LOST_NODE = make_node("n2").status(conditions=[{"type": "Ready", "status": "Unknown"}])
+LOST_NODE.taint("node.kubernetes.io/unreachable", "NoExecute")
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "pods", "line"),
+    [
+        ("apps/v1/Deployment", {"replicas": 2}, {}, 2, "2 of 2 Pods run"),
+        ("apps/v1/Deployment", {"replicas": 2}, {}, 3, "3 Pods run, 2 wanted"),
+        ("apps/v1/Deployment", {"replicas": 1, "paused": True}, {}, 1, "paused, 1 of 1 Pod runs"),
+        ("apps/v1/StatefulSet", {"replicas": 2}, {}, 2, "2 of 2 Pods run"),
+        ("apps/v1/StatefulSet", {"replicas": 0}, {}, 0, "scaled to 0 replicas"),
+        ("apps/v1/ReplicaSet", {}, {}, 1, "1 of 1 Pod runs"),
+        ("apps/v1/DaemonSet", {}, {}, 1, "1 of 1 Pod runs"),
+        ("apps/v1/DaemonSet", {}, {}, 0, "0 of 1 Pod runs; 1 missing"),
+        ("apps/v1/DaemonSet", {"nodeSelector": {"disk": "ssd"}}, {}, 0, "no node needs a Pod of it"),
+        ("batch/v1/Job", {"parallelism": 2, "completions": 3}, {"active": 2}, 2, "2 of 2 Pods run"),
+        ("batch/v1/Job", {"parallelism": 0}, {}, 0, "parallelism 0"),
+        ("batch/v1/Job", {"suspend": True}, {}, 0, "suspended"),
+        ("batch/v1/Job", {}, FINISHED, 0, "complete"),
+        ("batch/v1/CronJob", {}, {}, 0, "no Job of it has Pods"),
+        ("batch/v1/CronJob", {"suspend": True}, {}, 0, "suspended"),
+    ],
+)
+def test_the_first_line_of_a_workload_says_how_many_pods_run(
+    kind: str,
+    spec: dict[str, Any],
+    status: dict[str, Any],
+    pods: int,
+    line: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    version, _, name = kind.rpartition("/")
+    of_pod = {"containers": [{"name": "c"}], "nodeSelector": spec.pop("nodeSelector", {})}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": of_pod}
+    of_jobs = {"jobTemplate": {"spec": {"template": template}}, "schedule": "0 0 * * *"}
+    workload = Made(version, name, "web", "default").spec(selector={"matchLabels": {"app": "web"}}, **spec)
+    workload.spec(**of_jobs if name == "CronJob" else {"template": template}).status(**status)
+    run = [owned(make_pod(f"web-{each}").labels(app="web").on("n1"), name, "web") for each in range(pods)]
+    made = [make_node("n1"), workload, *(each.status(conditions=[READY]) for each in run)]
+    first = why(capsys, tmp_path, made, f"{name.lower()}/web")[1].splitlines()[0]
+    assert first == f"{name} default/web: {line}; deleted Pods unknown (no Events)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "waiting", "line"),
+    [
+        ("ReplicaSet", 0, "; 2 missing"),
+        ("ReplicaSet", 2, f", 2 Pending, the first: {NOWHERE}"),
+        ("StatefulSet", 1, f", 1 Pending: {NOWHERE}"),
+    ],
+)
+def test_the_first_line_names_the_lost_node_of_a_terminating_pod(
+    kind: str, waiting: int, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+    workload = Made("apps/v1", kind, "web", "default").spec(selector={"matchLabels": {"app": "web"}}, replicas=2)
+    full = make_pod("full").priority(9).request(cpu="4").on("n1")
+    lost = owned(make_pod("web-1").labels(app="web").on("n2").terminating(), kind, "web")
+    new = [owned(make_pod(f"web-{each}").labels(app="web").request(cpu="1"), kind, "web") for each in (0, 2)[:waiting]]
+    made = [make_node("n1"), LOST_NODE, full, workload.spec(template=template), lost, *new]
+    first = why(capsys, tmp_path, made, f"{kind.lower()}/web")[1].splitlines()[0]
+    states = f"0 of 2 Pods run, 1 terminating (deleted; n2 is unreachable){line}"
+    assert first == f"{kind} default/web: {states}; deleted Pods unknown (no Events)"
+
+
 def in_set(name: str) -> MadePod:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
     return make_pod(name).metadata(ownerReferences=[owner])
@@ -323,21 +393,21 @@ def in_set(name: str) -> MadePod:
 
 RUNS = {"type": "Ready", "status": "True"}
 FAILS = {**RUNS, "status": "False"}
-WAITS = "Pods not created: podManagementPolicy OrderedReady waits for web-0, which is"
+WAITS = "not created: podManagementPolicy OrderedReady waits for web-0, which is"
 
 
 @pytest.mark.parametrize(
     ("pods", "spec", "end"),
     [
         ([in_set("web-0").on("n1").status(conditions=[FAILS], containerStatuses=[waiting("ImagePullBackOff")])], {},
-         f"2 of 3 {WAITS} not ready (ImagePullBackOff)"),
-        ([in_set("web-0").request(cpu="64")], {}, f"2 of 3 {WAITS} Pending (fits nowhere)"),
-        ([in_set("web-0").on("n1").metadata(deletionTimestamp=T0)], {}, f"2 of 3 {WAITS} terminating (deleted)"),
-        ([in_set("web-0").request(cpu="64")], {"podManagementPolicy": "Parallel"}, "2 of 3 Pods missing"),
-        ([in_set("web-1").request(cpu="64")], {}, "2 of 3 Pods missing"),  # web-0 is created first
-        ([in_set("web-0").on("n1").status(conditions=[RUNS])], {}, "2 of 3 Pods missing"),
+         f"2 {WAITS} not ready (ImagePullBackOff)"),
+        ([in_set("web-0").request(cpu="64")], {}, f"2 {WAITS} Pending (fits nowhere)"),
+        ([in_set("web-0").on("n1").metadata(deletionTimestamp=T0)], {}, f"2 {WAITS} terminating (deleted)"),
+        ([in_set("web-0").request(cpu="64")], {"podManagementPolicy": "Parallel"}, "; 2 missing"),
+        ([in_set("web-1").request(cpu="64")], {}, "; 2 missing"),  # web-0 is created first
+        ([in_set("web-0").on("n1").status(conditions=[RUNS])], {}, "; 2 missing"),
         ([in_set("web-0").on("n1").status(conditions=[RUNS])], {"class": "gold"},
-         "2 of 3 Pods not created: no PriorityClass with name gold was found"),
+         "2 not created: no PriorityClass with name gold was found"),
     ],
 )  # fmt: skip
 def test_the_cause_of_pods_that_do_not_exist_is_found(
@@ -352,7 +422,7 @@ def test_the_cause_of_pods_that_do_not_exist_is_found(
     assert first.removesuffix("; deleted Pods unknown (no Events)").endswith(end)
     main(["audit", "--cluster", str(tmp_path / "dump.json"), "-o", "json", "--select", "pods-not-created"])
     found = [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
-    assert found == ([] if "not created" not in end else [end.partition(" (")[0]])
+    assert found == ([] if "not created" not in end else [f"2 of 3 Pods {end.partition(' (')[0].removeprefix('2 ')}"])
 
 
 def test_an_audit_reports_rejected_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -539,7 +609,7 @@ def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.C
     of_gone = "2 gone (1 node pressure evicted, 1 deleted by controller)"
     ended = "1 ended (node pressure evicted)"
     bound = "2 Pending (1 ImagePullBackOff, 1 not scheduled: not tried yet), 1 not ready (CrashLoopBackOff)"
-    assert lines[0] == f"Deployment default/web: 1 running, {ended}, {bound}, {of_gone}"
+    assert lines[0] == f"Deployment default/web: 1 of 3 Pods runs, {ended}, {bound}, {of_gone}"
     assert [line.split(": ")[0] for line in lines[1:4]] == [
         "  2026-11-22T03:30:00Z web-5f-e", f"  {T0} web-5f-b", f"  {T0} web-5f-g",
     ]  # fmt: skip
@@ -590,7 +660,10 @@ def test_a_pod_that_succeeded_is_completed_and_no_end_of_its_workload(
     status, out, _ = why(capsys, tmp_path, [made, job("report")], "web", "--fail-on", "completed")
     assert (status, without_head(out).splitlines()[1]) == (1, f"  cause: completed at {T0}")
     _, out, _ = why(capsys, tmp_path, [made, job("report")], "job/report")
-    assert out.splitlines()[0] == "Job default/report: 1 ended; deleted Pods unknown (no Events)"
+    assert (
+        out.splitlines()[0]
+        == "Job default/report: failed (BackoffLimitExceeded), 1 ended; deleted Pods unknown (no Events)"
+    )
     assert "completed" not in out
 
 
