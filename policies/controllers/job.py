@@ -248,10 +248,19 @@ def _succeeded(sync: _Job) -> int:
     return len(sync.status.succeeded_indexes) if sync.indexed else sync.status.succeeded
 
 
+def wanted_pods(job: ApiObject, status: JobStatus) -> int:
+    """Return the number of Pods that a Job wants, or wanted until it failed: 0 for a complete or suspended Job, and for
+    a Job of another controller. Raises InvalidObject.
+    """
+    if status.finished == "Complete" or _is_suspended(job) or is_managed_elsewhere(job):
+        return 0
+    return wanted_active(job, status.succeeded, status.active)
+
+
 def _manage_pods(sync: _Job) -> tuple[list[Action], int]:
     """Return (writes that create or delete Pods, number of active Pods after them). Source: `manageJob`."""
     active = sync.active
-    wanted = 0 if _is_suspended(sync.object) else wanted_active(sync.object, _succeeded(sync), len(active))
+    wanted = wanted_pods(sync.object, sync.status._replace(succeeded=_succeeded(sync), active=len(active)))
     doomed = _for_removal(sync, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
     if doomed:
         key = sync.state.key

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, overload
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import node_of, nodes_that_should_run, on_node, with_daemon_fields
 from forewarn.policies.controllers.deployment import find_new_replica_set
-from forewarn.policies.controllers.job import is_finished
+from forewarn.policies.controllers.job import JobStatus, stored_status, wanted_pods
 from forewarn.policies.controllers.own_pods import controlled, pods_of
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.stateful_set import start_ordinal
@@ -27,14 +27,13 @@ from forewarn.policies.objects.fields import (
     at,
     boolean,
     group_kind,
-    int32,
     items,
     mapping,
     ref_of,
 )
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.volumes import Volume
-from forewarn.policies.objects.workload import is_managed_elsewhere, pod_template_of, wanted_active
+from forewarn.policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -184,8 +183,7 @@ def replicas_of(obj: ApiObject) -> int:
         return 0
     if kind in ("batch/Job", "batch/CronJob"):
         job = obj if kind == "batch/Job" else mapping(obj, *JOB_TEMPLATE)
-        is_suspended = boolean(job, "spec", "suspend") or boolean(obj, "spec", "suspend")
-        return 0 if is_suspended or is_managed_elsewhere(job) else wanted_active(job, 0, 0)
+        return 0 if boolean(obj, "spec", "suspend") else wanted_pods(job, JobStatus())
     return spec_replicas(obj)
 
 
@@ -193,11 +191,10 @@ def needed(obj: ApiObject, stored: ApiObject) -> int:
     """Return `replicas_of`; of a Job, the Pods that it still needs after those in the status of `stored`. Raises
     InvalidObject.
     """
-    replicas = replicas_of(obj)
-    if not replicas or group_kind(obj) != JOB:
-        return replicas
-    succeeded, active = (int32(stored, "status", key) or 0 for key in ("succeeded", "active"))
-    return 0 if is_finished(stored) else wanted_active(obj, succeeded, active)
+    if group_kind(obj) != JOB:
+        return replicas_of(obj)
+    status = stored_status(stored, ()) or JobStatus()
+    return 0 if status.finished or status.failure else wanted_pods(obj, status)
 
 
 def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str) -> Pod:

@@ -12,7 +12,7 @@ from forewarn.policies.controllers.changes import replaces_no_pods
 from forewarn.policies.controllers.cron_job import next_start
 from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
-from forewarn.policies.controllers.job import JobStatus
+from forewarn.policies.controllers.job import JobStatus, wanted_pods
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
 from forewarn.policies.findings import duration
 from forewarn.policies.kinds.registry import (
@@ -29,7 +29,7 @@ from forewarn.policies.kinds.registry import (
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, mapping, ref_of, string_map, text_at
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.pod_loss import PodLoss, losses_of, named_loss
-from forewarn.policies.objects.workload import backoff_limit, wanted_active
+from forewarn.policies.objects.workload import backoff_limit
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.simulation.simulation import Simulation, forbidden_by, remaining_on
 from forewarn.policies.simulation.summary import (
@@ -422,8 +422,7 @@ def _blocked_rollouts(start: Start, templates: Mapping[tuple[str, str], ApiObjec
 
 
 def _wanted(job: WorkloadState) -> int:
-    status = job.status if isinstance(job.status, JobStatus) else JobStatus()
-    return 0 if status.finished == "Complete" else wanted_active(job.object, status.succeeded, status.active)
+    return wanted_pods(job.object, job.status if isinstance(job.status, JobStatus) else JobStatus())
 
 
 def _compared(

@@ -339,6 +339,13 @@ LOST_NODE.taint("node.kubernetes.io/unreachable", "NoExecute")
         ("batch/v1/Job", {"parallelism": 0}, {}, 0, "parallelism 0"),
         ("batch/v1/Job", {"suspend": True}, {}, 0, "suspended"),
         ("batch/v1/Job", {}, FINISHED, 0, "complete"),
+        (
+            "batch/v1/Job",
+            {},
+            {"conditions": [{"type": "FailureTarget", "status": "True"}]},
+            0,
+            "failed (FailureTarget)",
+        ),
         ("batch/v1/CronJob", {}, {}, 0, "no Job of it has Pods"),
         ("batch/v1/CronJob", {"suspend": True}, {}, 0, "suspended"),
     ],
