@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.cow_table import derived
+from forewarn.policies.findings import grouped
 from forewarn.policies.kinds.owners import role_of
 from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.metering import charge
@@ -27,18 +28,10 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
         return pods
     namespace = ref_of(obj, "default").namespace
     workloads = derived(cluster.workloads_of(namespace), _by_controller)
-    parts = derived(cluster.pods_of(namespace), _by_owner)
-    strangers = {owner for part in parts for owner in part}
-    charge(len(strangers) * len(workloads))
-    for part in workloads:
-        strangers -= part.identities
-    others = [same_labels for part in parts for owner in strangers for same_labels in part.get(owner, _NONE).values()]
-    charge(len(others))
-    labels = {id(same_labels[0].labels): same_labels[0].labels for same_labels in others}
-    matching = {key for key, label in labels.items() if selector.matches(label)}
-    return [
-        pod for same_labels in others if id(same_labels[0].labels) in matching for pod in same_labels if _is_there(pod)
-    ]
+    groups = [same for part in derived(cluster.pods_of(namespace), _by_label) for same in part.get(selector.label, ())]
+    charge(len(groups) * len(workloads))
+    matching = (same for same in groups if selector.matches(same[0].labels))
+    return [pod for s in matching if not any(_owner_of(s[0]) in part.identities for part in workloads) for pod in s]
 
 
 def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
@@ -46,13 +39,7 @@ def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     ref = ref_of(obj, "default")
     of_it = {(group_kind(obj), ref.name), *(_identity(workload) for workload in controlled(cluster, obj))}
     parts = derived(cluster.pods_of(ref.namespace), _by_owner)
-    pods = [
-        pod
-        for part in parts
-        for owner in of_it
-        for same_labels in part.get(owner, _NONE).values()
-        for pod in same_labels
-    ]
+    pods = [pod for part in parts for owner in of_it for pod in part.get(owner, ())]
     charge(len(pods))
     return pods
 
@@ -83,20 +70,28 @@ def _by_controller(workloads: Mapping[Any, Workload]) -> _Workloads:
     return _Workloads(frozenset(map(_identity, workloads.values())), controlled)
 
 
-_NONE: Final[dict[int, list[Pod]]] = {}
-
-
-def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[Pod]]]:
-    """Return owner -> id of labels -> Pods. Pods of one controller share one labels object.
+def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, list[Pod]]:
+    """Return owner -> Pods.
 
     Cached for each shard of the table: a namespace may have 100,000 Pods, few of which change.
     """
     charge(len(pods))
-    result: dict[_Identity | None, dict[int, list[Pod]]] = {}
-    for pod in pods.values():
-        by_labels = result.setdefault((pod.owner.group_kind, pod.owner.name) if pod.owner is not None else None, {})
-        by_labels.setdefault(id(pod.labels), []).append(pod)
-    return result
+    return grouped((_owner_of(pod), pod) for pod in pods.values())
+
+
+def _by_label(pods: Mapping[Any, Pod]) -> dict[tuple[str, str] | None, list[list[Pod]]]:
+    """Return label (None: any) -> running or Pending Pods, in groups with the same owner and labels.
+
+    Pods of one controller share one labels object.
+    """
+    groups = grouped(((_owner_of(pod), id(pod.labels)), pod) for pod in pods.values() if _is_there(pod)).values()
+    labelled = [(label, same) for same in groups for label in (None, *same[0].labels.items())]
+    charge(len(pods) + len(labelled))
+    return grouped(labelled)
+
+
+def _owner_of(pod: Pod) -> _Identity | None:
+    return None if pod.owner is None else (pod.owner.group_kind, pod.owner.name)
 
 
 def _identity(workload: Workload) -> _Identity:

@@ -91,3 +91,18 @@ def _steps(cache: Cache, obj: dict[str, Any]) -> int:
     taken = steps(lambda: pods_of(snapshot, obj))
     assert pods_of(snapshot, obj) == []
     return taken
+
+
+def test_the_search_for_the_pods_of_many_workloads_without_pods_is_linear() -> None:
+    assert _steps_of_all(400) < 3 * _steps_of_all(200)
+
+
+def _steps_of_all(number: int) -> int:
+    cache, names = Cache(), [f"r-{each}" for each in range(number)]
+    sets = [workload("ReplicaSet", name) for name in names]
+    for each, obj in enumerate(sets):
+        cache.add(obj)
+        cache.add(pod(each, {"app": f"bare-{each}"}, None, "Running"))
+        cache.add(pod(each + number, {"app": names[each]}, ("apps/ReplicaSet", names[each]), "Succeeded"))
+    snapshot = cache.snapshot()
+    return steps(lambda: [pods_of(snapshot, obj) for obj in sets])
