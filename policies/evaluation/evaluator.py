@@ -371,7 +371,12 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
     In the webhook, the API server has already decoded the object.
     """
     severity = config.linter_severity(parse_error)
-    if phase is Phase.LINT and severity is not None and not _has_variable(subject, fault):
+    if phase is not Phase.LINT or severity is None:
+        return
+    if isinstance(fault, TooLarge):
+        unevaluated = _finding(subject, _unevaluated(fault), parse_error.ID, Severity.WARNING, Action.WARN)
+        yield unevaluated._replace(not_evaluated=True)
+    elif not _has_variable(subject, fault):
         text, _, fix = fault.problem.partition(". Fix: ")
         problem = Problem(f"{field_path(fault.path)}: {text}", fault.path, fix or "write a value of this type")
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)

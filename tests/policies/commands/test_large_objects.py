@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import cluster_text, make_node
+from tests.builders import cluster_text, make_node, make_pod, make_priority_class
 from tests.policies.objects.test_bounded import deployment, terms
 
 if TYPE_CHECKING:
@@ -64,3 +64,17 @@ def test_commands_say_what_is_not_predicted(
 ) -> None:
     assert main([*command.split(), "--cluster", str(dump)]) in (0, 1)
     assert says in capsys.readouterr().out
+
+
+def test_an_audit_goes_on_after_a_selector_that_is_too_large(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = tmp_path / "dump.json"
+    large, other = deployment(priorityClassName="none"), deployment(priorityClassName="none")
+    large["metadata"], other["metadata"] = ({"name": name, "namespace": "team"} for name in ("large", "other"))
+    large["spec"]["selector"] = {"matchLabels": {f"key-{number}": "value" for number in range(2_000)}}
+    dump.write_text(cluster_text([make_node("n1").obj, make_pod("a").obj, make_priority_class(1).obj, large, other]))
+    assert main(["audit", "-v", "--cluster", str(dump)]) == 1
+    out = capsys.readouterr().out
+    assert "Deployment team/large: not evaluated: Deployment team/large exceeds what forewarn keeps (64 KiB)" in out
+    assert 'Deployment team/other: PriorityClass "none" not found' in out
