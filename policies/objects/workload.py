@@ -18,6 +18,7 @@ from forewarn.policies.objects.fields import (
     at,
     group_kind,
     int32,
+    integer,
     items,
     json_type,
     ref_of,
@@ -343,17 +344,31 @@ def selector_of(obj: ApiObject) -> LabelSelector:
         raise InvalidObject(str(error), ("spec", "selector"), ref_of(obj)) from None
 
 
+_NUMBERS: Final = (
+    ("replicas",), ("parallelism",), ("completions",), ("minReadySeconds",), ("progressDeadlineSeconds",),
+    ("backoffLimit",), ("backoffLimitPerIndex",), ("maxFailedIndexes",), ("ttlSecondsAfterFinished",),
+    ("activeDeadlineSeconds",), ("startingDeadlineSeconds",), ("successfulJobsHistoryLimit",),
+    ("failedJobsHistoryLimit",), ("revisionHistoryLimit",), ("ordinals", "start"),
+    ("updateStrategy", "rollingUpdate", "partition"),
+)  # fmt: skip
+"""The fields of workloads with integers, below `spec`."""
+_SIGNED: Final = ("revisionHistoryLimit", "partition")
+"""Fields that may be negative in some kinds. Source of the others: `ValidateNonnegativeField`."""
+_INT64: Final = ("activeDeadlineSeconds", "startingDeadlineSeconds")
+
+
 def check_workload(obj: ApiObject) -> None:
-    """Raise InvalidObject for a negative number of Pods, or a selector that does not match the labels of the template.
+    """Raise InvalidObject for a number that is negative or of another type, or a selector that does not match the
+    labels of the template.
 
     Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
     """
     template, ref = POD_TEMPLATE_PATHS.get(group_kind(obj)), ref_of(obj, DEFAULT_NAMESPACE)
     if not template or at(obj, *template) is None:
         return
-    for field in ("replicas", "parallelism", "completions"):
-        path = (*template[:-1], field)
-        if (number := int32(obj, *path) or 0) < 0:
+    for path in dict.fromkeys((*spec, *field) for spec in (template[:-1], ("spec",)) for field in _NUMBERS):
+        number = (integer if path[-1] in _INT64 else int32)(obj, *path) or 0
+        if number < 0 and path[-1] not in _SIGNED:
             problem = f"Invalid value: {number}: must be greater than or equal to 0"
             raise InvalidObject(f"{problem}. Fix: write 0 or more", path, ref)
     labels = (*template, "metadata", "labels")

@@ -121,6 +121,37 @@ def test_invalid_numbers_of_pods_and_selectors_are_rejected(command: str, tmp_pa
     assert (answer.returncode, "good" in answer.stdout) == (3, True)
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "value", "problem"),
+    [
+        ("apps/v1/StatefulSet", "ordinals.start", "x", "must be an integer, not string"),
+        ("apps/v1/StatefulSet", "ordinals.start", -1, "Invalid value: -1: must be greater than or equal to 0"),
+        ("apps/v1/StatefulSet", "updateStrategy.rollingUpdate.partition", True, "must be an integer, not bool"),
+        ("apps/v1/Deployment", "minReadySeconds", 1.5, "must be an integer, not number"),
+        ("apps/v1/Deployment", "progressDeadlineSeconds", [], "must be an integer, not array"),
+        ("apps/v1/DaemonSet", "revisionHistoryLimit", 2**31, "2147483648 does not fit into 32 bits"),
+        ("batch/v1/Job", "backoffLimit", "x", "must be an integer, not string"),
+        ("batch/v1/CronJob", "failedJobsHistoryLimit", "x", "must be an integer, not string"),
+        ("batch/v1/CronJob", "jobTemplate.spec.backoffLimit", -1, "Invalid value: -1: must be greater"),
+    ],
+)
+def test_lint_reports_integers_that_kube_apiserver_cannot_decode(
+    kind: str, field: str, value: object, problem: str, tmp_path: Path
+) -> None:
+    template = deployment("web").obj["spec"]["template"]
+    version, _, name = kind.rpartition("/")
+    spec: dict[str, Any] = {"template": template, "selector": {"matchLabels": template["metadata"]["labels"]}}
+    spec = {"schedule": "@daily", "jobTemplate": {"spec": {"template": template}}} if name == "CronJob" else spec
+    *above, last = field.split(".")
+    part = spec
+    for key in above:
+        part = part.setdefault(key, {})
+    part[last] = value
+    path = tmp_path / "new.json"
+    path.write_text(json.dumps(Made(version, name, "web", "default").spec(**spec).obj))
+    assert f"{name} default/web: spec.{field}: {problem}" in forewarn("lint", str(path)).stdout
+
+
 def test_a_class_beside_the_template_is_an_error_of_the_workload(tmp_path: Path) -> None:
     predicted = asked(tmp_path, "predict", [deployment("bad").spec(priorityClassName="never"), deployment("good")])
     assert (
