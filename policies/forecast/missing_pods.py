@@ -15,11 +15,10 @@ from forewarn.policies.objects.fields import (
     InvalidObject,
     at,
     group_kind,
-    items,
     ref_of,
     text_at,
 )
-from forewarn.policies.objects.workload import REPLICA_FAILURE
+from forewarn.policies.objects.workload import replica_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +72,7 @@ def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None
     waits_for = _waits_for(obj, own)
     if waits_for is not None:
         return MissingPods(wanted, missing, _waiting(waits_for), waits_for)
-    why = _failure(obj) or reported or _rejection(cluster, obj)
+    why = text_at(replica_failure(obj) or {}, "message") or reported or _rejection(cluster, obj)
     return MissingPods(wanted, missing, why.rpartition(" is forbidden: ")[2])
 
 
@@ -99,13 +98,6 @@ def _waiting(pod: Pod) -> str:
     is_pending = not pod.node_name or pod.phase == "Pending"
     state = "terminating" if pod.terminating else "Pending" if is_pending else "not ready"
     return f"podManagementPolicy OrderedReady waits for {pod.name}, which is {state}"
-
-
-def _failure(obj: ApiObject) -> str:
-    """Return the message of the condition ReplicaFailure; "" without it."""
-    conditions = items(obj, "status", "conditions")
-    failing = (each for each in conditions if (each.get("type"), each.get("status")) == (REPLICA_FAILURE, "True"))
-    return next((text_at(each, "message") for each in failing), "")
 
 
 def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> str:

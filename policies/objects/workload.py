@@ -223,6 +223,8 @@ _OF_JOBS: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget", 
 """Conditions of Jobs that are read."""
 REPLICA_FAILURE: Final = "ReplicaFailure"
 """The condition of Deployments and ReplicaSets whose Pods kube-apiserver rejects."""
+_OF_CONDITIONS: Final = ("type", "status", "message", "lastTransitionTime")
+"""Fields of conditions that are read; of Jobs, the first two."""
 
 
 class Workload(NamedTuple):
@@ -258,12 +260,20 @@ def _retained_status(obj: ApiObject) -> dict[str, Any]:
     is_job = obj.get("kind") == "Job"
     conditions, wanted = status.get("conditions"), _OF_JOBS if is_job else (REPLICA_FAILURE,)
     true = [
-        {key: condition[key] for key in ("type", "status", *(() if is_job else ("message",))) if key in condition}
+        {key: condition[key] for key in _OF_CONDITIONS[: 2 if is_job else None] if key in condition}
         for condition in (conditions if isinstance(conditions, list) else ())
         if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in wanted
     ]
     kept = {key: status[key] for key in (_OF_A_JOB if is_job else _OF_OTHERS) if key in status}
     return kept | ({"conditions": true[: len(wanted)]} if true else {})
+
+
+def replica_failure(obj: ApiObject) -> ApiObject | None:
+    """Return the condition ReplicaFailure, if it is true. Raises InvalidObject."""
+    failing = (REPLICA_FAILURE, "True")
+    return next(
+        (each for each in items(obj, "status", "conditions") if (each.get("type"), each.get("status")) == failing), None
+    )
 
 
 IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePolicy rule"

@@ -113,7 +113,7 @@ class Quotas:
         for quotas).
         """
         self.given_back = 0
-        """Number of Pods subtracted from the usage."""
+        """Number of Pods subtracted from the usage, and of changed quotas: a retry may succeed afterwards."""
 
     def put(self, quota: ResourceQuota, pods: Iterable[PodState]) -> None:
         """Add or change a quota, with the usage by `pods`, the Pods of its namespace."""
@@ -122,6 +122,7 @@ class Quotas:
             with suppress(InvalidObject):
                 counted += [] if state.pod.terminal else [self._counted(state)]
         self._remaining_quota.put(recalculated(quota, counted, 0.0))
+        self.given_back += 1
 
     def rejection(self, pod: Pod, template: ApiObject | None) -> str:
         """Return upstream's message if a quota rejects a new Pod. If no quota does, charge the quotas and return ""."""

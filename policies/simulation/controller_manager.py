@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count, groupby
-from math import floor
+from math import floor, log2
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.controllers import SYNC_DELAY, reconcile
@@ -51,12 +52,13 @@ from forewarn.policies.findings import ObjectRef, listed, plural
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET, JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.defaults import missing_tolerations
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, text
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, text, timestamp
 from forewarn.policies.objects.node import NO_EXECUTE, Node
 from forewarn.policies.objects.node_selector import NodeSelector, NodeSelectorTerm
 from forewarn.policies.objects.pod import Owner, Pod
 from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.objects.volumes import driver_of_provisioner
+from forewarn.policies.objects.workload import replica_failure
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES
 from forewarn.policies.selectors import Requirement
 from forewarn.policies.simulation.api_server import ApiServer, Change, ControllerView, PodKey, claims_of
@@ -76,11 +78,11 @@ _MAX_DOUBLINGS: Final = 20
 class RejectedWorkload(NamedTuple):
     """A workload whose new Pods a quota rejects.
 
-    `failures`: consecutive failed syncs. `missing`: Pods that the last sync could not create. `message`: of the quota.
-    `given_back`: number of Pods subtracted from quotas until the last sync.
+    `failures`: consecutive failed syncs, those before time 0 estimated. `missing`: Pods that the last sync could not
+    create. `message`: of the quota. `given_back`: `Quotas.given_back` at the last sync.
     """
 
-    failures: int
+    failures: float
     missing: int
     message: str
     given_back: int
@@ -93,6 +95,23 @@ class Rejections:
         self._api = api
         self._syncs: dict[Key, _Sync] = {}
         self._now: dict[Key, RejectedWorkload] = {}
+        self._failing: dict[Key, float] = {}
+        """Workload before its first sync -> seconds for which earlier syncs have failed."""
+
+    def load(self) -> None:
+        """Read how long syncs have failed before time 0: since the condition ReplicaFailure.
+
+        Only a successful sync resets the back-off. As it doubles, a retry is due at the latest after as long as syncs
+        have failed. If lastTransitionTime is missing, or later than time 0, this is unknown: the longest back-off.
+        Source: pkg/controller/replicaset `SetCondition`, `processNextWorkItem`.
+        """
+        for key, state in self._api.workloads.items():
+            with suppress(InvalidObject):
+                if (condition := replica_failure(state.object)) is not None:
+                    self._failing[key] = _BACK_OFF[1]
+                    since = timestamp(condition, "lastTransitionTime")
+                    if since is not None and since <= self._api.epoch:
+                        self._failing[key] = self._api.epoch - since
 
     def begin(self, key: Key, wanted: int) -> None:
         """Begin a sync that creates `wanted` Pods."""
@@ -121,14 +140,14 @@ class Rejections:
 
     def back_off(self, key: Key) -> float | None:
         """End the current sync: return the seconds until the retry, or None if no quota rejected a Pod."""
-        sync, before = self._syncs.pop(key, None), self._now.get(key)
+        sync, before, failing = self._syncs.pop(key, None), self._now.get(key), self._failing.pop(key, 0.0)
         if sync is None or not sync.message:
             self._now.pop(key, None)
             return None
-        failures = before.failures if before is not None else 0
+        first, longest = _JOB_BACK_OFF if key[0] == JOB else _BACK_OFF
+        failures = before.failures if before is not None else log2(max(failing, first) / first)
         given_back = self._api.quotas.given_back if self._api.quotas is not None else 0
         self._now[key] = RejectedWorkload(failures + 1, sync.wanted - sync.created, sync.message, given_back)
-        first, longest = _JOB_BACK_OFF if key[0] == "batch/Job" else _BACK_OFF
         return float(min(first * 2 ** min(failures, _MAX_DOUBLINGS), longest))
 
     def is_rejected(self, key: Key) -> bool:
@@ -146,7 +165,7 @@ class Rejections:
 
     @property
     def may_be_over(self) -> bool:
-        """Whether a Pod was subtracted from quotas since the last rejection, so that a retry may succeed."""
+        """Whether quotas may have room since the last rejection (`Quotas.given_back`), so that a retry may succeed."""
         quotas = self._api.quotas
         return quotas is not None and any(
             value.given_back < quotas.given_back for key, value in self._now.items() if key in self._api.workloads
@@ -320,6 +339,7 @@ class ControllerManager:
         self.api.watchers.append(self._handle)
         for state in [state for state in self.api.pods.values() if state.terminating]:
             self._terminate(state)
+        self.rejections.load()
         keys = [key for key in self.api.workloads if key[0] != DISRUPTION_BUDGET]
         for key in sorted(keys, key=lambda key: key[1:]):  # as the API server lists them, by namespace and name
             self._sync_now(key)

@@ -94,11 +94,11 @@ def test_a_pod_that_somebody_makes_is_refused_for_good() -> None:
     assert told == [(1.0, "refused", f"default/p: {why}")]
 
 
-def simulated(objects: list[Obj], arrivals: list[Arrival]) -> Simulation:
+def simulated(objects: list[Obj], arrivals: list[Arrival], until: float = 600.0) -> Simulation:
     cache = DumpCache()
     for obj in objects:
         cache.add(obj)
-    simulation = Simulation(world_of(cache, arrivals, until=600.0))
+    simulation = Simulation(world_of(cache, arrivals, until=until))
     simulation.run()
     return simulation
 
@@ -148,3 +148,30 @@ def test_a_pod_of_time_0_gives_back_what_its_workloads_template_says() -> None:
     simulation = simulated([make_node("n1").obj, web, pod, hard], [Arrival(0.0, "delete", pod)])
     assert not summarize(simulation).missing
     assert [event.event for event in simulation.timeline.events if event.pod and event.t >= 0][-1] == "scheduled"
+
+
+@pytest.mark.parametrize("change", ["Pod deleted", "quota raised"])
+@pytest.mark.parametrize(
+    ("since", "retry"),
+    [
+        ("2025-12-31T23:59:00Z", 120),
+        ("2025-12-31T23:52:40Z", 500),
+        ("2025-12-31T20:00:00Z", 1000),
+        ("2026-01-01T06:00:00Z", 1000),
+        (None, 1000),
+        ("yesterday", 1000),
+    ],
+)
+def test_a_workload_rejected_before_time_0_tries_again_after_as_long(
+    since: str | None, retry: float, change: str
+) -> None:
+    """Time 0 is at 00:01:00. Without a known time, it is after the longest back-off."""
+    web, raised = workload("ReplicaSet", "web", 1), stored({"pods": "2"}, None)
+    failing = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota", "lastTransitionTime": since}
+    web["status"] = {"conditions": [failing]}
+    other = make_pod("other").on("n1").metadata(creationTimestamp="2026-01-01T00:00:00Z").obj
+    arrival = Arrival(60.0, "delete", other) if change == "Pod deleted" else Arrival(60.0, "update", raised)
+    full = stored({"pods": "1"}, {"pods": "1"})
+    simulation = simulated([make_node("n1").obj, web, other, full], [arrival], until=3600.0)
+    created = [event.t for event in simulation.timeline.events if event.event == "created"]
+    assert created == [pytest.approx(retry, abs=1)]
