@@ -111,9 +111,10 @@ class PodWhy(Result):
 class WorkloadWhy(Result):
     """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events.
 
-    `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet, DaemonSet or Job wants. `notCreated`: how many of
-    these do not exist. `creationFailure`: why these are not created; empty if unknown. `inactive`: why the controller
-    creates no Pods or no new ones, such as `suspended`; absent if it does.
+    `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet, DaemonSet or Job wants, or the next Job of a
+    CronJob if some of its Pods would be rejected. `notCreated`: how many of these do not exist, or would be rejected.
+    `creationFailure`: why these are not created; empty if unknown. `inactive`: why the controller creates no Pods or
+    no new ones, such as `suspended`; absent if it does.
     """
 
     namespace: Hidden[str]

@@ -9,7 +9,7 @@ from forewarn.policies.controllers.new_pods import needed
 from forewarn.policies.controllers.own_pods import owned_pods_of, pods_of
 from forewarn.policies.controllers.stateful_set import blocking_ordinal, ordinal_of, requested_ordinals
 from forewarn.policies.forecast.placement import ChargedQuotas, new_pods_of
-from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, PRIORITY_CLASS, REPLICA_SET, STATEFUL_SET
+from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, PRIORITY_CLASS, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.objects.fields import (
     ApiObject,
     InvalidObject,
@@ -45,18 +45,26 @@ class MissingPods(NamedTuple):
 def missing_pods(
     cluster: ClusterSnapshot, obj: ApiObject, existing: int | None = None, reported: str = ""
 ) -> MissingPods | None:
-    """Return the Pods of a workload that do not exist; None for kinds that want no number of Pods, and for
+    """Return the Pods of a workload that do not exist; of a CronJob without running Pods, those that kube-apiserver
+    would reject if the next Job started now. None for other CronJobs, for kinds that want no number of Pods, and for
     unreadable workloads, which parse-error reports.
 
     `existing`: number of its Pods that the controller counts (default: by the cluster state). `reported`: the message
     of an Event about a rejected Pod.
     """
-    if group_kind(obj) not in _KINDS or at(obj, "metadata", "deletionTimestamp"):
+    kind = group_kind(obj)
+    if kind not in (*_KINDS, CRON_JOB) or at(obj, "metadata", "deletionTimestamp"):
         return None
     try:
-        return _missing_pods(cluster, obj, existing, reported)
+        return _of_next_job(cluster, obj) if kind == CRON_JOB else _missing_pods(cluster, obj, existing, reported)
     except InvalidObject:
         return None
+
+
+def _of_next_job(cluster: ClusterSnapshot, obj: ApiObject) -> MissingPods | None:
+    wanted = needed(obj, obj)
+    created, why = (wanted, "") if not wanted or pods_of(cluster, obj) else _rejection(cluster, obj)
+    return MissingPods(wanted, wanted - created, why) if why else None
 
 
 def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None, reported: str) -> MissingPods:
@@ -72,7 +80,10 @@ def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None
     waits_for = _waits_for(obj, own)
     if waits_for is not None:
         return MissingPods(wanted, missing, _waiting(waits_for), waits_for)
-    why = text_at(replica_failure(obj) or {}, "message") or reported or _rejection(cluster, obj)
+    why = text_at(replica_failure(obj) or {}, "message") or reported
+    if not why:
+        created, rejection = _rejection(cluster, obj)
+        why = "" if created else rejection
     return MissingPods(wanted, missing, why.rpartition(" is forbidden: ")[2])
 
 
@@ -100,12 +111,12 @@ def _waiting(pod: Pod) -> str:
     return f"podManagementPolicy OrderedReady waits for {pod.name}, which is {state}"
 
 
-def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> str:
-    """Return why kube-apiserver would reject the next Pod; "" if it would not."""
+def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[int, str]:
+    """Return how many of the next Pods kube-apiserver would create, and why it would reject the one after these; ""
+    if it would not.
+    """
     try:
-        pods = new_pods_of(cluster, obj)[0].pods
-        admitted, rejection = ChargedQuotas(cluster).admit(obj, pods[:1])
+        return ChargedQuotas(cluster).admit(obj, new_pods_of(cluster, obj)[0].pods)
     except InvalidObject as fault:
         is_unknown = fault.path[-1:] == ("priorityClassName",) and PRIORITY_CLASS in cluster.objects.unlisted
-        return "" if is_unknown else fault.problem.partition(". Fix: ")[0]
-    return "" if admitted else rejection
+        return 0, "" if is_unknown else fault.problem.partition(". Fix: ")[0]

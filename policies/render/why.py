@@ -75,8 +75,12 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     timeline, first = result.timeline, result.timeline.first_pending
     states = ", ".join([*filter(None, [result.inactive]), *_states(result)]) or _without_pods(result)
     if result.not_created:
-        how = f"not created: {result.creation_failure}" if result.creation_failure else "missing"
-        states += f"; {result.not_created} {how}"
+        if result.kind == "CronJob":
+            count = f"{result.not_created} of {plural(result.replicas or 0, 'Pod')} of the next Job"
+            how = f"would be rejected: {result.creation_failure}"
+        else:
+            count, how = f"{result.not_created}", f"not created: {result.creation_failure}"
+        states += f"; {count} {how if result.creation_failure else 'missing'}"
     name, unknown = f"{result.kind} {result.key}", "; deleted Pods unknown (no Events)" if result.lacks_events else ""
     yield f"{paint(name, 'bold')}{first_line(f'{name}: {states}', unknown)[len(name) :]}"
     for ending in timeline.endings[:_MAX_SHOWN]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, not_running, plural
 from forewarn.policies.forecast.impact import victims_of
-from forewarn.policies.kinds.registry import DEPLOYMENT
+from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
@@ -375,7 +375,7 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Details: for example, a ResourceQuota is exceeded, a PriorityClass does not exist, or the first Pod of a StatefulSet
     with the `podManagementPolicy` `OrderedReady` is not ready. The rule checks Deployments, StatefulSets, ReplicaSets
-    and Jobs.
+    and Jobs, and the next Job of each CronJob without running Pods.
 
     Cluster:
 
@@ -405,17 +405,18 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     cluster = context.cluster
     for key, workload in sorted(cluster.workloads.items()) if cluster is not None else ():
         if cluster is None or (workload.controller[0], key[1], workload.controller[1]) in cluster.workloads:
-            continue  # a ReplicaSet of a Deployment
+            continue  # a ReplicaSet of a Deployment, or a Job of a CronJob
         found = missing_pods(cluster, workload.object)
         if found is None or not found.why:
             continue
-        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} not created: {found.why}"
+        how = "of the next Job would be rejected" if key[0] == CRON_JOB else "not created"
+        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {found.why}"
         pod = found.waits_for
         fix = f"see `forewarn why {pod.key}`" if pod else _CREATE_FIX
-        named = cluster.priority_classes.get(text_at(workload.object, *_CLASS_OF_TEMPLATE))
+        path = (*POD_TEMPLATE_PATHS[key[0]], "spec", "priorityClassName")
+        named = cluster.priority_classes.get(text_at(workload.object, *path))
         harm = not_running([named.value if named is not None else 0])
         yield Problem(cut(problem, MAX_CHARACTERS), remediation=fix, object=workload.ref, harm=harm)
 
 
-_CLASS_OF_TEMPLATE: Final = ("spec", "template", "spec", "priorityClassName")
 _CREATE_FIX: Final = "correct what the message names, so that kube-apiserver admits the Pods"

@@ -453,6 +453,52 @@ def test_an_audit_reports_rejected_pods(tmp_path: Path, capsys: pytest.CaptureFi
     ]
 
 
+@pytest.mark.parametrize(
+    ("spec", "job", "pods", "message"),
+    [
+        ({}, {}, "1", f"1 of 1 Pod of the next Job would be rejected: {QUOTA}"),
+        ({}, {"parallelism": 3, "completions": 9}, "2",
+         f"2 of 3 Pods of the next Job would be rejected: {QUOTA.replace('=1, l', '=2, l')[:-1]}2"),
+        ({}, {"class": "gold"}, "9",
+         "1 of 1 Pod of the next Job would be rejected: no PriorityClass with name gold was found"),
+        ({}, {}, "2", None),
+        ({"suspend": True}, {}, "1", None),
+        ({"running": True}, {}, "1", None),
+    ],
+    ids=["quota", "some", "class", "enough", "suspended", "running"],
+)  # fmt: skip
+def test_the_next_job_of_a_cron_job_is_evaluated(
+    spec: dict[str, bool],
+    job: dict[str, Any],
+    pods: str,
+    message: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job, is_running = {**job}, "running" in spec
+    template = {"spec": {"containers": [{"name": "c"}], "priorityClassName": job.pop("class", "")}}
+    nightly = Made("batch/v1", "CronJob", "nightly", "jobs").spec(schedule="0 3 * * *")
+    nightly.spec(jobTemplate={"spec": {"template": template, **job}}, suspend="suspend" in spec)
+    quota = Made("v1", "ResourceQuota", "q", "jobs").spec(hard={"pods": pods})
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
+    active = Made("batch/v1", "Job", "nightly-1", "jobs").spec(template=template).metadata(ownerReferences=[owner])
+    other = make_pod("other", "jobs").on("n1")
+    owner = {**owner, "kind": "Job", "name": "nightly-1"}
+    made = [
+        make_node("n1"),
+        make_priority_class(1),
+        nightly,
+        quota.status(hard={"pods": pods}, used={"pods": 1}),
+        active,
+    ]
+    made.append(other.metadata(ownerReferences=[owner]) if is_running else other)
+    first = why(capsys, tmp_path, made, "cronjob/nightly", "-n", "jobs")[1].splitlines()[0]
+    assert ("; " + (message or "?") in first) is (message is not None), first
+    main(["audit", "--cluster", str(tmp_path / "dump.json"), "-o", "json", "--select", "pods-not-created"])
+    found = [(each["object"]["kind"], each["message"]) for each in json.loads(capsys.readouterr().out)["findings"]]
+    assert found == ([("CronJob", message)] if message else [])
+
+
 DELETED_POD = "default/web-5f-x1"
 
 
