@@ -17,9 +17,20 @@ from forewarn.policies.application.changes import Apply, Change, ChangeClass, Ev
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
 from forewarn.policies.application.places import Places, Rejected, is_rejection, left_out, refs_of, rejections_of
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
+from forewarn.policies.controllers.applied import with_applied
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed, quote
-from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD, PRIORITY_CLASS
+from forewarn.policies.forecast.missing_pods import missing_pods
+from forewarn.policies.kinds.registry import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEFAULT_NAMESPACE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.kube_apiserver.quota import quota_in
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.names import suggested
@@ -40,6 +51,7 @@ from forewarn.policies.simulation.summary import (
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
+from forewarn.policies.whatif.answer import NotRecreated
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, prepare, typical
 from forewarn.policies.whatif.interruptions import FAILS
@@ -199,6 +211,10 @@ def whatif(
         answer = answer._replace(
             new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),
             placeholders=placeholders_of(answer, cluster.snapshot.pods.values(), cluster.config.options),
+            blocks=answer.blocks._replace(
+                recreation=dict(_next_jobs(answer, question, cluster.snapshot, cache.snapshot()))
+                | dict(answer.blocks.recreation)
+            ),
         )
         alone = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
         answer = answer._replace(alike=runs and runs.alike)
@@ -251,6 +267,29 @@ def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: questio
     changed = {ref_of(arrival.object, "default") for arrival in question.arrivals}
     others = (workload for workload in class_change.ranked(before, after) if workload.differs)
     return [workload for workload in others if ref_of(workload.object, "default") not in changed]
+
+
+def _next_jobs(
+    answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot
+) -> Iterator[tuple[str, NotRecreated]]:
+    """Yield the CronJobs without running Pods in changed namespaces, by name, whose next Pods ResourceQuotas reject at
+    the end, and did not before.
+
+    Pods of other CronJobs that start in the simulation run until its end. Their namespaces have the usage of the start.
+    """
+    api, origins = answer.simulation.api, answer.simulation.timeline.origins
+    started = {each.namespace for each in origins.values() if each.kind == CRON_JOB and not each.before}
+    quotas = {name: stored for name, stored in (api.quotas.now if api.quotas else {}).items() if name not in started}
+    applied = (arrival.object for arrival in question.arrivals if arrival.op != "delete")
+    of_kind = (obj for obj in applied if group_kind(obj) == RESOURCE_QUOTA)
+    after = replace(with_applied(after, of_kind, []), charged_quotas=quotas)
+    namespaces = {ref_of(arrival.object, DEFAULT_NAMESPACE).namespace for arrival in question.arrivals}
+    for key in api.keys_of(CRON_JOB) if api.quotas else ():
+        name = answer.summary.names.of((key[0], f"{key[1]}/{key[2]}"))
+        if key[1] in namespaces and name not in answer.rejected_by_quota:
+            stored, found = before.workload(*key), missing_pods(after, api.workloads[key].object)
+            if found and quota_in(found.why) and not (stored and missing_pods(before, stored.object)):
+                yield name, NotRecreated(0, found.why)
 
 
 def _cache_for(change: Change, cluster: Cluster) -> DumpCache:

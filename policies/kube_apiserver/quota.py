@@ -516,7 +516,8 @@ class RemainingQuota:
 
     def __init__(self, quotas_of: Callable[[str], Sequence[ResourceQuota]], evaluator: Evaluator = PODS) -> None:
         self._quotas_of, self._evaluator = quotas_of, evaluator
-        self._now: dict[str, tuple[ResourceQuota, ...]] = {}
+        self.now: dict[str, tuple[ResourceQuota, ...]] = {}
+        """Namespace -> its quotas with the current usage, of namespaces that were read."""
 
     def limits(self, namespace: str) -> bool:
         return bool(self._of(namespace))
@@ -532,7 +533,7 @@ class RemainingQuota:
         rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
         if rejected is not None:
             return rejected.message
-        self._now[namespace] = check.quotas
+        self.now[namespace] = check.quotas
         return ""
 
     def rejection_if_recreated(self, namespace: str, pod: ApiObject) -> str:
@@ -542,7 +543,7 @@ class RemainingQuota:
         try:
             return self.rejection(namespace, pod)
         finally:
-            self._now[namespace] = before
+            self.now[namespace] = before
 
     def rejected_of_all(self, namespace: str, pods: Sequence[ApiObject]) -> list[bool]:
         """Return for each Pod whether a quota rejects it if all these are deleted, then recreated in this order.
@@ -554,20 +555,20 @@ class RemainingQuota:
                 self.give_back(namespace, pod)
             return [bool(self.rejection(namespace, pod)) for pod in pods]
         finally:
-            self._now[namespace] = before
+            self.now[namespace] = before
 
     def put(self, quota: ResourceQuota) -> None:
         """Add a quota, or replace the one with the same name."""
         others = (other for other in self._of(quota.namespace) if other.name != quota.name)
-        self._now[quota.namespace] = tuple(sorted((*others, quota), key=lambda other: other.name))
+        self.now[quota.namespace] = tuple(sorted((*others, quota), key=lambda other: other.name))
 
     def give_back(self, namespace: str, pod: ApiObject) -> None:
         """Subtract the usage of a deleted Pod. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
-        self._now[namespace] = given_back(self._of(namespace), pod, self._evaluator.usage(pod))
+        self.now[namespace] = given_back(self._of(namespace), pod, self._evaluator.usage(pod))
 
     def _of(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        quotas = self._now.get(namespace)
+        quotas = self.now.get(namespace)
         if quotas is None:
-            quotas = self._now[namespace] = tuple(self._quotas_of(namespace))
+            quotas = self.now[namespace] = tuple(self._quotas_of(namespace))
         return quotas

@@ -169,8 +169,11 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
 
 
 def _rejected(workloads: str, by: str, running: int) -> str:
-    those = f" ({plural(running, 'running Pod')} cannot be recreated)" if running else ""
-    return f"new Pods of {workloads} rejected{by}{those}"
+    return f"new Pods of {workloads} rejected{by}{_not_recreated(running)}"
+
+
+def _not_recreated(running: int) -> str:
+    return f" ({plural(running, 'running Pod')} cannot be recreated)" if running else ""
 
 
 def _nothing(answer: Answer, change: ClassChange | None) -> str:
@@ -965,7 +968,7 @@ def rejected_by_quota(answer: Answer) -> Iterator[str]:
     one, many = "workload with rejected Pods", "workloads with rejected Pods"
     yield from limited([*missing(answer.summary)], one, many, "")
     lines = [
-        f"{name}: a ResourceQuota rejects replacements of {plural(pods, 'running Pod') if pods else 'Pods'}: {message}"
+        f"{name}: a ResourceQuota rejects new Pods{_not_recreated(pods)}: {message}"
         for name, (pods, message) in answer.blocks.recreation.items()
     ]
     yield from limited(lines, one, many, "")

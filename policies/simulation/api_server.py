@@ -115,6 +115,11 @@ class Quotas:
         self.given_back = 0
         """Number of Pods subtracted from the usage, and of changed quotas: a retry may succeed afterwards."""
 
+    @property
+    def now(self) -> Mapping[str, Sequence[ResourceQuota]]:
+        """See `RemainingQuota.now`."""
+        return self._remaining_quota.now
+
     def put(self, quota: ResourceQuota, pods: Iterable[PodState]) -> None:
         """Add or change a quota, with the usage by `pods`, the Pods of its namespace."""
         counted = []

@@ -248,8 +248,10 @@ class Upgrade(NamedTuple):
 
 
 class NotRecreated(NamedTuple):
-    """Running Pods whose replacements ResourceQuotas reject. `pods`: how many they reject if all running Pods of the
-    namespace are recreated. `message`: kube-apiserver's, of the last one.
+    """Running Pods whose replacements ResourceQuotas reject, or the next Pods of a CronJob without running Pods.
+
+    `pods`: how many they reject if all running Pods of the namespace are recreated. `message`: kube-apiserver's, of the
+    last one.
     """
 
     pods: int
@@ -259,9 +261,9 @@ class NotRecreated(NamedTuple):
 class Blocks(NamedTuple):
     """What is blocked after a change, and was not before.
 
-    `recreation`: by workload, the running Pods whose replacements a new or changed ResourceQuota rejects. `drains`: the
-    PDBs that never allow an eviction; of an upgrade, those that block evictions at its start. `rollouts`: the workloads
-    whose rollout Pending or rejected Pods block at the end.
+    `recreation`: by workload, the running Pods whose replacements a new or changed ResourceQuota rejects, and CronJobs
+    whose next Pods a ResourceQuota rejects. `drains`: the PDBs that never allow an eviction; of an upgrade, those that
+    block evictions at its start. `rollouts`: the workloads whose rollout Pending or rejected Pods block at the end.
     """
 
     recreation: Mapping[str, NotRecreated] = MappingProxyType({})

@@ -152,6 +152,70 @@ def test_the_largest_pods_are_recreated_first(tmp_path: Path, capsys: pytest.Cap
     assert "(2 running Pods cannot be recreated)" in _first_line(pods, quota, tmp_path, capsys)
 
 
+def _cron_job(pods: int = 1, **spec: Any) -> dict[str, Any]:
+    pod = {"containers": [{"name": "c", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}
+    job = {"parallelism": pods, "completions": pods, "template": {"spec": pod}}
+    spec = {"schedule": "0 9 * * *", "jobTemplate": {"spec": job}, **spec}
+    metadata = {"name": "report", "namespace": "x", "creationTimestamp": "2026-01-01T02:00:00Z"}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
+
+
+def _limit_range(cpu: str) -> dict[str, Any]:
+    limits = {"limits": [{"type": "Container", "default": {"memory": cpu}, "defaultRequest": {"memory": cpu}}]}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "x"}, "spec": limits}
+
+
+_OFTEN = _cron_job(schedule="*/5 * * * *")
+_OFTEN["metadata"]["name"] = "often"
+_LOWERED = "new Pods of x/report rejected by quota x/q; no replica lost"
+_MEMORY = {**_quota(2, 1), "spec": {"hard": {"requests.memory": "1Gi"}}}
+_RECENT = _pod("a", node="n1")
+_RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "change", "first"),
+    [
+        ([_cron_job(), _quota(2, 1)], _quota(1, 1), _LOWERED),
+        ([_quota(1, 1)], _cron_job(), _LOWERED),
+        (
+            [_cron_job(), _quota(2, 1)],
+            _pod("b"),
+            "new Pods of x/report rejected by quota x/q, Pod x/b runs; no replica lost",
+        ),
+        ([_cron_job(), _MEMORY, _limit_range("1Gi")], _limit_range("2Gi"), _LOWERED),
+        ([_cron_job(), _quota(1, 1)], _quota(0, 1), "new Pods of x/a rejected by quota x/q (1 running Pod"),
+        ([_cron_job(suspend=True), _quota(2, 1)], _quota(1, 1), "no replica lost"),
+        ([_cron_job(), _quota(3, 1)], _quota(2, 1), "no replica lost"),
+        (
+            [_cron_job(3), _OFTEN, _quota(9, 1)],
+            _quota(3, 1),
+            "new Pods of x/report rejected by quota x/q, 2 of 8 new Pods",
+        ),
+        ([_cron_job(), _OFTEN, _quota(3, 1)], _pod("b"), "2 of 3 new Pods of 2 workloads run; 1 Pod of x/often "),
+    ],
+    ids=[
+        "lowered",
+        "new CronJob",
+        "used by another Pod",
+        "LimitRange",
+        "before as well",
+        "suspended",
+        "enough",
+        "lowered beside another",
+        "started in the simulation",
+    ],
+)
+def test_the_next_job_of_a_cron_job_is_blocked(
+    cluster: list[dict[str, Any]],
+    change: dict[str, Any],
+    first: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _first_line([_RECENT, *cluster], change, tmp_path, capsys).startswith(first)
+
+
 def test_predict_has_in_json_what_blocks_later_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec: dict[str, Any] = {"replicas": 2, "serviceName": "set"}
     change = _set("StatefulSet", "a", **spec)
