@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from forewarn.policies.controllers.stateful_set import ordinal_of
+from forewarn.policies.controllers.templates import replica_set_name
+from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import derived
 from forewarn.policies.findings import grouped
 from forewarn.policies.kinds.owners import role_of
-from forewarn.policies.kinds.registry import NODE, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    POD_TEMPLATE_PATHS,
+    REPLICA_SET,
+    STATEFUL_SET,
+)
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
-from forewarn.policies.objects.workload import selector_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, text_at
+from forewarn.policies.objects.pod import Owner, Pod
+from forewarn.policies.objects.workload import Workload, selector_of
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.workload import Workload
+    from forewarn.policies.selectors import LabelSelector
 
 
 def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
@@ -100,6 +113,48 @@ def _identity(workload: Workload) -> _Identity:
 
 def _is_there(pod: Pod) -> bool:
     return not pod.terminal and not pod.terminating
+
+
+_ADOPTING: Final = ("/ReplicationController", REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
+
+
+class Adoption:
+    """The adoption of Pods without a controller.
+
+    A Deployment without ReplicaSets adopts as the ReplicaSet that it creates. Source: pkg/controller `ClaimObject`; for
+    StatefulSets also `isMemberOf`.
+    """
+
+    def __init__(self, cluster: ClusterSnapshot) -> None:
+        self._cluster = cluster
+        self._by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}
+
+    def of(self, pod: Pod) -> Pod:
+        """Return the Pod, with the workload that adopts it as its owner."""
+        if pod.owner is not None or pod.terminal or pod.terminating:
+            return pod
+        if (adopting := self._by_namespace.get(pod.namespace)) is None:
+            adopting = self._by_namespace[pod.namespace] = [*_adopting(self._cluster.workloads_of(pod.namespace))]
+        for selector, owner in adopting:
+            is_member = owner.group_kind != STATEFUL_SET or ordinal_of(pod.name, owner.name) >= 0
+            if is_member and selector.matches(pod.labels):
+                return replace(pod, owner=owner)
+        return pod
+
+
+def _adopting(workloads: Mapping[tuple[str, str, str], Workload]) -> Iterator[tuple[LabelSelector, Owner]]:
+    charge(len(workloads))
+    controlling = {workload.controller for workload in workloads.values()}
+    for (kind, _, name), workload in sorted(workloads.items()):
+        obj = workload.object
+        creates = kind == DEPLOYMENT and (kind, name) not in controlling
+        if not (creates or kind in _ADOPTING) or at(obj, "metadata", "deletionTimestamp"):
+            continue
+        with suppress(InvalidObject):
+            if not (selector := selector_of(obj)).empty:
+                version, uid = text_at(obj, "apiVersion"), text_at(obj, "metadata", "uid")
+                of_kind = Owner(kind.rpartition("/")[2], name, uid, version)
+                yield selector, Owner("ReplicaSet", replica_set_name(obj), "", version) if creates else of_kind
 
 
 class Recreator(StrEnum):

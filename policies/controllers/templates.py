@@ -41,6 +41,11 @@ def template_hash(template: ApiObject) -> str:
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
 
 
+def replica_set_name(deployment: ApiObject) -> str:
+    """Return the name of the ReplicaSet that a Deployment creates. Source: `getNewReplicaSet`."""
+    return f"{ref_of(deployment).name}-{template_hash(template_of(deployment))}"
+
+
 def without_hash(template: ApiObject) -> ApiObject:
     """Return the template without `pod-template-hash`, which the controller adds. Source: `EqualIgnoreHash`."""
     labels = at(template, "metadata", "labels")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted, with_default_resources
-from forewarn.policies.controllers.own_pods import controlled, owned_pods_of, pods_of
+from forewarn.policies.controllers.own_pods import Adoption, controlled, owned_pods_of, pods_of
 from forewarn.policies.controllers.templates import template_of
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
 from forewarn.policies.cow_table import derived
@@ -272,6 +272,7 @@ class _Run(Simulation):
         # Its owner is not simulated, and would count as the workload of the new Pods.
         change = {**change, "metadata": {**mapping(change, "metadata"), "ownerReferences": []}}
         self._cluster, self._change, self._snapshot, self._waiting = cluster, change, snapshot, waiting
+        self._adoption = Adoption(cluster)
         self._creates = creates
         kind, *names = read_workload(change).key
         self._own = kind, "/".join(names)
@@ -334,7 +335,7 @@ class _Run(Simulation):
 
     def _take_in(self, pod: Pod) -> bool:
         """Load the top workload that recreates a Pod, with all its Pods; return False if the workload is unknown."""
-        owner = controller_of(pod)
+        owner = controller_of(self._adoption.of(pod))
         top = None if owner is None else self._stored(owner)
         if top is None:
             return False
@@ -361,8 +362,7 @@ class _Run(Simulation):
         if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
             raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
         states = [state for pod in pods if (state := self._state_of(pod)) is not None]
-        every, states = completed(workloads, states)
-        for rejection in every:
+        for rejection in completed(workloads, states):
             self._loaded.add(rejection.key)
             self.api.put_workload(rejection)
         for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
@@ -387,7 +387,7 @@ class _Run(Simulation):
         ready = started if pod.node_name and pod.ready and not pod.terminal else None
         if not pod.uid or (pod.ready and not pod.node_name):
             pod = replace(pod, uid=pod.identity, ready=pod.ready and bool(pod.node_name))
-        return PodState(pod, created=float(pod.created or started), ready=ready)
+        return PodState(self._adoption.of(pod), created=float(pod.created or started), ready=ready)
 
     # What happens
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group, with_default_resources
@@ -16,7 +16,7 @@ from forewarn.policies.cluster.cache import ClusterSnapshot, Key, key_of
 from forewarn.policies.controllers.job import stored_status
 from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost
-from forewarn.policies.controllers.templates import template_hash, template_of
+from forewarn.policies.controllers.templates import replica_set_name
 from forewarn.policies.controllers.view import Key as WorkloadKey
 from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.findings import listed, plural
@@ -29,24 +29,18 @@ from forewarn.policies.kinds.registry import (
     REPLICA_SET,
 )
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, items, timestamp
-from forewarn.policies.objects.pod import Owner, Pod
+from forewarn.policies.objects.workload import selector_of
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
-from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 from forewarn.policies.simulation.scenario import Arrival, World, labelled_with_host, read_workload
 from forewarn.policies.simulation.scheduler import unmodelled_pending
 
-_ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
+if TYPE_CHECKING:
+    from forewarn.policies.objects.pod import Pod
 
 
-def completed(
-    workloads: Iterable[WorkloadState], pods: Iterable[PodState]
-) -> tuple[list[WorkloadState], list[PodState]]:
-    """Return all workloads and Pods, with missing objects added.
-
-    Adds a missing ReplicaSet to each Deployment, sets the owner of Pods without a controller, and reads the stored
-    status of Jobs.
-    """
-    every, states = {state.key: state for state in workloads}, list(pods)
+def completed(workloads: Iterable[WorkloadState], states: Sequence[PodState]) -> list[WorkloadState]:
+    """Return all workloads, with a missing ReplicaSet of each Deployment, and with the stored status of Jobs."""
+    every = {state.key: state for state in workloads}
     by_namespace: dict[str, list[PodState]] = {}
     for pod in states:
         if not pod.pod.terminal:
@@ -57,7 +51,7 @@ def completed(
         if workload_state is not None:
             every[workload_state.key] = workload_state
     _read_job_statuses(every, states)
-    return list(every.values()), _adopted(states, [state for state in every.values() if state.key[0] in _ADOPTING])
+    return list(every.values())
 
 
 def _read_job_statuses(every: dict[WorkloadKey, WorkloadState], pods: Sequence[PodState]) -> None:
@@ -76,51 +70,25 @@ def _read_job_statuses(every: dict[WorkloadKey, WorkloadState], pods: Sequence[P
             every[state.key] = replace(state, status=stored_status(state.object, ended.get(state.key, ())))
 
 
-def selector_of(obj: ApiObject) -> LabelSelector | None:
-    """Return the selector of a workload; None if it is missing, invalid or empty."""
-    try:
-        selector = parse_label_selector(at(obj, "spec", "selector"))
-    except InvalidSelector:
-        return None
-    return None if selector is None or selector.empty else selector
-
-
 def _missing_replica_set(
     deployment: WorkloadState, pods: Sequence[PodState], every: dict[WorkloadKey, WorkloadState]
 ) -> WorkloadState | None:
     """Return a ReplicaSet for a Deployment's Pods whose controller does not exist; None without such Pods."""
-    selector = selector_of(deployment.object)
-    if selector is None:
+    try:
+        selector = selector_of(deployment.object)
+    except InvalidObject:
         return None
     lost = [pod for pod in pods if selector.matches(pod.pod.labels) and controller_of(pod.pod) not in every]
-    if not lost:
+    if not lost or selector.empty:
         return None
     _, namespace, name = deployment.key
     named = Counter(pod.pod.owner.name for pod in lost if pod.pod.owner is not None)
-    template = template_of(deployment.object)
-    called = named.most_common(1)[0][0] if named else f"{name}-{template_hash(template)}"
+    called = named.most_common(1)[0][0] if named else replica_set_name(deployment.object)
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "controller": True}
     metadata = {"name": called, "namespace": namespace, "ownerReferences": [reference]}
-    spec = {"replicas": len(lost), "selector": at(deployment.object, "spec", "selector"), "template": template}
+    spec = {"replicas": len(lost), **{key: at(deployment.object, "spec", key) for key in ("selector", "template")}}
     obj = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
     return WorkloadState((REPLICA_SET, namespace, called), obj, created=deployment.created, controller=deployment.key)
-
-
-def _adopted(pods: Sequence[PodState], workloads: Iterable[WorkloadState]) -> list[PodState]:
-    """Return the Pods; one without a controller with the workload that adopts it as its owner, if there is one."""
-    by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}
-    for workload in workloads:
-        if (selector := selector_of(workload.object)) is not None:
-            group_kind, namespace, name = workload.key
-            owner = Owner(group_kind.rpartition("/")[2], name, "", "apps/v1")
-            by_namespace.setdefault(namespace, []).append((selector, owner))
-    adopted = []
-    for state in pods:
-        pod = state.pod
-        owners = by_namespace.get(pod.namespace, ()) if pod.owner is None and not pod.terminal else ()
-        found = next((owner for selector, owner in owners if selector.matches(pod.labels)), None)
-        adopted.append(state if found is None else replace(state, pod=replace(pod, owner=found)))
-    return adopted
 
 
 MINUTE: Final = 60.0
@@ -188,11 +156,11 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> 
     cache.check_release()
     cluster = cache.snapshot()
     epoch = min(max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE, LATEST)
-    workloads, pods = completed(_workloads(cluster), _pods(cluster, cache))
+    pods = sorted(_pods(cluster, cache), key=lambda state: (state.created, state.pod.key))
     return World(
         nodes=sorted(map(labelled_with_host, cluster.objects.nodes.values()), key=lambda node: node.name),
-        workloads=[*workloads, *(read_workload(obj) for _, obj in sorted(cache.pdbs.items()))],
-        pods=sorted(pods, key=lambda state: (state.created, state.pod.key)),
+        workloads=completed(_workloads(cluster), pods) + [read_workload(obj) for _, obj in sorted(cache.pdbs.items())],
+        pods=pods,
         arrivals=arrivals,
         horizon=until,
         quiet=QUIET,
@@ -231,7 +199,7 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
     """Yield sentences about objects of a cluster snapshot that forewarn does not simulate."""
     cluster = cache.snapshot()
     lost = Counter(key for pod in cluster.pods.values() if (key := _lost(pod, cluster)))
-    added = {state.key for state in completed(_workloads(cluster), _pods(cluster, cache))[0]} if lost else set()
+    added = {state.key for state in completed(_workloads(cluster), [*_pods(cluster, cache)])} if lost else set()
     lost = Counter({key: count for key, count in lost.items() if key not in added})
     if lost:
         pods, workloads = plural(sum(lost.values()), "Pod is", "Pods are"), plural(len(lost), "workload")

@@ -230,7 +230,19 @@ def load_cluster(
     cache.origin = loading.origin
     if cache.keys(registry.RESOURCE_QUOTA):
         _complete_quotas(cache)
+    if cache.keys(registry.POD):
+        _adopt_pods(cache)
     return cache
+
+
+def _adopt_pods(cache: Cache) -> None:
+    """Set the owners that kube-controller-manager sets soon after creation, and that hand-written Pods lack."""
+    from forewarn.policies.controllers.own_pods import Adoption  # imported only if needed
+
+    snapshot = cache.snapshot()
+    adoption = Adoption(snapshot)
+    adopted = {key: new for key, pod in snapshot.pods.items() if (new := adoption.of(pod)) is not pod}
+    cache.put_views({registry.POD: adopted})
 
 
 def _complete_quotas(cache: Cache) -> None:
