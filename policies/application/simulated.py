@@ -24,7 +24,7 @@ from forewarn.policies.kinds.registry import (
 )
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects import fields
-from forewarn.policies.objects.workload import Workload, applied_to, check_workload
+from forewarn.policies.objects.workload import Workload, applied_to, check_workload, last_applied
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
 
@@ -211,17 +211,13 @@ def not_admitted(
     """
     from forewarn.policies.application.cluster import require_lists
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
-    from forewarn.policies.kube_apiserver.validation.job import check_job_update
     from forewarn.policies.objects.workload import pod_template_of
     from forewarn.policies.rules.support.names import suggested
 
     ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
-        job = cluster.workload(JOB, ref.namespace, ref.name)
-        old = before.get(id(obj), job and job.object)
-        if old and fields.group_kind(obj) == JOB:
-            check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
+        _check_update(cluster, obj, before)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
         if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
@@ -248,6 +244,20 @@ def not_admitted(
             fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
         return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)
     return None
+
+
+def _check_update(
+    cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None]
+) -> None:
+    """Raise InvalidObject if kubectl cannot read the last apply of a workload, or if a Job changes immutable fields."""
+    from forewarn.policies.kube_apiserver.validation.job import check_job_update
+
+    kind, ref = fields.group_kind(obj), fields.ref_of(obj, "default")
+    if (stored := cluster.workload(kind, ref.namespace, ref.name)) is not None:
+        last_applied(stored.object)
+    old = before.get(id(obj), stored and stored.object)
+    if old and kind == JOB:
+        check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
 
 
 def _fault_of_defaults(

@@ -5,7 +5,9 @@ Source for Jobs: pkg/controller/job/job_controller.go, pkg/apis/batch/v1/default
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.class_paths import GROUPS, RELEASE_NAMESPACES, ClassPath, found_at
@@ -21,6 +23,7 @@ from forewarn.policies.objects.fields import (
     integer,
     items,
     json_type,
+    mapping,
     ref_of,
     string_map,
     text,
@@ -148,51 +151,67 @@ REDACTED: Final = frozenset(
     ("env", "envFrom", "image", "command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 )
 """Fields of a container that a redacted cluster snapshot does not have."""
-_CONTAINERS: Final = ("containers", "initContainers")
-_MERGED_BY_NAME: Final = (*_CONTAINERS, "ephemeralContainers", "volumes", "env")
+_MERGED_BY_NAME: Final = ("containers", "initContainers", "ephemeralContainers", "volumes", "env")
 _RETAINS_KEYS: Final = ("strategy", "volumes")
 """Fields whose objects keep only the keys of the manifest. Source: `patchStrategy:"retainKeys"` in k8s.io/api."""
 
 
-def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
-    """Return a stored workload after `kubectl apply` of a manifest. `before`: the manifest of the previous apply.
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation with the manifest of the previous `kubectl apply`."""
+_LONGEST_ANNOTATION: Final = 256 * 1024
+"""Source: apimachinery `TotalAnnotationSizeLimitB`."""
 
-    Fields that only `stored` has stay, such as defaults and the replicas that an autoscaler has set. Without `before`,
-    containers that only `stored` has are those that the manifest no longer names. Fields that a snapshot lacks because
-    it is redacted change only if the two manifests differ.
+
+def last_applied(stored: ApiObject) -> ApiObject:
+    """Return the manifest of the previous `kubectl apply`; empty if unknown. Raises InvalidObject if kubectl cannot
+    read it. Source: kubectl `GetOriginalConfiguration`.
+    """
+    value = mapping(stored, "metadata", "annotations").get(LAST_APPLIED) or "{}"
+    manifest = None
+    if isinstance(value, str) and len(value) <= _LONGEST_ANNOTATION:
+        with suppress(ValueError, RecursionError):
+            manifest = json.loads(value)
+    if not isinstance(manifest, dict):
+        problem = "not a manifest in JSON. Fix: kubectl apply edit-last-applied"
+        raise InvalidObject(problem, ("metadata", "annotations", LAST_APPLIED), ref_of(stored))
+    return manifest
+
+
+def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
+    """Return a stored workload after `kubectl apply` of a manifest.
+
+    Fields and containers that only `stored` has stay, such as defaults and the replicas that an autoscaler has set.
+    Those that the manifest of the previous apply has are removed: `last_applied`, or else `before`. Fields that a
+    snapshot lacks because it is redacted change only if the two manifests differ.
     Source: k8s.io/apimachinery/pkg/util/strategicpatch, `CreateThreeWayMergePatch`.
     """
+    with suppress(InvalidObject):  # `not_admitted` reports it
+        before = last_applied(stored) or before
     containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
     is_redacted = bool(containers) and not any("image" in container for container in containers.values())
-    result: ApiObject = _merged(stored, given, before, "", _Apply(is_redacted, not before))
+    result: ApiObject = _merged(stored, given, before, "", is_redacted=is_redacted)
     return result
 
 
-class _Apply(NamedTuple):
-    is_redacted: bool
-    is_first: bool
-    """Whether the manifest of the previous apply is unknown."""
-
-
-def _merged(stored: Any, given: Any, before: Any, name: str, apply: _Apply) -> Any:
+def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: bool) -> Any:
     """Return the value of the field `name` after an apply."""
     if isinstance(stored, Mapping) and isinstance(given, Mapping):
-        return _merged_fields(stored, given, before if isinstance(before, Mapping) else NOTHING, name, apply)
+        old = before if isinstance(before, Mapping) else NOTHING
+        return _merged_fields(stored, given, old, name, is_redacted=is_redacted)
     if name in _MERGED_BY_NAME and (one := _by_name(stored)) is not None and (other := _by_name(given)) is not None:
         old = _by_name(before) or NOTHING
-        removed = one if apply.is_first and name in _CONTAINERS else old
-        kept = {key: value for key, value in one.items() if key in other or key not in removed}
+        kept = {key: value for key, value in one.items() if key in other or key not in old}
         each = name if name in _RETAINS_KEYS else ""
         return [
-            _merged(one.get(key), value, old.get(key), each, apply)
+            _merged(one.get(key), value, old.get(key), each, is_redacted=is_redacted)
             for key, value in {**kept, **other}.items()  # the order of the stored list
         ]
     return stored if stored is not None and contains(stored, given) else given
 
 
-def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, apply: _Apply) -> ApiObject:
+def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, *, is_redacted: bool) -> ApiObject:
     def is_hidden(key: str) -> bool:
-        return apply.is_redacted and key not in stored and (name == "annotations" or key in REDACTED)
+        return is_redacted and key not in stored and (name == "annotations" or key in REDACTED)
 
     new = {
         key: value
@@ -202,7 +221,7 @@ def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: st
     stays = name not in _RETAINS_KEYS
     kept = {key: value for key, value in stored.items() if key in new or (stays and key not in old)}
     for key, value in new.items():
-        kept[key] = _merged(stored.get(key), value, old.get(key), key, apply)
+        kept[key] = _merged(stored.get(key), value, old.get(key), key, is_redacted=is_redacted)
     return kept
 
 
@@ -241,16 +260,32 @@ class Workload(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read the API object of a workload. Raises InvalidObject."""
-        from forewarn.policies.objects.extent import bounded
         from forewarn.policies.objects.pod import Owner, once  # the linter starts without it
 
         owner = Owner.from_api(obj)
         status = _retained_status(obj)
         kept = {key: value for key, value in obj.items() if key != "status"} | ({"status": status} if status else {})
-        metadata = kept.get("metadata")
-        if isinstance(metadata, Mapping):
-            kept["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
-        return cls(ref_of(obj, "default"), bounded(kept), (once(owner.group_kind), owner.name) if owner else ("", ""))
+        return cls(ref_of(obj, "default"), _bounded(kept), (once(owner.group_kind), owner.name) if owner else ("", ""))
+
+
+def _bounded(obj: dict[str, Any]) -> ApiObject:
+    """Return the limited object without managedFields. The annotation of kubectl apply, which repeats the object, does
+    not count.
+    """
+    from forewarn.policies.objects.extent import TooLargeToRetain, bounded  # the linter starts without it
+
+    metadata: Any = obj.get("metadata")
+    applied = at(obj, "metadata", "annotations", LAST_APPLIED)
+    if isinstance(metadata, Mapping):
+        obj["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
+    if not isinstance(applied, str):
+        return bounded(obj)
+    annotations = {key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED}
+    kept = bounded(obj | {"metadata": obj["metadata"] | {"annotations": annotations}})
+    with suppress(TooLargeToRetain):
+        annotations = kept["metadata"]["annotations"] | {LAST_APPLIED: applied[: _LONGEST_ANNOTATION + 1]}
+        return kept | {"metadata": kept["metadata"] | {"annotations": annotations}}
+    return kept
 
 
 def _retained_status(obj: ApiObject) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 
 from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
 from forewarn.policies.objects.extent import max_memory_of
+from forewarn.policies.objects.workload import LAST_APPLIED
 from forewarn.policies.sources.json_stream import Window, scan_once
 
 if TYPE_CHECKING:
@@ -66,22 +67,21 @@ def error_of(status: int, problem: str, retry_after: float = 0.0, continue_token
     return (Expired if status == EXPIRED else ApiError)(status, problem, retry_after, continue_token)
 
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
 def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def with_type_meta(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
+def with_type_meta(obj: dict[str, Any], resource: KindSpec, *, whole: bool = False) -> dict[str, Any]:
     """Set kind and apiVersion, which lists omit, and remove fields that forewarn does not read; return `obj`.
 
-    The removed fields (managedFields and the annotation of kubectl apply) are often half of the size.
+    The removed fields (managedFields and the annotation of kubectl apply) are often half of the size. `whole`: keep the
+    annotation of workloads, from which `applied_to` reads what the next apply removes.
     """
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
     metadata = mapping(obj.get("metadata"))
     metadata.pop("managedFields", None)
-    mapping(metadata.get("annotations")).pop(_LAST_APPLIED, None)
+    if not (whole and resource.template):
+        mapping(metadata.get("annotations")).pop(LAST_APPLIED, None)
     return obj
 
 
@@ -312,12 +312,12 @@ class ApiServer:
         connect: Callable[[], Connection],
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         clock: Callable[[], float] = monotonic,
-        keep: Keep = lambda obj: obj,
+        keep: Keep | None = None,
     ) -> None:
         """Create the client; `connect` runs at the first request.
 
         `keep`: reduces each listed or watched object of more than SMALL bytes of memory, before the next object is
-        parsed.
+        parsed. None: keeps objects whole.
         """
         self._keep = keep
         self._connect, self._timeouts, self._clock = connect, timeouts, clock
@@ -405,7 +405,7 @@ class ApiServer:
                 yield block
 
         try:
-            return read_list(blocks(), lambda obj, most: self._bounded(with_type_meta(obj, resource), most))
+            return read_list(blocks(), lambda obj, most: self._bounded(obj, resource, most))
         except NoObject:
             raise ApiError(0, "the response is not a JSON object") from None
         except NoList:
@@ -415,8 +415,9 @@ class ApiServer:
         finally:
             response.release_conn()
 
-    def _bounded(self, obj: dict[str, Any], most: int) -> dict[str, Any]:
-        return obj if most <= SMALL else self._keep(obj)
+    def _bounded(self, obj: dict[str, Any], resource: KindSpec, most: int) -> dict[str, Any]:
+        kept = with_type_meta(obj, resource, whole=self._keep is None)
+        return kept if most <= SMALL or self._keep is None else self._keep(kept)
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
         """Watch a kind for about `seconds`. It raises Silent after `silence` seconds without an event or bookmark."""
@@ -428,7 +429,7 @@ class ApiServer:
         }
         times = self._timeouts._replace(read=silence)
         response = self._open(HttpCall("GET", resource.path, query, {"Accept-Encoding": "identity"}, times))
-        return Watch(response, resource, silence, self._clock, self._keep)
+        return Watch(response, resource, silence, self._clock, self._keep or dict)
 
     def close(self) -> None:
         """Close idle connections."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from forewarn.policies.objects.workload import applied_to
+from forewarn.policies.application.simulated import rejected
+from forewarn.policies.objects.workload import LAST_APPLIED, applied_to
+from tests.builders import Made
+from tests.builders import cluster as make_cluster
 
 
 def workload(container: dict[str, Any] | None = None, pod: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -90,7 +94,42 @@ def test_what_a_redacted_snapshot_lacks_changes_only_with_the_manifests(
     assert applied_to(workload(stored), workload(given), workload(before)) == workload(result)
 
 
-def test_containers_of_the_cluster_alone_stay_unless_the_previous_manifest_is_unknown() -> None:
-    given, stored = ({"initContainers": named(**dict.fromkeys(names, IMAGE))} for names in (["a"], ["injected", "a"]))
-    for before, pod in ((workload(IMAGE), stored), ({}, given)):
-        assert applied_to(workload(IMAGE, stored), workload(IMAGE, given), before) == workload(IMAGE, pod)
+MANIFEST = json.dumps(workload(IMAGE, {"initContainers": named(a=IMAGE)}))
+EMPTY = json.dumps(workload(IMAGE))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "before", "kept"),
+    [
+        pytest.param(None, {}, ["a", "b"], id="unknown"),
+        pytest.param("", {}, ["a", "b"], id="empty"),
+        pytest.param(None, json.loads(MANIFEST), ["b"], id="the previous manifest"),
+        pytest.param(MANIFEST, {}, ["b"], id="last applied"),
+        pytest.param(EMPTY, json.loads(MANIFEST), ["a", "b"], id="last applied before the previous manifest"),
+        pytest.param('{"spec": {"template": []}}', {}, ["a", "b"], id="without template"),
+    ],
+)
+def test_an_apply_removes_what_the_last_one_had(
+    annotation: str | None, before: dict[str, Any], kept: list[str]
+) -> None:
+    stored, given = (
+        workload(IMAGE, {"initContainers": named(**dict.fromkeys(names, IMAGE))}) for names in (["a", "b"], ["c"])
+    )
+    stored["metadata"] = {"annotations": {LAST_APPLIED: annotation}} if annotation is not None else {}
+    found = applied_to(stored, given, before)["spec"]["template"]["spec"]["initContainers"]
+    assert [container["name"] for container in found] == [*kept, "c"]
+
+
+@pytest.mark.parametrize("annotation", ["{", "[]", "[" * 100_000, f'{{"a": "{"x" * 256 * 1024}"}}', "1" * 5000])
+def test_kubectl_rejects_what_it_cannot_read_of_the_last_apply(annotation: str) -> None:
+    stored = Made("apps/v1", "Deployment", "web", "team").metadata(annotations={LAST_APPLIED: annotation, "a": "b"})
+    stored.spec(template={"spec": {"containers": named(c=IMAGE)}})
+    cluster = make_cluster(stored)
+    kept = cluster.workloads["apps/Deployment", "team", "web"].object
+    assert (kept["metadata"]["annotations"]["a"], kept["spec"]) == ("b", stored.obj["spec"])
+    assert len(kept["metadata"]["annotations"][LAST_APPLIED]) <= 256 * 1024 + 1
+    given = Made("apps/v1", "Deployment", "web", "team").spec(**stored.obj["spec"]).obj
+    assert applied_to(kept, given)["spec"] == stored.obj["spec"]
+    problems = [str(fault) for _, fault in rejected(cluster, [given])]
+    fix = "not a manifest in JSON. Fix: kubectl apply edit-last-applied"
+    assert problems == [f"Deployment team/web: metadata.annotations.{LAST_APPLIED}: {fix}"]

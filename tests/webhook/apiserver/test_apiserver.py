@@ -20,7 +20,9 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
 from forewarn.policies.commands.completion import options_of
 from forewarn.policies.kinds.registry import KINDS
+from forewarn.policies.objects.extent import retained_part
 from forewarn.policies.objects.fields import InvalidObject, group_kind
+from forewarn.policies.objects.workload import LAST_APPLIED
 from forewarn.webhook.apiserver.classes import LiveClasses
 from forewarn.webhook.apiserver.client import (
     ApiError,
@@ -82,7 +84,7 @@ def test_every_kind_that_the_cache_takes_is_listed_at_its_place() -> None:
 
 def test_a_list_comes_in_pages_with_kind_filled_in_and_without_what_nobody_reads(api: ScriptedApi) -> None:
     for obj in numbered(7):
-        notes = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "forewarn.dev/x": "y"}
+        notes = {LAST_APPLIED: "{}", "forewarn.dev/x": "y"}
         obj["metadata"] |= {"managedFields": [{"manager": "kubectl"}], "annotations": notes}
         api.put(obj)
     pages = list(client().pages(PODS, 3))
@@ -94,6 +96,16 @@ def test_a_list_comes_in_pages_with_kind_filled_in_and_without_what_nobody_reads
         assert "managedFields" not in obj["metadata"]
         assert obj["metadata"]["annotations"] == {"forewarn.dev/x": "y"}
     assert api.asked("list", "pods") == [{"limit": "3"}, *({"limit": "3", "continue": c} for c in ("3", "6"))]
+
+
+@pytest.mark.parametrize(("keep", "kept"), [(None, {LAST_APPLIED}), (retained_part, set())])
+def test_the_annotation_of_kubectl_apply_is_kept_of_workloads_of_which_nothing_is_reduced(
+    keep: Any, kept: set[str], api: ScriptedApi
+) -> None:
+    metadata = {"name": "web", "namespace": "team", "annotations": {LAST_APPLIED: "{}"}}
+    api.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata})
+    (page,) = ApiServer(connect, keep=keep).pages(BY_NAME["deployments"], 3)
+    assert page.objects[0]["metadata"]["annotations"].keys() == kept
 
 
 def test_without_a_limit_all_comes_at_once(api: ScriptedApi) -> None:
