@@ -14,6 +14,7 @@ from forewarn.policies.kinds.registry import (
     CRON_JOB,
     DISRUPTION_BUDGET,
     JOB,
+    NAMESPACE,
     NODE,
     POD,
     POD_GROUP,
@@ -21,9 +22,11 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
     VOLUME,
+    is_namespaced,
 )
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects import fields
+from forewarn.policies.objects.namespace import namespace_not_found
 from forewarn.policies.objects.workload import Workload, applied_to, check_workload, last_applied
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
@@ -173,11 +176,15 @@ def checked(arrivals: Iterable[Arrival]) -> tuple[list[fields.ApiObject], dict[i
 def rejected(
     cluster: ClusterSnapshot, objects: Iterable[fields.ApiObject], before: Mapping[int, fields.ApiObject | None] = {}
 ) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
-    """Return PodGroups that the Priority plugin rejects, objects whose new Pods it rejects, and then objects whose Pods
-    name a rejected PodGroup, with the errors. `before`: `id` of an object -> the object that an earlier event created,
-    None if it deleted the object.
+    """Return objects of missing Namespaces, PodGroups that the Priority plugin rejects, objects whose new Pods it
+    rejects, and then objects whose Pods name a rejected PodGroup, with the errors. `before`: `id` of an object -> the
+    object that an earlier event created, None if it deleted the object.
     """
-    faults = [(obj, not_admitted(cluster, obj, before)) for obj in objects]
+    objects = list(objects)
+    created = {fields.ref_of(obj).name for obj in objects if fields.group_kind(obj) == NAMESPACE}
+    faults = [
+        (obj, _in_missing_namespace(cluster, obj, created) or not_admitted(cluster, obj, before)) for obj in objects
+    ]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
     groups = {_key(obj) for obj, _ in found if fields.group_kind(obj) == POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
@@ -187,6 +194,16 @@ def rejected(
 def _key(obj: fields.ApiObject) -> tuple[str, str]:
     ref = fields.ref_of(obj, "default")
     return ref.namespace, ref.name
+
+
+def _in_missing_namespace(
+    cluster: ClusterSnapshot, obj: fields.ApiObject, created: Collection[str]
+) -> fields.InvalidObject | None:
+    ref = fields.ref_of(obj, "default")
+    if not is_namespaced(fields.group_kind(obj)) or not cluster.lacks_namespace(ref.namespace, created):
+        return None
+    problem = f"{namespace_not_found(ref.namespace)}. Fix: create the Namespace first"
+    return fields.InvalidObject(problem, ("metadata", "namespace"), ref)
 
 
 def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:

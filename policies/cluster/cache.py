@@ -196,6 +196,17 @@ class ClusterSnapshot:
     def namespace(self, name: str) -> Namespace | None:
         return self.namespaces.get(("", name))
 
+    def lacks_namespace(self, name: str, created: Collection[str] = ()) -> bool:
+        """Whether kube-apiserver rejects objects of a namespace, because no Namespace has this name.
+
+        `created`: names of the Namespaces that an apply creates. False if the state has no other Namespaces, or Pods
+        or workloads of this one. Source: apiserver, pkg/admission/plugin/namespace/lifecycle.
+        """
+        if name in (*created, *registry.SYSTEM_NAMESPACES, registry.RELEASE_NAMESPACE) or self.namespace(name):
+            return False
+        is_listed = any(key[1] not in created for key in self.namespaces)
+        return is_listed and not (self.pods_of(name) or self.workloads_of(name))
+
     def node_of(self, pod: Pod) -> str:
         """Return the node whose capacity a Pod uses: its own, or the nominated one while it is being bound; or ""."""
         return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")

@@ -151,6 +151,8 @@ DEFAULT_NAMESPACE: Final = "default"
 """The namespace of objects of namespaced kinds that do not set it."""
 RELEASE_NAMESPACE: Final = "release-namespace"
 """The namespace of a Helm release that is rendered without a namespace: the actual one is unknown."""
+SYSTEM_NAMESPACES: Final = (DEFAULT_NAMESPACE, "kube-system", "kube-public", "kube-node-lease")
+"""The namespaces that kube-apiserver creates."""
 PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
 WORKLOAD_PRIORITY_CLASS: Final = "kueue.x-k8s.io/WorkloadPriorityClass"
 NAMESPACE: Final = "/Namespace"

@@ -44,3 +44,8 @@ def not_honoured(text: str, now: datetime, longest: timedelta) -> str:
     if end - now <= longest:
         return ""
     return f"exempts nothing: it ends in more than {longest / timedelta(hours=1):g} hours"
+
+
+def namespace_not_found(name: str) -> str:
+    """Return kube-apiserver's message about an object of a missing Namespace."""
+    return f'namespaces "{name}" not found'

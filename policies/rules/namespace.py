@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from forewarn.policies.findings import Action, Problem, Severity, cut
-from forewarn.policies.objects.fields import moment_of, text_at
-from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, not_honoured
+from forewarn.policies.kinds import registry
+from forewarn.policies.objects.fields import group_kind, moment_of, text_at
+from forewarn.policies.objects.namespace import (
+    DEFAULT_CLASS_ANNOTATION,
+    EXEMPT_UNTIL_ANNOTATION,
+    namespace_not_found,
+    not_honoured,
+)
 from forewarn.policies.objects.reviewed_object import ReviewedObject, User
 from forewarn.policies.rules.support.context import Context, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
@@ -117,3 +123,40 @@ def unknown_default_class(subject: ReviewedObject, context: Context) -> Iterator
         names, fix = recommended_to(subject, context), "create it, or use one that exists"
         details = UnknownClass(name, "; Pods here get the cluster's default", names, fix)
         yield Problem(details, ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION))
+
+
+@rule(
+    Target.POD,
+    Target.TEMPLATE,
+    Target.POD_GROUP,
+    Target.RESOURCE_QUOTA,
+    severity=Severity.ERROR,
+    depends_on=("namespaces",),
+)
+def unknown_namespace(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The Namespace of an object does not exist.
+
+    Why: kube-apiserver rejects the object. `kubectl apply` creates the other objects of the same files.
+
+    Details: the linter reports this only with `--cluster`, if the cluster state has a list of Namespaces, and if the
+    input does not create the Namespace.
+
+    Cluster:
+
+        Namespace shop
+
+    Bad:
+
+        Pod shopp/web
+
+    Good:
+
+        Pod shop/web
+
+    Fix: create the Namespace before the object, or correct `metadata.namespace`.
+    """
+    name, cluster = subject.effective_namespace, context.cluster
+    if cluster is None or not registry.is_namespaced(group_kind(subject.object)):
+        return
+    if cluster.lacks_namespace(name, context.new_namespaces) and not is_template_variable(name, subject, context):
+        yield Problem(namespace_not_found(name), ("metadata", "namespace"), "create it first, or correct the name")

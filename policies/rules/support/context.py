@@ -236,6 +236,11 @@ class Context:
             namespace = self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
         return namespace._replace(annotations={}) if namespace and self._is_exempt(namespace) else namespace
 
+    @property
+    def new_namespaces(self) -> Collection[str]:
+        """The names of the Namespaces that the change set defines."""
+        return self._namespaces.keys()
+
     @cached_property
     def _namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
         """The Namespaces that the change set defines, by name."""

@@ -1021,7 +1021,8 @@ def test_new_pods_that_a_quota_rejects_count_among_those_that_are_asked_for(
     template = {"metadata": {"labels": {"app": "extra"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicas": 5, "selector": {"matchLabels": {"app": "extra"}}, "template": template}
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "extra"}, "spec": spec}
-    (tmp_path / "given.yaml").write_text(f"{json.dumps(quota)}\n---\n{json.dumps(workload)}\n")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "extra"}}
+    (tmp_path / "given.yaml").write_text("\n---\n".join(map(json.dumps, (namespace, quota, workload))))
     out = run(capsys, "apply", "-f", str(tmp_path / "given.yaml"), "-n", "extra", "--cluster", SHOWN)[1]
     assert out.startswith("2 of 5 new Pods of extra/extra run; 3 Pods rejected by quota extra/few: ")
 
