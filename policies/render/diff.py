@@ -479,7 +479,7 @@ def _down(cluster: OnCluster) -> str:
     """A phrase about the replicas that are down for a time; "" for none."""
     outages = cluster.answer.answer.outages if cluster.answer else ()
     whose = _visible(cluster, [(each.workload, each.workload.partition("/")[0]) for each in outages])
-    return whatif.down(outages, whose)
+    return whatif.down(outages, whose, ())
 
 
 def _replaced(cluster: OnCluster, losing: str) -> str:

@@ -294,13 +294,12 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losers = [each.workload for each in own if each.missed]
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in losers})
-    outages = down(answer.outages, named((each.workload for each in answer.outages), is_counted=True))
+    names = named((each.workload for each in answer.outages), is_counted=True)
     effects = [
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
-        "" if losers else outages,
+        down(answer.outages, names, () if answer.rivals else losers),
         *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
-        outages if losers else "",
         _starting(answer, [each for each in own if each.not_started]),
         rejected_pods(
             rejected,
@@ -360,8 +359,10 @@ def _quotas(answer: Answer, messages: Mapping[str, str]) -> str:
     return f"quota {named(map('/'.join, quotas))}" if len(quotas) == 1 and all(*quotas) else QUOTAS
 
 
-def down(outages: Sequence[Interruption], whose: str) -> str:
-    """A phrase about the replicas that are down for a time; "" for none. `whose`: their workloads."""
+def down(outages: Sequence[Interruption], whose: str, losers: Sequence[str]) -> str:
+    """A phrase about the replicas that are down for a time; "" for none. `whose`: their workloads. `losers`: the
+    workloads that the phrase before it names, which lose other replicas.
+    """
     if not outages:
         return ""
     first, *others = outages
@@ -370,16 +371,25 @@ def down(outages: Sequence[Interruption], whose: str) -> str:
     if others:
         count = "1 replica" if most == 1 else f"up to {most} replicas"
         return f"{count} each of {whose} down for up to {longest}"
+    if [*losers] == [first.workload]:
+        of_others = f"{first.down} of " if first.down < first.replicas else ""
+        those = first.replicas if first.replicas > 1 else "one"
+        return f"{of_others}the other {those} down for {longest}{_most(first)}"
     count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
     return f"{count} of {whose} down for {longest}{_most(first)}"
 
 
 def _most(each: Interruption) -> str:
-    """What the worst of several times does not say: how many are down at another one, and for how long."""
-    more = f"at most {each.most}" if each.most > each.down else ""
-    longer = f"fewer for up to {duration(each.longest)}" if each.longest >= each.seconds + 1 else ""
-    others = ", ".join(filter(None, (more, longer)))
-    return f" ({others})" if others else ""
+    """What the worst of several times does not say: how many times, how many are down at another one, and for how
+    long.
+    """
+    others = [
+        f"{each.times} times" if each.times > 1 else "",
+        f"at most {each.most}" if each.most > each.down else "",
+        f"fewer for up to {duration(each.longest)}" if each.longest >= each.seconds + 1 else "",
+    ]
+    found = ", ".join(filter(None, others))
+    return f" ({found})" if found else ""
 
 
 def _with_placeholders(answer: Answer, effects: list[str], most: int) -> list[str]:

@@ -455,9 +455,8 @@ class Answer(NamedTuple):
 
     @property
     def outages(self) -> Sequence[Interruption]:
-        """The interruptions of workloads that lose no replicas at the end, without placeholder Pods."""
-        others = {each.workload for each in self.workloads if each.missed} | {*self.placeholders}
-        return [each for each in self.interruptions if each.workload not in others]
+        """The interruptions without placeholder Pods."""
+        return [each for each in self.interruptions if each.workload not in self.placeholders]
 
     @property
     def is_as_without(self) -> bool:

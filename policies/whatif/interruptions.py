@@ -33,7 +33,7 @@ class Interruption(NamedTuple):
     `workload`: display name. `replicas`: running Pods at the start or at the end, whichever is less. `down`: so many
     fewer run, at least. `since`, `seconds`: when it begins, and how long it lasts. Of several times, one without any
     running Pod counts first, then the product of `down` and `seconds`. `most`: how many are down for a minute or longer
-    at any time.
+    at any time. `times`: the number of times with an interruption, between which all `replicas` run.
     """
 
     workload: str
@@ -44,6 +44,7 @@ class Interruption(NamedTuple):
     seconds: float
     most: int
     longest: float
+    times: int
 
 
 class RunningPods:
@@ -106,6 +107,7 @@ def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin
     missing: dict[Workload, list[float]] = defaultdict(list)
     longest: dict[Workload, float] = {}
     worst: dict[Workload, tuple[bool, float, float, int]] = {}
+    begins: dict[Workload, set[float]] = defaultdict(set)
     for seconds, workload, change in changes:
         wanted = replicas.get(workload, 0)
         if change < 0 and running[workload] <= wanted:
@@ -119,9 +121,20 @@ def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin
                 time = down == wanted, down * lasts, since, down
                 worst[workload] = max(time, worst.get(workload, time))
                 longest[workload] = max(lasts, longest.get(workload, lasts))
+                begins[workload].add([*missing[workload], since][0])
         running[workload] += change
     found = [
-        Interruption(names.of(key), of[key].priority, down, replicas[key], since, total / down, most[key], longest[key])
+        Interruption(
+            names.of(key),
+            of[key].priority,
+            down,
+            replicas[key],
+            since,
+            total / down,
+            most[key],
+            longest[key],
+            len(begins[key]),
+        )
         for key, (_, total, since, down) in worst.items()
     ]
     return sorted(found, key=lambda each: (-each.priority, -each.seconds, each.workload))

@@ -132,6 +132,36 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
     assert worst == {10.5: (1, 1, 0, 21), 13: (2, 2, 10, 3), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
 
 
+def test_several_interruptions_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those between which all replicas run, whatever their depth."""
+    cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
+    at = {0: {"drain": "n0"}, 5: {"drain": "n1"}, 10: {"uncordon": "n1"}, 20: {"uncordon": "n0"}, 30: {"drain": "n0"}}
+    at[40] = {"uncordon": "n0"}
+    events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
+    main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)])
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert "2 of 2 replicas of default/web down for 5 min (2 times, fewer for up to 19 min 59 s)" in first
+    assert "    default/web: 2 of 2 down from 5 min to 10 min (2 times, fewer for up to 19 min 59 s)" in rows
+
+
+@pytest.mark.parametrize(
+    ("replicas", "drained", "text"),
+    [(3, 3, "the other 2 down"), (3, 2, "1 of the other 2 down"), (2, 2, "the other one down")],
+)
+def test_the_replicas_that_are_not_lost_may_be_down(
+    replicas: int, drained: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(replicas, 0, nodes=replicas, cpu="1")}))
+    drains = [{"at": 0, "drain": f"n{number}"} for number in range(drained)]
+    uncordons = [{"at": 1800, "uncordon": f"n{number}"} for number in range(1, drained)]
+    events.write_text(json.dumps(drains + uncordons))
+    main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)])
+    lost = f"1 of {replicas} replicas of default/web lost (Pending), {text} for 30 min"
+    assert lost in capsys.readouterr().out.splitlines()[0]
+
+
 def test_replicas_that_are_scaled_down_are_not_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(3, 0, nodes=1)}))
