@@ -9,6 +9,7 @@ from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
 from forewarn.policies.render.whatif import (
     joined,
+    lost_by_workload,
     lost_replicas,
     of_workloads,
     on_placeholders,
@@ -134,6 +135,15 @@ def _nothing(sweep: Sweep) -> str:
     return "no Pods lost, Pending or preempted"
 
 
+def _lost(row: Row) -> str:
+    """The lost replicas and their workloads as a subject."""
+    fewer, names = row.others[0], row.workloads
+    is_one_each = fewer == len(names) > 1
+    return (
+        lost_by_workload(dict.fromkeys(names, 1))[0] if is_one_each else plural(fewer, "replica") + of_workloads(names)
+    )
+
+
 def verdict(sweep: Sweep, rows: list[Row]) -> str:
     """A phrase about the cases that do harm, the `rows`."""
     cases = plural(len(sweep.rows), sweep.sweep)
@@ -148,7 +158,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     causes = causes._replace(rejected=max(causes.rejected - (anyway.rejected if anyway else 0), 0))
     more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
     effects = [
-        lost_replicas(fewer, of_workloads(worst.workloads), causes),
+        lost_replicas(fewer, _lost(worst), causes),
         f"{plural(violated, 'PDB')} violated" if violated > 0 else "",
         too_few_healthy_pods(worst.unhealthy_pdbs),
         preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),

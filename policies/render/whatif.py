@@ -319,17 +319,29 @@ def _rivals(names: Sequence[str], answer: Answer) -> str:
 def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *, is_told: bool) -> str:
     """The lost replicas of these workloads, and the failed Jobs. `is_told`: the answer with new nodes names them."""
     is_shortest, losing = most < _FEWEST, [each for each in own if each.missed]
-    before = losing[0].before if len(losing) == 1 and not answer.rivals else 0
     causes = NO_CAUSES if is_told and most <= _BRIEF else answer.causes
     causes = causes._replace(pending=0, rejected=0, not_recreated=0) if is_shortest else causes
-    whose = "" if is_told else of_workloads([each.workload for each in losing], is_brief=is_shortest)
-    rivals = [name for name in answer.rivals if name not in answer.placeholders]
-    whose += f" (or {_rivals(rivals, answer)})" if whose and rivals else ""
-    lost, why = _counts(answer, placeholders=False)[2], _constraint(losing) if most > _BRIEF else ""
+    why = _constraint(losing) if most > _BRIEF else ""
+    subject, parts = _subject_of_lost(answer, losing, is_told=is_told, is_shortest=is_shortest)
     reasons = "; ".join(filter(None, (why, "" if is_shortest else _lost_anyway(answer, losing))))
-    replicas = lost_replicas(lost, whose, causes, before, _rejecting(answer, most), reasons)
+    lost = sum(each.missed for each in losing)
+    replicas = lost_replicas(lost, subject, causes, _rejecting(answer, most), parts, reasons)
     failed = sum(bool(each.failure) for each in own if not each.missed)
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
+
+
+def _subject_of_lost(
+    answer: Answer, losing: Sequence[WorkloadCount], *, is_told: bool, is_shortest: bool
+) -> tuple[str, str]:
+    """The lost replicas as a subject, and how many each workload loses, if that names the workloads."""
+    counts = {each.workload: each.missed for each in losing}
+    if len(losing) > 1 and not (is_told or is_shortest or answer.rivals):
+        return lost_by_workload(counts)
+    before = losing[0].before if len(losing) == 1 and not answer.rivals else 0
+    lost, whose = sum(counts.values()), "" if is_told else of_workloads(counts, is_brief=is_shortest)
+    rivals = [name for name in answer.rivals if name not in answer.placeholders]
+    whose += f" (or {_rivals(rivals, answer)})" if whose and rivals else ""
+    return f"{f'{lost} of ' if before > 1 else ''}{plural(before if before > 1 else lost, 'replica')}{whose}", ""
 
 
 def _lost_anyway(answer: Answer, losing: Sequence[WorkloadCount]) -> str:
@@ -413,11 +425,21 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_nam
     return f"{text} ({also} {_WITHOUT})" if text and also and not answer.is_as_without else text
 
 
+def lost_by_workload(counts: Mapping[str, int]) -> tuple[str, str]:
+    """The lost replicas of several workloads as a subject; and how many each loses, of few if the numbers differ."""
+    whose, lost = of_workloads(counts), sum(counts.values())
+    if len({*counts.values()}) == 1:
+        return f"{plural(lost // len(counts), 'replica')} each{whose}", ""
+    if len(counts) > NAMED:
+        return f"{plural(lost, 'replica')}{whose}", ""
+    return plural(lost, "replica"), ", ".join(f"{pods} of {named([name])}" for name, pods in counts.items())
+
+
 def lost_replicas(
-    lost: int, whose: str, causes: Causes, before: int = 0, quotas: str = QUOTAS, constraint: str = ""
+    lost: int, subject: str, causes: Causes, quotas: str = QUOTAS, parts: str = "", constraint: str = ""
 ) -> str:
-    """The lost replicas, and why they are lost; "" for none. `whose`: phrase with the workloads. `before`: replicas of
-    one workload. `quotas`: what rejects Pods. `constraint`: why Pods are Pending.
+    """The lost replicas, and why they are lost; "" for none. `subject`: phrase with their number and workloads.
+    `quotas`: what rejects Pods. `parts`: how many each workload loses. `constraint`: why Pods are Pending.
     """
     jobs = plural(causes.failed_jobs, "failed Job")
 
@@ -431,10 +453,8 @@ def lost_replicas(
         those(causes.rejected, f"rejected by {quotas}"),
         those(causes.not_recreated, "not recreated"),
     ]
-    reasons = "; ".join(filter(None, (", ".join(filter(None, why)), constraint)))
-    of = f"{lost} of " if before > 1 else ""
-    count = plural(before if of else lost, "replica")
-    return f"{of}{count}{whose} lost{f' ({reasons})' if reasons else ''}" if lost else ""
+    reasons = "; ".join(filter(None, (parts, ", ".join(filter(None, why)), constraint)))
+    return f"{subject} lost{f' ({reasons})' if reasons else ''}" if lost else ""
 
 
 def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], *, is_brief: bool) -> str:
