@@ -244,8 +244,7 @@ def _times_of_helped(answer: Answer, arrived: WithNewNodes) -> Iterator[float]:
 def _with_same_new_pods(answer: Answer) -> Answer:
     """The end with new nodes, with the number of the workloads' new Pods, and without DaemonSet Pods on new nodes."""
     end, before = answer.end, answer.summary
-    new = {*before.new_workloads}
-    pending = sum(each.pending for each in end.workloads if each.workload in new)
+    pending = sum(each.pending for each in end.workloads if each.workload in before.new_workloads)
     pending = min(pending, before.new_pods_pending)
     summary = end.summary._replace(
         new_pods=before.new_pods,
@@ -300,7 +299,7 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
         down(answer.outages, names, () if answer.rivals else losers),
         *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
-        _starting(answer, [each for each in own if each.not_started]),
+        _starting(answer, [each for each in own if each.not_started], is_brief=is_brief),
         rejected_pods(
             rejected,
             () if losers else answer.summary.new_workloads,
@@ -483,13 +482,18 @@ def too_few_healthy_pods(pdbs: Sequence[str], *, are_named: bool = True) -> str:
     return f"{which} with too few healthy Pods" if pdbs else ""
 
 
-def _starting(answer: Answer, pending: Sequence[WorkloadCount]) -> str:
-    """The other Pending Pods of these workloads, without those that `_created` counts; "" for none."""
+def _starting(answer: Answer, pending: Sequence[WorkloadCount], *, is_brief: bool) -> str:
+    """The other Pending Pods of these workloads, without those that `_created` counts; "" for none. `is_brief`: not
+    how many of them are Pending without the change as well.
+    """
     created = _new_pending(answer)
     more = sum(each.not_started for each in pending) - created
-    known = {*answer.summary.new_workloads} if created else ()
-    whose = of_workloads(each.workload for each in pending if each.workload not in known)
-    return f"{plural(more, 'more Pod')}{whose} Pending" if more > 0 else ""
+    others = [each for each in pending if not created or each.workload not in answer.summary.new_workloads]
+    whose = of_workloads(each.workload for each in others)
+    without = answer.without_change.summary.pending if answer.without_change and not answer.is_as_without else {}
+    also = sum(min(each.not_started, max(without.get(each.workload, 0) - each.pending_before, 0)) for each in others)
+    anyway = f" ({f'{also} ' if also < more else ''}{_WITHOUT})" if also and not is_brief else ""
+    return f"{plural(more, 'more Pod')}{whose} Pending{anyway}" if more > 0 else ""
 
 
 def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = False) -> str:
@@ -758,23 +762,23 @@ def _creates(answer: Answer) -> bool:
 
 def _new_pending(answer: Answer) -> int:
     """The number of Pending Pods that `_created` counts, also of those that a new Pod's preemption leaves Pending."""
-    summary, new = answer.summary, {*answer.summary.new_workloads}
-    own = sum(each.not_started for each in answer.workloads if each.workload in new)
+    summary = answer.summary
+    own = sum(each.not_started for each in answer.workloads if each.workload in summary.new_workloads)
     return min(max(summary.new_pods_pending, own), summary.new_pods) if _creates(answer) else 0
 
 
 def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     """What becomes of the new Pods; "" without any. Of blocked rollouts, that first. `is_short`: without names."""
     summary, blocked = answer.summary, answer.blocks.rollouts
-    names = summary.new_workloads or [*answer.over_quota]
+    names = summary.new_workloads or answer.over_quota
     if not names or not (_creates(answer) or blocked):
         return rollouts(answer)
-    own = [each for each in answer.workloads if each.workload in {*names}]
+    own = [each for each in answer.workloads if each.workload in names]
     later = sum(not_created(each, answer) for each in own)
     missing = sum(answer.over_quota[name] for name in names)
     total = max(summary.new_pods + later + missing, sum(_desired(each, answer) for each in own if blocked))
     pending = max(summary.new_pods_pending, _new_pending(answer))
-    which = _subject_of_new(answer, names, total, is_short=is_short)
+    which = _subject_of_new(answer, [*names], total, is_short=is_short)
     why = _reasons(own) if most == _EFFECTS else set()
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
     counts += f", {later} {NOT_CREATED if pending else NOT_CREATED_AFTER_REJECTED}" if later else ""
@@ -784,7 +788,7 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
 def _subject_of_new(answer: Answer, names: Sequence[str], total: int, *, is_short: bool) -> str:
     """The new Pods of the named workloads as the subject of a phrase, unless a blocked rollout names them."""
     of_named = f" of {named(names) if len(names) == 1 else plural(len(names), 'workload')}"
-    whose = "" if [*names] == [*answer.blocks.rollouts] else of_named
+    whose = "" if names == [*answer.blocks.rollouts] else of_named
     if total != 1:
         return "" if is_short else f" new Pods{whose}"
     return f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"

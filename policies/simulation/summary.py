@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import Document, Hidden, Inlined, in_json, optional_in_json
@@ -133,8 +134,8 @@ class Summary(NamedTuple):
     """The duration of the simulation in seconds, at most."""
     assumes: Hidden[Sequence[str]] = ()
     """Assumptions that lists missing from the cluster state are empty."""
-    new_workloads: Hidden[Sequence[str]] = ()
-    """The display names of the workloads that create new Pods."""
+    new_workloads: Hidden[Mapping[str, int]] = MappingProxyType({})
+    """The display names of the workloads that create new Pods, with their numbers, the largest first."""
     new_pods_ended: Hidden[int] = 0
     """New Pods that were preempted or deleted later."""
     new_pods_pending: Hidden[int] = 0
@@ -204,12 +205,13 @@ def unsettled(stopped: str, at: float) -> tuple[str, str]:
     return f"without a steady state after {duration(at)}", "increase the simulated time (until)"
 
 
-def summarize(simulation: Simulation) -> Summary:
-    """Return the summary of a finished run."""
+def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
+    """Return the summary of a finished run. `others`: display names of workloads whose new Pods do not count."""
     levels = Levels()
     events = simulation.timeline.events
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
-    names, origins, new = names_in(simulation), simulation.timeline.origins, _new_pods(simulation, levels)
+    names, origins, created = names_in(simulation), simulation.timeline.origins, _new_pods(simulation, levels)
+    new = {pod: name for pod in created if (name := names.of(origins[pod].workload)) not in others}
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
     states = _existing(simulation, new)
     completed = {event.pod for event in events if event.event == "succeeded"}
@@ -230,8 +232,8 @@ def summarize(simulation: Simulation) -> Summary:
         missing=list(missing(simulation, names).values()),
         names=names,
         assumes=_assumptions(simulation),
-        new_workloads=[name for name, _ in counted(names.of(origins[pod].workload) for pod in new)],
-        new_pods_ended=len(new - states.keys() - completed),
+        new_workloads=dict(counted(new.values())),
+        new_pods_ended=len(new.keys() - states.keys() - completed),
         new_pods_pending=sum(not state.pod.node_name for state in states.values()),
     )
 

@@ -102,9 +102,16 @@ def ask(
     ended = partial(answer_after, start=Start.of(simulation, question), autoscaling=autoscaling.after(question.lost))
     prepare(simulation, question)
     run(simulation, ended) if run else simulation.run()
-    return ended(simulation, question)._replace(
-        without_change=outcome_without_change(world) if without else None, occupancy=occupancy
-    )
+    answer = ended(simulation, question)._replace(occupancy=occupancy)
+    return _compared_with(outcome_without_change(world), answer) if without else answer
+
+
+def _compared_with(without: WithoutChange | None, answer: Answer) -> Answer:
+    """Add the outcome without the change. If the change creates Pods, those that are created anyway do not count."""
+    counts, anyway = answer.summary.new_workloads, without.summary.new_workloads if without else {}
+    others = [name for name, pods in counts.items() if anyway.get(name) == pods]
+    summary = summarize(answer.simulation, others) if 0 < len(others) < len(counts) else answer.summary
+    return answer._replace(without_change=without, summary=summary)
 
 
 class OverQuota(NamedTuple):
@@ -267,7 +274,7 @@ def typical(
     if others:
         runs = Runs(len(answers), len(most), max(map(_seconds, most)), max(map(_seconds, others)))
         chosen = chosen._replace(typical_of=runs)
-    return chosen._replace(without_change=first.without_change)
+    return _compared_with(first.without_change, chosen)
 
 
 def _seconds(answer: Answer) -> float:
@@ -680,5 +687,5 @@ def outcome_without_change(world: World) -> WithoutChange | None:
     simulation.run()
     lost = losses.of(simulation)
     summary = summarize(simulation)
-    quiet = not (any(lost.values()) or summary.evictions or summary.waiting or summary.missing)
+    quiet = not (any(lost.values()) or summary.evictions or summary.waiting or summary.missing or summary.new_pods)
     return None if quiet and at_rest(world) else WithoutChange(summary, sum(lost.values()), lost)

@@ -243,7 +243,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     with_top = next(obj for obj in next(yaml.safe_load_all(shown))["items"] if obj["kind"] == "Deployment")
     with_top["spec"]["template"]["spec"]["priorityClassName"] = "top"
     (directory / "top.json").write_text(cluster_text([top, with_top]))
-    names |= {"HUGE": "huge.json", "WEB_GETS_TOP": "top.json"}
+    large = {"metadata": {"labels": {"app": "later"}}, "spec": make_pod("later").request(cpu="4").obj["spec"]}
+    later = Made("apps/v1", "StatefulSet", "later", "reports").spec(replicas=1, template=large)
+    (directory / "later.json").write_text(json.dumps(later.obj))
+    names |= {"LATER": "later.json", "HUGE": "huge.json", "WEB_GETS_TOP": "top.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
 
