@@ -734,7 +734,10 @@ def _drained(answer: Answer) -> str:
     drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
     drained += " (only with --force)" if answer.bare else ""
     if not stuck or pdbs or not answer.summary.is_changing:
-        return f"{drained}{f', blocked by {_named_pdbs(pdbs)}' if pdbs else ''}"
+        blocked = {pod for pod, found in answer.eviction_blocked_by.items() if not {*pdbs}.isdisjoint(found)}
+        at = [node for node, pods in answer.not_drained.items() if not blocked.isdisjoint(pods)]
+        where = f" at {named(at, 'node')}" if at and answer.drained[1:] else ""
+        return f"{drained}{f', blocked{where} by {_named_pdbs(pdbs)}' if pdbs else ''}"
     waiting = sum(any(pod in answer.eviction_blocked_by for pod in pods) for pods in answer.not_drained.values())
     pdbs = [*dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)]
     why = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for {_named_pdbs(pdbs)})" if waiting else ""

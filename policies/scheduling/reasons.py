@@ -120,9 +120,12 @@ class FitError(str):
 
     @property
     def constraint(self) -> str:
-        """The reason of most nodes, if it is not about resources: `3 nodes: cordoned`; otherwise ""."""
-        (reason, nodes), *others = _counted(self._of_volumes or self.reasons) or [(Reason(""), 0)]
-        more = f" and {plural(len(others), 'more reason')}" if others else ""
+        """The reason of most nodes, of those that are not cordoned if there are any, unless it is about resources:
+        `3 nodes: cordoned`; otherwise "".
+        """
+        reasons = _counted(self._of_volumes or self.reasons) or [(Reason(""), 0)]
+        reason, nodes = next((each for each in reasons if UNCORDON not in each[0].fixes), reasons[0])
+        more = f" and {plural(len(reasons) - 1, 'more reason')}" if reasons[1:] else ""
         text = f"{plural(nodes, 'node')}: {reason.short}" if nodes else reason.short
         return self.cause.short if self.cause else "" if reason.resource else f"{text}{more}"
 

@@ -226,7 +226,7 @@ def test_an_upgrade_is_not_cut_off_by_default(
     ("budget", "first", "fixes"),
     [
         (1, "0 of 2 nodes drained after 20 s (1 waits for PDB shop/web); ", 1),
-        (0, "0 of 2 nodes drained, blocked by PDB shop/web; ", 2),
+        (0, "0 of 2 nodes drained, blocked at a-1 and a-2 by PDB shop/web; ", 2),
     ],
     ids=["a disruption is allowed later", "no disruption is ever allowed"],
 )

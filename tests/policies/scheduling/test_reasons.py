@@ -130,7 +130,8 @@ def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], wh
     ("counts", "why", "constraint"),
     [
         ({reason_of("cpu"): 2, CORDONED: 1}, FitError("raw", {NO_VICTIMS: 2, NOT_HELPFUL: 1}), ""),
-        ({reason_of("cpu"): 1, CORDONED: 2}, preemption.NEVER, "2 nodes: cordoned and 1 more reason"),
+        ({reason_of("cpu"): 1, CORDONED: 2}, preemption.NEVER, ""),
+        ({NODE_CONFLICT: 1, CORDONED: 2}, preemption.NEVER, f"1 node: {NODE_CONFLICT.short} and 1 more reason"),
         ({CORDONED: 2}, FitError("raw", {NOT_HELPFUL: 2}), "2 nodes: cordoned"),
         (
             {reason_of("cpu"): 2},
