@@ -117,7 +117,7 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
     head = head_of(cache.snapshot())
     if request.signal and not request.stats:
         problem = "order not predicted: the kubelet ranks Pods by their usage"
-        raise SourceError(request.node, f"{problem}. {_FIX_OF_STATS}")
+        raise SourceError(request.node, f"{problem}. {_fix_of_stats(request.node)}")
     pods = [read_pod(obj) for _, obj in sorted(node_pods.stored.items())]
     order = _evicted(request, pods) if request.signal else None
     admission = _kubelet_admission(request, cache, pods) if request.admit else None
@@ -125,7 +125,8 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
     return NodePressure(head, request.node, order, admission, shutdown)
 
 
-_FIX_OF_STATS: Final = "Fix: pass --stats with the output of kubectl get --raw /api/v1/nodes/NODE/proxy/stats/summary"
+def _fix_of_stats(node: str) -> str:
+    return f"Fix: pass --stats with the output of kubectl get --raw /api/v1/nodes/{node}/proxy/stats/summary"
 
 
 def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
@@ -146,11 +147,13 @@ def _stats(path: str, node: str) -> dict[str, PodStats]:
     try:
         return read_stats(json.loads(read_file(path)), node)
     except json.JSONDecodeError as fault:
-        raise SourceError(path, f"invalid JSON: {fault.msg}. {_FIX_OF_STATS}", fault.lineno, fault.colno) from None
+        raise SourceError(
+            path, f"invalid JSON: {fault.msg}. {_fix_of_stats(node)}", fault.lineno, fault.colno
+        ) from None
     except (UnicodeDecodeError, RecursionError) as fault:
         raise SourceError(path, f"invalid JSON: {fault}") from None
     except InvalidObject as fault:
-        raise SourceError(path, f"{fault}. {_FIX_OF_STATS}") from None
+        raise SourceError(path, f"{fault}. {_fix_of_stats(node)}") from None
 
 
 def _kubelet_admission(request: PressureRequest, cache: Cache, pods: Sequence[KubeletPod]) -> Admission:

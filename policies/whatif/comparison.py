@@ -14,7 +14,7 @@ from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.disruption import SCALED, PdbStatus
 from forewarn.policies.controllers.job import JobStatus, wanted_pods
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
-from forewarn.policies.findings import duration
+from forewarn.policies.findings import duration, one_line
 from forewarn.policies.kinds.registry import (
     CRON_JOB,
     DAEMON_SET,
@@ -233,7 +233,7 @@ def _on_named_nodes(question: Question, origins: Mapping[str, Origin]) -> Iterat
         ref, node = ref_of(obj, DEFAULT_NAMESPACE), at(obj, "spec", "nodeName")
         origin = origins.get(f"{ref.namespace}/{ref.name}")
         if node and origin is not None and not origin.before:
-            fix = "pass it to forewarn whatif pressure NODE --admit"
+            fix = f"pass it to forewarn whatif pressure {one_line(str(node))} --admit"
             yield f"{ref}: spec.nodeName bypasses kube-scheduler, and the kubelet decides. Fix: {fix}"
 
 

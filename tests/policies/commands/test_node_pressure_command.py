@@ -724,3 +724,11 @@ def test_pod_level_requests_default_to_those_of_containers_with_a_limit_of_huge_
     del resources["limits"]
     assert read_pod(found).qos == BEST_EFFORT
     assert matches_scope(ScopeSelector("BestEffort", "Exists"), found)
+
+
+def test_a_pod_that_names_its_node_is_left_to_the_kubelet_of_that_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(make_pod("agent").on("b-1").obj))
+    main(["whatif", "apply", "-f", str(tmp_path / "pod.json"), "--cluster", "docs/examples/whatif/cluster.yaml"])
+    assert "Fix: pass it to forewarn whatif pressure b-1 --admit\n" in capsys.readouterr().out
