@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.application import simulated
 from forewarn.policies.application.manifests import Manifest, applied, given_manifests, manifests_of
-from forewarn.policies.findings import first_of, listed, plural
+from forewarn.policies.findings import first_of, plural
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
 from forewarn.policies.simulation.simulation import Simulation
@@ -311,7 +311,7 @@ class ChangeClass:
         title = class_change.title(change)
         title += f"; then {_title(self.manifests)} applied" if objects else ""
         if selected:
-            several = f"{plural(len(selected), 'workload')} of {listed([*self.workloads], 1)}"
+            several = f"{plural(len(selected), 'workload')} of {first_of([*self.workloads], 'selector')}"
             which = several if selected[1:] else str(ref_of(selected[0], "default"))
             which += f" with PriorityClass {self.name}"
             jobs = first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job")

@@ -501,7 +501,7 @@ def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = Fa
     number, of many their number and the first.
     """
     shown = [cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(names)]
-    are_few = len(shown) <= NAMED and sum(map(len, shown[1:])) <= _LONGEST_NAMES
+    are_few = len(shown) <= 2 or (len(shown) <= NAMED and sum(map(len, shown[1:])) <= _LONGEST_NAMES)
     if is_counted and not are_few:
         return f"{plural(len(shown), noun)} such as {shown[0]}"
     return first_of(shown if are_few else [shown[0], plural(len(shown) - 1, f"more {noun}")], noun)
