@@ -16,6 +16,7 @@ from forewarn.policies.controllers.templates import (
     template_of,
 )
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Requeue, SetStatus, controller_of
+from forewarn.policies.findings import grouped
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import NOTHING, REQUIRED, ApiObject, at, items, mapping, sequence, text
 from forewarn.policies.objects.node import NO_EXECUTE, Node, tolerations_tolerate_taint, untolerated_taint
@@ -83,9 +84,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     pods = view.pods_of(state.key)
     revision = _revision(state, template, pods)
     anywhere = _anywhere_of(view, state, template)
-    on: dict[str, list[PodState]] = {}
-    for pod in pods:
-        on.setdefault(node_of(pod.pod), []).append(pod)
+    on = grouped((node_of(pod.pod), pod) for pod in pods)
     should = frozenset(nodes_that_should_run(template, anywhere, view.nodes()))
     first = state.status.first if isinstance(state.status, DaemonSetStatus) else revision
     ds = _Daemons(view, state, anywhere, DaemonSetStatus(revision, template, first=first), on, should, now)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.replica_set import ordered_for_deletion
 from forewarn.policies.controllers.templates import labelled, pod_of_template, template_of
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
+from forewarn.policies.findings import grouped
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import ApiObject, at, boolean, int32, items, text, timestamp
 from forewarn.policies.objects.workload import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
@@ -295,10 +296,7 @@ def _for_removal(sync: _Job, active: Sequence[PodState], least: int) -> list[Pod
     ordered = sorted(active, key=_index_of)
     surplus = [pod for pod in ordered if not 0 <= _index_of(pod) < completions]
     unique: list[PodState] = []
-    by_index: dict[int, list[PodState]] = {}
-    for pod in ordered:
-        if 0 <= _index_of(pod) < completions:
-            by_index.setdefault(_index_of(pod), []).append(pod)
+    by_index = grouped((_index_of(pod), pod) for pod in ordered if 0 <= _index_of(pod) < completions)
     for same in by_index.values():
         *extra, last = ordered_for_deletion(same)
         surplus += extra

@@ -23,6 +23,7 @@ from forewarn.policies.findings import (
     Severity,
     Text,
     cut,
+    grouped,
     printable,
 )
 from forewarn.policies.light import NamedTuple, later
@@ -172,11 +173,11 @@ _UNUSED: Final = "suppresses nothing: no finding of {} here"
 
 def _by_place(suppressions: Iterable[Suppression]) -> dict[tuple[str | None, str], list[Suppression]]:
     """Return (file, rule) -> suppressions, so that each finding is compared with few; None: for all files."""
-    result: dict[tuple[str | None, str], list[Suppression]] = {}
-    for s in suppressions:
-        for rule in dict.fromkeys(s.rules):
-            result.setdefault((None if s.is_of_configuration else s.location.file, rule), []).append(s)
-    return result
+    return grouped(
+        ((None if s.is_of_configuration else s.location.file, rule), s)
+        for s in suppressions
+        for rule in dict.fromkeys(s.rules)
+    )
 
 
 def _fault(suppression: Suppression, today: date) -> str:

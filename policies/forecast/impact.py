@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from forewarn.policies.disclosure import OPEN, Audience, count_range, shown_pods
 from forewarn.policies.documents import Always, Sparse, to_dict
+from forewarn.policies.findings import grouped
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import CutShort, Excess, TooLarge, excess_of
 
@@ -338,12 +339,9 @@ def _may_differ(later: Prediction, before: Prediction) -> bool:
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
     """Return the victims of all predictions without duplicates, the highest priority first, then by name."""
     victims = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
-    by_priority: dict[int, list[Pod]] = {}
-    for victim in victims.values():
-        by_priority.setdefault(-(victim.priority or 0), []).append(victim)
+    by_priority = grouped((-(victim.priority or 0), victim) for victim in victims.values())
     ordered: list[Pod] = []
-    for priority in sorted(by_priority):
-        pods = by_priority[priority]
+    for _, pods in sorted(by_priority.items()):
         # Messages contain only a few names, so thousands of Pods need no order.
         ordered += sorted(pods, key=lambda pod: pod.key) if len(pods) <= _ORDERED else _first_few(pods)
     return ordered

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from forewarn.policies.findings import grouped
 from forewarn.policies.light import NamedTuple
 
 
@@ -55,9 +56,7 @@ with open(os.path.join(os.path.dirname(__file__), "owners.json"), encoding="utf-
     ROLES: Final = tuple(map(_role, json.load(_file)))
 """In order: of rows with the same owner, those with more labels first."""
 
-_BY_OWNER: Final[dict[str, list[Role]]] = {}
-for _role_of_owner in ROLES:
-    _BY_OWNER.setdefault(_role_of_owner.owner, []).append(_role_of_owner)
+_BY_OWNER: Final = grouped((role.owner, role) for role in ROLES)
 
 
 def role_of(owner: str, labels: Mapping[str, str]) -> Role | None:

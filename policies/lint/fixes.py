@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.findings import grouped
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.lint.input import Input, wanted_kinds
 from forewarn.policies.manifests import read
@@ -167,9 +167,7 @@ def fixed(
     findings: Sequence[Finding], given: Input, config: Config, cluster: ClusterSnapshot | None
 ) -> Iterator[FixedFile]:
     """Yield each file with safe fixes, and its text after them."""
-    by_file: dict[str, list[Finding]] = defaultdict(list)
-    for finding in findings:
-        by_file[finding.location.file].append(finding)
+    by_file = grouped((finding.location.file, finding) for finding in findings)
     names = class_names(given, cluster)
     for name, changes in by_file.items():
         file = given.sources.get(name)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from forewarn.policies.evaluation.suppressions import ANNOTATION
-from forewarn.policies.findings import Location, Path, Severity, cut, plural
+from forewarn.policies.findings import Location, Path, Severity, cut, grouped, plural
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.lint import tools
 from forewarn.policies.lint.charts import CHART, Charts
@@ -353,11 +353,8 @@ def _key(text: str) -> str:
 
 
 def _numbered(lines: Sequence[str], part: _Part) -> _Numbers:
-    numbers = defaultdict[str, list[int]](list)
-    for number, line in enumerate(lines, 1):
-        if text := part(line[:_LONGEST].strip()):
-            numbers[text].append(number)
-    return numbers
+    texts = ((part(line[:_LONGEST].strip()), number) for number, line in enumerate(lines, 1))
+    return grouped((text, number) for text, number in texts if text)
 
 
 class TemplateSource(NamedTuple):
@@ -391,15 +388,13 @@ class Origins:
     """The objects of kustomizations by kind, to find the parts from which an object was built."""
 
     def __init__(self, parts: Iterable[ReviewedObject]) -> None:
-        self._by_kind: dict[str, list[ReviewedObject]] = defaultdict(list)
-        for part in parts:
-            if part.ref.name:
-                self._by_kind[group_kind(part.object)].append(part)
+        self._by_kind = grouped((group_kind(part.object), part) for part in parts if part.ref.name)
 
     def of(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
         """Return the objects of which one may be built: those with the longest name that is part of its name."""
         name = built.ref.name
-        by_kind = [part for part in self._by_kind[group_kind(built.object)][:_MAX_PARTS] if part.ref.name in name]
+        parts = self._by_kind.get(group_kind(built.object), ())[:_MAX_PARTS]
+        by_kind = [part for part in parts if part.ref.name in name]
         longest = max((len(part.ref.name) for part in by_kind), default=0)
         return [part for part in by_kind if len(part.ref.name) == longest]
 
@@ -705,9 +700,7 @@ def _take_overlays(given: Input, directories: _Found, jobs: Sequence[tools.Job],
     """Build kustomizations; their objects replace their files in the input."""
     by_directory = {k.directory: k for _, k in directories.kustomizations.values()}
     real = {m.file: os.path.realpath(m.file) for m in given.members} if jobs else {}
-    by_file = defaultdict[str, list[ReviewedObject]](list)
-    for member in given.members if jobs else ():
-        by_file[real[member.file]].append(member.subject)
+    by_file = grouped((real[member.file], member.subject) for member in (given.members if jobs else ()))
     replaced, rendered = set[str](), set[str]()
     for job, result in tools.run(jobs):
         file, top = directories.kustomizations[job.directory]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.findings import grouped
 from forewarn.policies.releases.gates import (
     MODELLED,
     NO_EFFECT,
@@ -164,11 +165,8 @@ class Release(NamedTuple):
     @property
     def without_effect(self) -> dict[str, list[str]]:
         """Reason -> the given gates that do not affect predictions because of it."""
-        result: dict[str, list[str]] = {}
-        for name in self.gates:
-            if name not in MODELLED and name not in NOT_MODELLED and name not in _MANY:
-                result.setdefault(NO_EFFECT.get(name, NOT_READ), []).append(name)
-        return result
+        names = [name for name in self.gates if name not in MODELLED and name not in NOT_MODELLED and name not in _MANY]
+        return grouped((NO_EFFECT.get(name, NOT_READ), name) for name in names)
 
     def semantics(self, reported_minor: int | None = None, kubelet_minor: int | None = None) -> Semantics:
         """Return the semantics of a cluster that reports this minor version (`reported_minor`; None if unknown).

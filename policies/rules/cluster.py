@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, not_running, plural
+from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, grouped, not_running, plural
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import group_kind, text_at
@@ -126,12 +126,9 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
     from forewarn.policies.controllers.view import controller_of  # the linter starts without it
 
     reported = set(_reported(context))
-    by_namespace: dict[str, list[Pod]] = {}
-    for pod in context.pods:
-        is_counted = pod.effective_priority >= _LEAST and pod.namespace != "kube-system" and not pod.terminal
-        if is_counted and controller_of(pod) not in reported:
-            by_namespace.setdefault(pod.namespace, []).append(pod)
-    for namespace, pods in sorted(by_namespace.items()):
+    others = (pod for pod in context.pods if pod.namespace != "kube-system" and not pod.terminal)
+    counted = (pod for pod in others if pod.effective_priority >= _LEAST and controller_of(pod) not in reported)
+    for namespace, pods in sorted(grouped((pod.namespace, pod) for pod in counted).items()):
         have = "has" if len(pods) == 1 else "have"
         after = f" {have} priority {priorities_of(pods)} and can preempt all your workloads"
         fix = "use a class of your own, and restart the workload"

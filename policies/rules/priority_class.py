@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut, plural, quote
+from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut, grouped, plural, quote
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.light import later
@@ -721,7 +720,4 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
 def _by_value(context: Context) -> Mapping[tuple[int, str], list[str]]:
     """The names of all classes by value and policy."""
 
-    names = defaultdict[tuple[int, str], list[str]](list)
-    for name, priority_class in sorted(context.classes.items()):
-        names[priority_class.value, priority_class.preemption_policy].append(name)
-    return names
+    return grouped(((each.value, each.preemption_policy), name) for name, each in sorted(context.classes.items()))

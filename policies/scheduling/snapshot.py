@@ -17,6 +17,7 @@ import numpy as np
 
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import replaced
+from forewarn.policies.findings import grouped
 from forewarn.policies.metering import VECTOR, each, holding_lock, limited, meter
 from forewarn.policies.scheduling.devices.claims import InUse, Pools, classes_of_resources
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
@@ -240,9 +241,8 @@ def pdbs_by_namespace(
     changed = replaced(older.table, objects.pdbs) if older and older.semantics == objects.semantics else None
     if older and changed is not None:
         return with_replaced(older.pdbs, {key: counted(pdb) for key, pdb in changed.items()})
-    by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-    for (namespace, _), pdb in sorted(objects.pdbs.items(), key=itemgetter(0)):
-        by_namespace.setdefault(namespace, []).append(counted(pdb))
+    in_order = sorted(objects.pdbs.items(), key=itemgetter(0))
+    by_namespace = grouped((namespace, counted(pdb)) for (namespace, _), pdb in in_order)
     before: Mapping[str, tuple[PodDisruptionBudget, ...]] = older.pdbs if older else {}
     return {name: _unless_the_same(before.get(name, ()), pdbs) for name, pdbs in by_namespace.items()}
 
@@ -433,9 +433,7 @@ class Snapshot:
                     work.charge(_CLONING)
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
-        evicted: dict[str, list[Pod]] = {}
-        for pod in removed:
-            evicted.setdefault(pod.node_name, []).append(pod)
+        evicted = grouped((pod.node_name, pod) for pod in removed)
         cycles = ((pod, pod.node_name, evicted.get(pod.node_name, ())) for pod in bound)
         charged = charged_pdbs(self.pdbs, removed) if removed else {}
         nominated = without_nominations(self.objects.nominated, self.nominations, cycles)
@@ -620,10 +618,7 @@ class Snapshot:
     @cached_property
     def attachments(self) -> Mapping[str, list[VolumeAttachment]]:
         """Node name -> its VolumeAttachments."""
-        by_node: dict[str, list[VolumeAttachment]] = {}
-        for attachment in self.objects.attachments.values():
-            by_node.setdefault(attachment.node_name, []).append(attachment)
-        return by_node
+        return grouped((attachment.node_name, attachment) for attachment in self.objects.attachments.values())
 
 
 def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:

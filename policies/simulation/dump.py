@@ -19,7 +19,7 @@ from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletio
 from forewarn.policies.controllers.templates import replica_set_name
 from forewarn.policies.controllers.view import Key as WorkloadKey
 from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
-from forewarn.policies.findings import listed, plural
+from forewarn.policies.findings import grouped, listed, plural
 from forewarn.policies.kinds.registry import (
     AUTOSCALER,
     DEPLOYMENT,
@@ -41,10 +41,7 @@ if TYPE_CHECKING:
 def completed(workloads: Iterable[WorkloadState], states: Sequence[PodState]) -> list[WorkloadState]:
     """Return all workloads, with a missing ReplicaSet of each Deployment, and with the stored status of Jobs."""
     every = {state.key: state for state in workloads}
-    by_namespace: dict[str, list[PodState]] = {}
-    for pod in states:
-        if not pod.pod.terminal:
-            by_namespace.setdefault(pod.pod.namespace, []).append(pod)
+    by_namespace = grouped((pod.pod.namespace, pod) for pod in states if not pod.pod.terminal)
     controlled = {state.controller for state in every.values()}
     for key in [key for key in every if key[0] == DEPLOYMENT and key not in controlled]:
         workload_state = _missing_replica_set(every[key], by_namespace.get(key[1], ()), every)
@@ -60,11 +57,8 @@ def _read_job_statuses(every: dict[WorkloadKey, WorkloadState], pods: Sequence[P
     The Pods do not suffice, because most terminated Pods no longer exist.
     """
     jobs = [state for state in every.values() if state.key[0] == JOB and state.status is None]
-    ended: dict[WorkloadKey, list[str]] = {}
-    for pod in pods if jobs else ():
-        owner = controller_of(pod.pod)
-        if owner is not None and owner[0] == JOB and pod.pod.terminal:
-            ended.setdefault(owner, []).append(pod.pod.uid)
+    terminated = (pod.pod for pod in pods if pod.pod.terminal) if jobs else ()
+    ended = grouped((controller_of(pod), pod.uid) for pod in terminated)
     for state in jobs:
         with suppress(InvalidObject):  # without it the pods are counted that are there
             every[state.key] = replace(state, status=stored_status(state.object, ended.get(state.key, ())))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.documents import Document, Hidden, Inlined, in_json, optional_in_json
-from forewarn.policies.findings import duration, listed, plural, quote
+from forewarn.policies.findings import duration, grouped, listed, plural, quote
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.plugins.volume_binding import cause_of_volumes
@@ -456,13 +456,10 @@ def timeline_lines(simulation: Simulation, paint: Callable[[str, str], str] = la
 
 def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
     levels, names, nominated = Levels(), names_in(simulation), dict[str, str]()
-    by_line: dict[_Line, list[Event]] = {}
-    for event in simulation.timeline.events:
-        line = _line(event, levels.next(event), levels, names, nominated)
-        if line is not None:
-            by_line.setdefault(line, []).append(event)
-    for line, events in by_line.items():
-        yield line.second, _event_text(line, events)
+    events = simulation.timeline.events
+    lines = ((_line(event, levels.next(event), levels, names, nominated), event) for event in events)
+    for line, alike in grouped((line, event) for line, event in lines if line is not None).items():
+        yield line.second, _event_text(line, alike)
 
 
 def _line(
@@ -579,9 +576,8 @@ def by_frequency(outcomes: Iterable[Ending]) -> list[list[Ending]]:
     """Return the outcomes grouped by their effects: the most frequent effects first, of equally frequent ones the
     worst; in a group the most frequent outcome first.
     """
-    alike: dict[Effects, list[Ending]] = {}
-    for ending in sorted(outcomes, key=lambda each: (-each.outcome.count, each.outcome.run)):
-        alike.setdefault(ending.summary.effects, []).append(ending)
+    in_order = sorted(outcomes, key=lambda each: (-each.outcome.count, each.outcome.run))
+    alike = grouped((ending.summary.effects, ending) for ending in in_order)
     return sorted(alike.values(), key=lambda group: (-count_runs(group), [-each for each in group[0].summary.harm]))
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.copies import replace
-from forewarn.policies.findings import Action, Finding, Text, cut, joined, one_line, plural, with_full_stop
+from forewarn.policies.findings import Action, Finding, Text, cut, grouped, joined, one_line, plural, with_full_stop
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.details import ONLY_IN_FINDINGS
 from forewarn.webhook.admission import impact_annotation
@@ -186,9 +186,7 @@ def audit_key(text: str) -> str:
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
     """Return a denial's message (a problem for each field, with its rules), and the causes for programs."""
     ordered = worst_first(finding.as_shown for finding in findings)
-    by_field: dict[str, list[Finding]] = {}
-    for finding in ordered:
-        by_field.setdefault(finding.path or finding.message, []).append(finding)
+    by_field = grouped((finding.path or finding.message, finding) for finding in ordered)
     parts = [
         f"{one_line(_with_fix(first))} [{', '.join(dict.fromkeys(f.rule for f in (first, *others)))}]"
         for first, *others in by_field.values()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.findings import grouped
 from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.render.openreports import API_VERSION, NAME, report_of, result_of
 from forewarn.policies.sources.cluster import Written
@@ -41,10 +42,7 @@ def write_reports(api: ObjectApi, findings: Sequence[Finding], summary: Mapping[
     """
     path = f"{GROUP}/clusterreports"
     before = get_or_none(api, f"{path}/{NAME}")
-    by_namespace: dict[str, list[Finding]] = {}
-    for one in findings:
-        if one.object.namespace:
-            by_namespace.setdefault(one.object.namespace, []).append(one.as_shown)
+    by_namespace = grouped((one.object.namespace, one.as_shown) for one in findings if one.object.namespace)
     now = sorted(by_namespace)[:MAX_REPORTS] if len(by_namespace) <= MAX_REPORTS else [*by_namespace][:MAX_REPORTS]
     had = at(before or {}, "metadata", "annotations", _WRITTEN) or ""
     left = [name for name in dict.fromkeys(had.split()) if name not in now][:MAX_REPORTS]

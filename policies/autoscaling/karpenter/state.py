@@ -15,6 +15,7 @@ from forewarn.policies.autoscaling.karpenter.node_pools import NODES
 from forewarn.policies.autoscaling.karpenter.pods import ports_of, requests_of, sum_of, untolerated
 from forewarn.policies.autoscaling.karpenter.requirements import Requirements
 from forewarn.policies.autoscaling.karpenter.topology import Storage
+from forewarn.policies.findings import grouped
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import (
@@ -347,11 +348,8 @@ def is_unschedulable(obj: ApiObject) -> bool:
 
 def pods_by_node(objects: Objects) -> dict[str, list[ApiObject]]:
     """Return the Pods on each node, also those that have terminated."""
-    pods: dict[str, list[ApiObject]] = {}
-    for obj in objects.of("/Pod"):
-        if name := text(obj, "spec", "nodeName"):
-            pods.setdefault(name, []).append(obj)
-    return pods
+    names = ((text(obj, "spec", "nodeName"), obj) for obj in objects.of("/Pod"))
+    return grouped((name, obj) for name, obj in names if name)
 
 
 def read_state(objects: Objects, eviction: Eviction) -> ClusterState:
@@ -406,10 +404,7 @@ def _state_nodes(
         waits = waits or not claim.provider_id
         if claim.provider_id:
             tracked[claim.provider_id] = StateNode(None, claim, startup)
-    bound: dict[str, list[Pod]] = {}
-    for pod in pods:
-        if not pod.terminal:
-            bound.setdefault(pod.node_name, []).append(pod)
+    bound = grouped((pod.node_name, pod) for pod in pods if not pod.terminal)
     for obj in nodes:
         node = RunningNode.of_node(obj)
         managed = bool(node.labels.get(label.NODE_POOL))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, StrEnum
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import proxy
 
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
-from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Problem, Severity
+from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Problem, Severity, grouped
 from forewarn.policies.kinds.registry import APPLIED, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.light import NamedTuple
@@ -142,11 +141,8 @@ class Context:
 
     @cached_property
     def _by_kind(self) -> Mapping[str, Sequence[ReviewedObject]]:
-        subjects: dict[str, list[ReviewedObject]] = defaultdict(list)
-        for subject in self.change_set.subjects:
-            if subject.operation is not Operation.DELETE:
-                subjects[group_kind(subject.object)].append(subject)
-        return dict(subjects)
+        kept = (subject for subject in self.change_set.subjects if subject.operation is not Operation.DELETE)
+        return grouped((group_kind(subject.object), subject) for subject in kept)
 
     @cached_property
     def defined(self) -> tuple[tuple[ReviewedObject, Defined], ...]:
@@ -244,10 +240,7 @@ class Context:
     @cached_property
     def _namespaces(self) -> Mapping[str, Sequence[ReviewedObject]]:
         """The Namespaces that the change set defines, by name."""
-        subjects: dict[str, list[ReviewedObject]] = defaultdict(list)
-        for subject in self.of_kind(NAMESPACE):
-            subjects[subject.ref.name].append(subject)
-        return subjects
+        return grouped((subject.ref.name, subject) for subject in self.of_kind(NAMESPACE))
 
     def limit_ranges_of(self, namespace: str) -> Sequence[LimitRange]:
         """The LimitRanges of a namespace after the change set, sorted by name."""
