@@ -244,7 +244,9 @@ def _process(sts: _Set) -> list[Action]:
         actions += _owners_to_set(sts, pod.pod.name, pod.pod.uid)
     first_unavailable = _first_unavailable(sts)
     for pod in sts.condemned:
-        if _process_condemned(sts, pod, first_unavailable, actions) and sts.monotonic:
+        if not pod.terminating and not _is_awaited(sts, pod, first_unavailable):
+            actions.append(DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key))
+        if sts.monotonic:
             return actions
     if sts.rolls:
         _update(sts, actions)
@@ -357,17 +359,12 @@ def _first_unavailable(sts: _Set) -> PodState | None:
     return next((pod for pod in every if pod is not None and (pod.terminating or not sts.available(pod))), None)
 
 
-def _process_condemned(sts: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:
-    """Add the deletion of a condemned Pod to `actions`; return whether an ordered StatefulSet stops at this Pod.
+def _is_awaited(sts: _Set, pod: PodState, first: PodState | None) -> bool:
+    """Report whether an ordered StatefulSet deletes a condemned Pod only once the Pod is available.
 
     `first`: the result of `_first_unavailable`. Source: `processCondemned`.
     """
-    if pod.terminating:
-        return True
-    if sts.monotonic and pod is not first and not (pod.ready is not None and sts.available(pod)):
-        return True
-    actions.append(DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key))
-    return True
+    return sts.monotonic and pod is not first and not (pod.ready is not None and sts.available(pod))
 
 
 def _update(sts: _Set, actions: list[Action]) -> None:
