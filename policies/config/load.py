@@ -380,6 +380,10 @@ def _option(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, C
     return reader
 
 
+def _parts(name: str, readers: _Readers) -> Callable[[Config, ConfigNode], Config]:
+    return lambda config, entry: config._replace(**{name: getattr(config, name)._replace(**entry.read(readers))})
+
+
 def _template_paths(config: Config, entry: ConfigNode) -> Config:
     """Read podTemplatePaths: a kind with one path without wildcards counts as a workload.
 
@@ -425,16 +429,6 @@ def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassP
         except BadPath as fault:
             raise entry.fault(str(fault)) from None
     return tuple(paths)
-
-
-def _disclose_to(config: Config, entry: ConfigNode) -> Config:
-    given = entry.read({"groups": ConfigNode.texts, "subjectAccessReview": ConfigNode.boolean})
-    return config._replace(disclose_to=config.disclose_to._replace(**given))
-
-
-def _prediction_budget(config: Config, entry: ConfigNode) -> Config:
-    given = entry.read({"user": _budget, "namespace": _budget})
-    return config._replace(prediction_budget=config.prediction_budget._replace(**given))
 
 
 def _budget(entry: ConfigNode) -> Budget:
@@ -632,8 +626,8 @@ READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "annotate": _field("annotate", _choice(Annotate)),
     "exemptions": _field("exemptions", _each(_exemption)),
     "disclose": _field("disclose", _choice(Disclose)),
-    "discloseTo": _disclose_to,
-    "predictionBudget": _prediction_budget,
+    "discloseTo": _parts("disclose_to", {"groups": ConfigNode.texts, "subjectAccessReview": ConfigNode.boolean}),
+    "predictionBudget": _parts("prediction_budget", {"user": _budget, "namespace": _budget}),
     "repeatedWarnings": _field("repeated_warnings", _choice(RepeatedWarnings)),
     "breakGlass": _option("break_glass", lambda entry: options.BreakGlass(**entry.read(_BREAK_GLASS))),
     "knownClasses": _option("known_classes", ConfigNode.texts),
