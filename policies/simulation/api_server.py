@@ -381,16 +381,8 @@ class StoredPodGroups:
         new = group._replace(uid=uid if old is None else old.uid)
         self._groups[key] = new
         self._timeline.add("groupCreated" if old is None else "groupUpdated", group=group.key)
-        shown, classes = f"PodGroup {group.key}", group.class_names
-        self._timeline.origins[name_of_group(group)] = Origin(
-            shown,
-            group.namespace,
-            group.priority,
-            classes[0] if classes else "",
-            Recreator.UNKNOWN,
-            self._clock.now < 0,
-            0,
-        )
+        about = f"PodGroup {group.key}", group.namespace, group.priority, next(iter(group.class_names), "")
+        self._timeline.origins[name_of_group(group)] = Origin(*about, Recreator.UNKNOWN, self._clock.now < 0, 0)
         self._notify(old, new)
 
     def delete(self, key: tuple[str, str]) -> None:

@@ -388,27 +388,25 @@ class Scheduler:
 
     def handle(self, change: Change) -> None:
         """Handle a stored change as upstream's event handlers do."""
+        old, new = change.old, change.new
         if change.kind == "Pod":
-            old, new = change.old, change.new
             if old is not None and new is not None and new.pod.terminal:
                 new = None  # upstream's informer does not list terminated Pods
             if not (new or old).pod.terminal:
                 self._handle_pod(old, new)
         elif change.kind == "Node":
-            self._handle_node(change.old, change.new)
+            self._handle_node(old, new)
         elif change.kind == "Claim":
-            self._handle_claim(change.old, change.new)
+            self._handle_claim(old, new)
         elif change.kind == "PodGroup":
-            self._groups.handle(change.old, change.new)
+            self._groups.handle(old, new)
         elif change.kind == "Volume":
-            self.cache.volumes.put(("", change.new.name), change.new)
-            self._move(
-                registrations.VOLUME_ADD if change.old is None else registrations.VOLUME_UPDATE, change.old, change.new
-            )
-        elif change.new is None:
-            self.cache.remove_workload(change.old)
-        elif change.kind != "Status" or change.new.key[0] == DISRUPTION_BUDGET:  # of others plugins read no status
-            self.cache.put_workload(change.new)
+            self.cache.volumes.put(("", new.name), new)
+            self._move(registrations.VOLUME_ADD if old is None else registrations.VOLUME_UPDATE, old, new)
+        elif new is None:
+            self.cache.remove_workload(old)
+        elif change.kind != "Status" or new.key[0] == DISRUPTION_BUDGET:  # of others plugins read no status
+            self.cache.put_workload(new)
         self._woken()
 
     def _handle_pod(self, old: PodState | None, new: PodState | None) -> None:

@@ -559,10 +559,8 @@ def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
     info = snapshot.get(node)
     if info is None or not pod.spec.has_storage:
         return None
-    for plugin in framework_of(snapshot, pod).pre_filters:
-        if isinstance(plugin, VolumeBinding):
-            return plugin.volumes_on(pod, info)
-    return None
+    plugins = framework_of(snapshot, pod).pre_filters
+    return next((plugin.volumes_on(pod, info) for plugin in plugins if isinstance(plugin, VolumeBinding)), None)
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> FitError:
