@@ -588,10 +588,7 @@ def _list_rules(config: Config) -> int:
 
 
 def _list_files(request: LintRequest) -> int:
-    def print_skipped(path: str, what: str) -> None:
-        print_notice(f"skipped: {path} ({what})")
-
-    for file in files_of(request, print_skipped):
+    for file in files_of(request, lambda path, what: print_notice(f"skipped: {path} ({what})")):
         print(clean(file.name, color=False))  # noqa: T201
     return OK
 

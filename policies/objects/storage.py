@@ -310,11 +310,8 @@ def _selector(selector: ApiObject | None) -> tuple[LabelSelector | None, str]:
 
 
 def _reference(obj: ApiObject) -> tuple[str, str, str]:
-    return (
-        text(obj, "spec", "claimRef", "namespace"),
-        text(obj, "spec", "claimRef", "name"),
-        text(obj, "spec", "claimRef", "uid"),
-    )
+    namespace, name, uid = (text(obj, "spec", "claimRef", key) for key in ("namespace", "name", "uid"))
+    return namespace, name, uid
 
 
 def _csi(obj: ApiObject) -> tuple[str, str] | None:

@@ -25,7 +25,6 @@ from forewarn.policies.rules.support.predictions import Restarts, is_placeholder
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_names_of_workloads, naming, priorities_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
@@ -173,7 +172,10 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     if cluster is None:
         return
     by_workloads = (name for _, name in class_names_of_workloads(context))
-    named = {*SYSTEM_NAMES, *by_workloads, *_named_by_groups(cluster), *_named_by_namespaces(cluster)}
+    by_groups = (name for group in cluster.objects.pod_groups.values() for name in group.class_names)
+    by_templates = (name for group in cluster.objects.group_templates.values() for name in group.class_names)
+    by_namespaces = (each.annotations.get(DEFAULT_CLASS_ANNOTATION, "") for each in cluster.namespaces.values())
+    named = {*SYSTEM_NAMES, *by_workloads, *by_groups, *by_templates, *by_namespaces}
     left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named and not c.global_default]
     pods = _pods_of({c.name for c in left}, context)
     for unused in left:
@@ -190,18 +192,6 @@ def unused_priority_class(_: ReviewedObject, context: Context) -> Iterator[Probl
                 object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", unused.name),
                 detail={"class": unused.name, "pods": [user.key] if user else []},
             )
-
-
-def _named_by_groups(cluster: ClusterSnapshot) -> Iterator[str]:
-    for group in cluster.objects.pod_groups.values():
-        yield from group.class_names
-    for templates in cluster.objects.group_templates.values():
-        yield from templates.class_names
-
-
-def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:
-    for namespace in cluster.namespaces.values():
-        yield namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "")
 
 
 def _pods_of(names: set[str], context: Context) -> Mapping[str, list[Pod]]:

@@ -661,10 +661,8 @@ class VolumeBinding(Plugin, FilterInColumns):
         for volume in meant:
             if volume.name not in chosen:
                 return volume if volume.reachable_from(node_info.node.labels) else None
-        for volume in each(free, 0.5):
-            if volume.name not in chosen and volume.reachable_from(node_info.node.labels):
-                return volume
-        return None
+        left = (volume for volume in each(free, 0.5) if volume.name not in chosen)
+        return next((volume for volume in left if volume.reachable_from(node_info.node.labels)), None)
 
     def _candidates(
         self, claim: PersistentVolumeClaim
