@@ -176,10 +176,9 @@ def _alone(pipe: int, work: Callable[[T], Any], item: T, share: int) -> None:
 
 
 def _result(output: bytearray) -> Any:
-    try:
+    with suppress(ValueError):
         return json.loads(output)
-    except ValueError:
-        return Lost("the process ended without a result; it may have been out of memory")
+    return Lost("the process ended without a result; it may have been out of memory")
 
 
 def sent(value: Any, shared: object) -> str:

@@ -92,10 +92,9 @@ def as_markdown(text: str) -> str:
 
 def columns() -> int:
     """The width of help texts in columns. argparse's default imports shutil, which costs the linter a millisecond."""
-    try:
+    with suppress(ValueError):
         return min(int(os.environ.get("COLUMNS", "")), 120)
-    except ValueError:
-        return min(os.get_terminal_size().columns, 120) if sys.stdout.isatty() else 100
+    return min(os.get_terminal_size().columns, 120) if sys.stdout.isatty() else 100
 
 
 def is_about_output(error: OSError) -> bool:

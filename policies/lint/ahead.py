@@ -61,10 +61,9 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
 
 def _is_alone() -> bool:
     """Report whether this process has one thread: a fork with several threads copies locks that nothing releases."""
-    try:
+    with suppress(OSError):
         return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
-    except OSError:
-        return False
+    return False
 
 
 def _large(files: Sequence[File]) -> list[File]:

@@ -128,10 +128,9 @@ def applied(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def _lines(data: bytes) -> list[str] | None:
-    try:
+    with suppress(UnicodeDecodeError):
         return data.removeprefix(codecs.BOM_UTF8).decode().split("\n")
-    except UnicodeDecodeError:
-        return None
+    return None
 
 
 def _first(lines: Iterable[str]) -> str:

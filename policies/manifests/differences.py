@@ -72,10 +72,9 @@ class ChangedField(NamedTuple):
         """Whether replicas or requests increase."""
         if not self.name.startswith(("replicas", "requests")):
             return False
-        try:
+        with suppress(ValueError):
             return parse_quantity(self.before) < parse_quantity(self.after)
-        except ValueError:
-            return bool(self.after)
+        return bool(self.after)
 
 
 def _is_of_pods(field: ChangedField) -> bool:

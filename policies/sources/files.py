@@ -511,10 +511,9 @@ def _steps(path: str) -> list[str]:
 
 def _target(step: str, directory: int) -> str | None:
     """The target of a link; None for other or missing files."""
-    try:
+    with suppress(OSError):
         return os.readlink(step, dir_fd=directory)
-    except OSError:
-        return None
+    return None
 
 
 def _is_in_tree(directory: str, working: str) -> bool:

@@ -62,10 +62,9 @@ AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | No
 
 def read_classes(confirm: Confirm, expired: Callable[[], bool]) -> Mapping[str, PriorityClass] | None:
     """The PriorityClasses from the API server; None without a response or if the time is up."""
-    try:
+    with suppress(OSError):
         return None if expired() else confirm()
-    except OSError:
-        return None
+    return None
 
 
 def given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:

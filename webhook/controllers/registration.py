@@ -206,14 +206,12 @@ def _caller(webhook: ApiObject) -> Caller:
 
 
 def _trusted(webhook: ApiObject) -> frozenset[bytes]:
-    try:
+    with suppress(NoCertificate):
         return frozenset(certificates_in(_bundle(webhook)))
-    except NoCertificate:
-        return frozenset()
+    return frozenset()
 
 
 def _bundle(webhook: ApiObject) -> bytes:
-    try:
+    with suppress(ValueError):
         return base64.b64decode(at(webhook, "clientConfig", "caBundle") or "")
-    except ValueError:
-        return b""
+    return b""

@@ -179,10 +179,9 @@ def _why_silent(
 
 
 def _namespace(obj: ApiObject) -> Namespace:
-    try:
+    with suppress(InvalidObject):
         return Namespace.from_api(obj)
-    except InvalidObject:
-        return Namespace("", {}, {})
+    return Namespace("", {}, {})
 
 
 def _requester(client: Client) -> User:

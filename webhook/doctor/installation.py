@@ -718,7 +718,6 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
 
 def _decoded(text: str) -> bytes | None:
     """The bytes of a text in base64; None if it is not base64."""
-    try:
+    with suppress(ValueError):
         return base64.b64decode(text, validate=True)
-    except ValueError:
-        return None
+    return None

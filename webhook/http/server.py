@@ -1072,7 +1072,6 @@ def divide(limit: int, used: int) -> Shares:
 
 def open_files() -> int:
     """Return the number of open descriptors; 0 if unknown."""
-    try:
+    with suppress(OSError):
         return len(os.listdir("/dev/fd"))
-    except OSError:
-        return 0
+    return 0

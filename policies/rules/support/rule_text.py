@@ -180,10 +180,9 @@ def resolved_class(name: str, context: Context) -> Resolved | None:
     """The same for a Pod with this class, or "" for no class."""
     if not name and context.cluster is None and not context.classes_known:
         return None  # a real cluster may have a default
-    try:
+    with suppress(Forbidden):
         return establish_priority(name, context.classes)
-    except Forbidden:
-        return None
+    return None
 
 
 _MOST: Final = 1_000
