@@ -39,8 +39,12 @@ class Outcome(NamedTuple):
 
 
 def worst_first(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Sort clusters: those without a result first, then by rank, then by name."""
-    return sorted(outcomes, key=lambda item: (not item.reason, [-number for number in item.rank], item.name))
+    """Sort clusters: those without a result first, then those that fail, then by rank, then by name."""
+    return sorted(outcomes, key=lambda item: (*_badness(item), item.name))
+
+
+def _badness(outcome: Outcome) -> tuple[bool, bool, list[int]]:
+    return not outcome.reason, outcome.status != 1, [-number for number in outcome.rank]
 
 
 def render(
@@ -91,7 +95,7 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     which = f"{name_of(known[0])}{others}"
     if known[1:]:
         is_same = all(outcome.verdict == known[0].verdict for outcome in known)
-        equal = equal_to([name_of(each) for each in known[1:] if each.rank == known[0].rank], "cluster")
+        equal = equal_to([name_of(each) for each in known[1:] if _badness(each) == _badness(known[0])], "cluster")
         first = f"{_FIRST.get(command, 'most affected')} of {len(known)} clusters{others}: {name_of(known[0])}{equal}"
         every = "both" if len(known) == 2 else f"all {len(known)}"
         which = f"{every} clusters{others}" if is_same else first

@@ -19,7 +19,7 @@ from forewarn.policies.cli import main
 from forewarn.policies.commands import audit, many_clusters
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.render.openreports import of_cluster, without_answer
-from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 
 pytestmark = pytest.mark.forks
 
@@ -496,6 +496,7 @@ def test_a_rejection_in_all_clusters_is_the_verdict(tmp_path: Path, capsys: pyte
 QUOTA = Made("v1", "ResourceQuota", "q").spec(hard={"pods": "2"})
 DEFAULT = make_priority_class(7, globalDefault=True)
 GOLD = make_priority_class(9, "gold")
+NEVER = make_budget("never", 0, app="web").spec(minAvailable="100%")
 
 
 def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
@@ -548,6 +549,18 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
             [of_web(2), of_web(1)],
             "most affected of 2 clusters: b: both new Pods of default/web run; no replica lost, ",
             ("REPLICAS LOST", "0", "0"),
+        ),
+        (
+            ("upgrade",),
+            [of_web(1), of_web(1, NEVER)],
+            "most affected of 2 clusters: b: 0 of 1 node upgraded, blocked at n1 by PDB default/never; ",
+            ("NODES NOT DRAINED  REPLICAS DOWN", "1", "0"),
+        ),
+        (
+            ("upgrade", "--fail-on", "fewer", "--away", "10m"),
+            [of_web(1), of_web(1, NEVER)],
+            "most affected of 2 clusters (1 fails): a: 1 of 1 node upgraded in ",
+            ("NODES NOT DRAINED  REPLICAS DOWN", "0", "1"),
         ),
     ],
 )
