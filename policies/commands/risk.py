@@ -64,14 +64,17 @@ def main(arguments: Sequence[str]) -> int:
 
 def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated:
     from forewarn.policies.render.risk import worst_loss
+    from forewarn.policies.whatif.answer import rank_of_loss
 
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
+    cells = (len(risks.workloads), len(losing), worst_loss(losing[0]) if losing else "-")
+    worst = (max(losing[0].loses_replicas_with.values()), losing[0].priority) if losing else (0, 0)
     total = sum(replicas for risk in losing for replicas in risk.loses_replicas_with.values())
-    cells = (len(risks.workloads), len(losing), worst_loss(losing))
+    rank = *rank_of_loss(*worst), len(losing), total
     lasting = any(risk.lasting_losses for risk in risks.workloads)
     fails = bool({"loss": losing, "lasting-loss": lasting}.get(fail_on or ""))
     notices = [f"forewarn: fails on {fail_on} (--fail-on)"] if fails else []
-    return Evaluated(FOUND if fails else OK, (len(losing), total), cells, printed, notices)
+    return Evaluated(FOUND if fails else OK, rank, cells, printed, notices)
 
 
 def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.render import whatif
+from forewarn.policies.whatif.answer import rank_of_loss
 
 if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Answer
@@ -70,8 +71,7 @@ def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -
     upgraded, arrived, added = answer.upgrade, answer.with_new_nodes, answer.new_nodes
     own = numbers(answer, change, left_out)
     return [
-        int(own[0] > 0),
-        own[1],
+        *rank_of_loss(*own[:2]),
         *own,
         *numbers(end),
         int(sum(each.seconds for each in answer.outages)),

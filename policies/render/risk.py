@@ -11,7 +11,7 @@ from forewarn.policies.render.table import left_out, limited, markdown_table, pa
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from forewarn.policies.whatif.risk import AfterNewNodes, Preemptor, Risks, WorkloadRisk
 
@@ -65,27 +65,24 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
     return [*own, loss, _left(risk), first, listed(now, 2) or later, one_pod]
 
 
-def worst_loss(risks: Sequence[WorkloadRisk]) -> str:
-    """Return the largest loss of these workloads: `shop/web loses 2 of 3 with zone a (equal: zone b)`; `-` without
-    losses.
-    """
-    losses = [(replicas, what, risk) for risk in risks for what, replicas in risk.loses_replicas_with.items()]
-    if not losses:
-        return "-"
-    replicas, what, risk = max(losses, key=lambda loss: loss[0])
-    equal = [each for count, each, of in losses if (count, of) == (replicas, risk) and each != what]
-    return f"{risk.workload} loses {replicas} of {risk.pods} with {what}{equal_to(equal, 'loss')}"
+def worst_loss(risk: WorkloadRisk) -> str:
+    """Return the largest loss of a workload that has some: `shop/web loses 2 of 3 with zone a (equal: zone b)`."""
+    losses = risk.loses_replicas_with
+    worst, *equal = [what for what, replicas in losses.items() if replicas == max(losses.values())]
+    name = cut(one_line(risk.workload), _LONGEST_NAME)
+    return f"{name} loses {losses[worst]} of {risk.pods} with {worst}{equal_to(equal, 'loss')}"
 
 
 def verdict(risks: Risks) -> str:
-    """A sentence with the numbers of workloads that lose replicas, and of those that may be preempted."""
+    """A sentence with the number of workloads that lose replicas, the worst loss, and how many may be preempted."""
     total = plural(len(risks.workloads), "workload")
     failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.workloads)
-    fail = f", {failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
-    pending = f", {plural(risks.pending, 'Pod')} Pending now" if risks.pending else ""
-    exposed = f"{fail}{_exposed(risks)}{pending}"
+    fail = f"{failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
+    pending = f"{plural(risks.pending, 'Pod')} Pending now" if risks.pending else ""
+    parts = ([part for part in (fail, exposed, pending) if part] for exposed in (*_exposed(risks), ""))
+    ends = ["; " * bool(each) + ", ".join(each) for each in parts]
     if not any(risks.simulated):
-        return first_line(f"{total}{exposed}; no loss simulated")
+        return first_line(f"{total}; no loss simulated", *ends)
     counts = [
         (_losing(risks, what), what if some == all_ else f"{what} ({some} of {all_} simulated)")
         for what, some, all_ in zip(("zone", "node"), risks.simulated, risks.total, strict=True)
@@ -95,20 +92,23 @@ def verdict(risks: Risks) -> str:
     lose = f"{counts[0][0]} of {total} {loses} replicas with a lost {counts[0][1]}"
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
-    worst = f"; highest priority: {one_line(worst_loss(losing[:1]))}" if losing else ""
+    worst = f"; highest priority: {worst_loss(losing[0])}" if losing else ""
     unread = len({problem.partition(": ")[0] for problem in risks.not_predicted})
     unknown = f", {plural(unread, 'workload')} not predicted" if unread else ""
-    return first_line(f"{lose}{node}{exposed}{unknown}{worst}{_with_new_nodes(risks)}")
+    return first_line(f"{lose}{node}{unknown}{worst}{_with_new_nodes(risks)}", *ends)
 
 
-def _exposed(risks: Risks) -> str:
-    """A phrase with the lowest classes that may preempt workloads, and the numbers of these; "" for none."""
+def _exposed(risks: Risks) -> list[str]:
+    """Phrases with the number of workloads that classes may preempt: by the lowest classes, and in all; none without
+    any.
+    """
     preemptors = (next(filter(_size, risk.may_be_preempted_by), None) for risk in risks.workloads)
     lowest = Counter((each.priority, cut(one_line(each.class_), _LONGEST_NAME)) for each in preemptors if each)
     first, others = sorted(lowest.items())[:2], sorted(lowest.items())[2:]
     shown = [f"{count} by {name} or higher" for (_, name), count in first]
     shown += [f"{sum(count for _, count in others)} by higher classes"] if others else []
-    return f", {listed(shown).replace(' by ', ' may be preempted next by ', 1)}" if shown else ""
+    verb = " may be preempted next"
+    return [listed(shown).replace(" by ", f"{verb} by ", 1), f"{lowest.total()}{verb}"] if shown else []
 
 
 def has_new_nodes(risks: Risks) -> bool:

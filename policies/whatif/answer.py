@@ -130,6 +130,11 @@ class Causes(NamedTuple):
 NO_CAUSES: Final = Causes(0, 0, 0, 0)
 
 
+def rank_of_loss(lost: int, priority: int | None) -> tuple[int, int, int]:
+    """Numbers that are larger for a worse loss. `lost`: replicas; `priority`: the highest of these."""
+    return int(lost > 0), priority or 0, lost
+
+
 class PreemptionPod(NamedTuple):
     """A Pod that preempts or is preempted."""
 

@@ -14,7 +14,7 @@ from forewarn.policies.documents import Shard, fields_of
 from forewarn.policies.findings import cut, described, plural
 from forewarn.policies.simulation.summary import Levels, missing, of_other_schedulers, touched
 from forewarn.policies.whatif import EVERY
-from forewarn.policies.whatif.answer import Causes
+from forewarn.policies.whatif.answer import Causes, rank_of_loss
 from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, failed_jobs, failures_in, pdbs_below_desired
 
@@ -98,8 +98,8 @@ class Row(NamedTuple):
         preempted Pods.
         """
         fewer, pending, preempted = self.others
-        counts = fewer, self.end[0], pending, self.violated_pdbs, preempted, self.preempted
-        return int(bool(fewer)), self.priority or 0, *counts, int(not self.settled)
+        counts = self.end[0], pending, self.violated_pdbs, preempted, self.preempted
+        return *rank_of_loss(fewer, self.priority), *counts, int(not self.settled)
 
     @property
     def name(self) -> str:

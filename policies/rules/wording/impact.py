@@ -43,6 +43,7 @@ _LONGEST_EFFECT: Final = 60
 _LONGEST_NAME: Final = 40
 """Maximum number of characters of the name of an expectation."""
 _MINUTES: Final = 5
+_A_PDB: Final = " a PDB"
 _PREDICT: Final = "run `forewarn predict` for the reason on each node"
 
 
@@ -115,7 +116,7 @@ def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
     victims, violations = len(details.victims), details.pdb_violations
     if violations:
         is_one = audience.coarse or victims == violations == 1
-        yield "violates a PDB" if is_one else f"{violations} {'violates' if violations == 1 else 'violate'} a PDB"
+        yield f"violates{_A_PDB}" if is_one else f"{violations} {'violates' if violations == 1 else 'violate'}{_A_PDB}"
     if len(details.placeholders) < victims:
         count = sum(audience.may_name(victim.namespace) for victim in details.placeholders)
         yield from (plural(count, "placeholder"),) if count else ()
@@ -160,7 +161,7 @@ def victims_text(
         start = f"{start}{of_namespaces(shown)}"
         fits = len(start) + len(behind) <= MAX_CHARACTERS
         problem, more = (start + behind, ()) if fits else (start, capitalized((behind[2:-1],)))
-        return _with_versions(problem, more, (*(start + some for some in fewer), start))
+        return _with_versions(problem, more, (*(start + some for some in fewer), start), start, facts)
     possibly = "possibly " if audience.coarse or any(p.may_be_others for p in preempting[:MAX_SHOWN]) else ""
     before, unplaced = f"{start}: {possibly}", f"{head} {number}: {possibly}"
     after = f", {counted(shown.others, 'Pod')}{of_namespaces(shown)}" if shown.other_priorities else ""
@@ -170,10 +171,18 @@ def victims_text(
     more = () if fits else capitalized((behind[2:-1],))
     problem = naming(before, names, count, after + behind if fits else after, MAX_NAMED)
     versions = (f"{named}{first}{some}" for named in (before, unplaced) for some in (*fewer, ""))
-    return _with_versions(problem, more, (*versions, start))
+    return _with_versions(problem, more, (*versions, start), unplaced + first, facts)
 
 
-def _with_versions(problem: str, more: tuple[str, ...], versions: tuple[str, ...]) -> Text:
+def _with_versions(
+    problem: str, more: tuple[str, ...], versions: tuple[str, ...], least: str, facts: Sequence[str]
+) -> Text:
+    """Return the text with shorter versions: first those that say whether victims violate a PDB. `least`: the start of
+    the shortest of these.
+    """
+    violation = next((fact for fact in facts if fact.endswith(_A_PDB)), "")
+    if violation:
+        versions = tuple(sorted((*versions, f"{least} ({violation})"), key=lambda version: violation not in version))
     return Text(problem, more=more, shorter=tuple(version for version in versions if len(version) < len(problem)))
 
 

@@ -972,6 +972,18 @@ def test_the_cluster_with_the_most_pods_that_cannot_be_recreated_is_first(
     assert "  a        unknown                 1" in lines
 
 
+def test_the_cluster_that_loses_the_highest_priority_is_first(
+    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "a.yaml", 2, ("one", 1, "low"), ("two", 1, "low"))
+    snapshot(tmp_path / "b.yaml", 2, ("web-0", 2, "high"))
+    top = {**CLASSES[0], "metadata": {"name": "top"}, "value": 2000}
+    web = deployment("web", 1, "2", priorityClassName="top")
+    clusters = ("--clusters", tmp_path / "[ab].yaml")
+    line = forewarn("diff", *versions({}, {"web.yaml": [top, web]}), *clusters).stdout.partition("\n")[0]
+    assert line.startswith("both clusters affected, b most: shop/web-0 loses 1 of 1 Pod"), line
+
+
 def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:

@@ -587,14 +587,14 @@ def test_the_most_affected_cluster_and_its_equals_have_the_worst_first_line(
     assert [row.split()[1] for row in rows] == numbers
 
 
-@pytest.mark.parametrize("arguments", [("node", "n1"), ("--each", "node")])
+@pytest.mark.parametrize("arguments", ["whatif lose node n1", "whatif lose --each node", "risk"])
 def test_the_worst_cluster_loses_replicas_of_the_highest_priority(
-    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not the one that loses most."""
     monkeypatch.chdir(tmp_path)
     Path("a.yaml").write_text(cluster_text([make_node("n1"), *(make_pod(name).on("n1") for name in "xyz")]))
     Path("b.yaml").write_text(cluster_text([make_node("n1"), make_pod("db").priority(1_000_000).on("n1")]))
-    out = run(capsys, "whatif", "lose", *arguments, "--clusters", "*.yaml")[1]
+    out = run(capsys, *arguments.split(), "--clusters", "*.yaml")[1]
     assert out.startswith("most affected of 2 clusters: b: ")
     assert "1000000" in out

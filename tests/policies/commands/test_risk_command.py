@@ -393,9 +393,24 @@ def test_the_summary_is_one_page_with_a_row_for_each_workload(capsys: pytest.Cap
     assert " ".join(lines[1]) == "reports/nightly batch 100 4 4 of 4: zone a and 5 more 4 of 4 nodes gold"
     assert lines[2] == ["shop/web", "gold", "100000", "4", "-", "-", "-"]
     assert " ".join(verdict).startswith(
-        "1 of 2 workloads loses replicas with a lost zone, 1 with a lost node, "
-        "1 may be preempted next by gold or higher; "
+        "1 of 2 workloads loses replicas with a lost zone, 1 with a lost node; "
+        "highest priority: reports/nightly loses 4 of 4 with zone a (equal: zone b); "
     )
+
+
+@pytest.mark.parametrize(("length", "end"), [(9, "by {0}2 or higher, 1 by {0}3 or higher"), (60, "")])
+def test_the_first_line_has_the_worst_loss_and_whole_parts(
+    length: int, end: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "c" * length
+    classes = [make_priority_class(value, f"{long}{value}") for value in (2, 3)]
+    pods = [make_pod(f"{long}-{value}").priority(value).request(cpu="1").on("n1") for value in (1, 2)]
+    node = make_node("n1").has(cpu="2", memory="8Gi", pods="9").zone("z")
+    (tmp_path / "cluster.json").write_text(cluster_text([node, *pods, *classes]))
+    verdict = run(capsys, "risk", "--cluster", str(tmp_path / "cluster.json"))[1].partition("\n")[0]
+    first = "2 of 2 workloads lose replicas with a lost zone, 2 with a lost node; highest priority: default/"
+    assert verdict.startswith(first)
+    assert verdict.endswith(f"next {end.format(long)}" if end else "; 2 may be preempted next"), verdict
 
 
 def test_a_pod_that_only_full_nodes_endanger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
