@@ -18,6 +18,7 @@ from forewarn.policies.application.cluster import Cluster, Progress, autoscaling
 from forewarn.policies.application.places import Places, Rejected, is_rejection, left_out, refs_of, rejections_of
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.controllers.applied import with_applied
+from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed, quote
 from forewarn.policies.forecast.missing_pods import missing_pods
@@ -25,6 +26,7 @@ from forewarn.policies.kinds.registry import (
     CRON_JOB,
     DAEMON_SET,
     DEFAULT_NAMESPACE,
+    LIMIT_RANGE,
     NODE,
     POD,
     PRIORITY_CLASS,
@@ -65,7 +67,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.simulation.clock import Event
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
+    from forewarn.policies.whatif.answer import Answer, Blocks, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
 
@@ -216,6 +218,7 @@ def whatif(
                 | dict(answer.blocks.recreation)
             ),
         )
+        answer = answer._replace(blocks=_with_limit_ranges(answer, cluster.snapshot, cache.snapshot(), question))
         alone = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
         answer = answer._replace(alike=runs and runs.alike)
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
@@ -290,6 +293,24 @@ def _next_jobs(
             stored, found = before.workload(*key), missing_pods(after, api.workloads[key].object)
             if found and quota_in(found.why) and not (stored and missing_pods(before, stored.object)):
                 yield name, NotRecreated(0, found.why)
+
+
+def _with_limit_ranges(
+    answer: Answer, before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question
+) -> Blocks:
+    """Return what the change blocks, with the workloads whose new Pods become invalid by its LimitRanges."""
+    created = [arrival.object for arrival in question.arrivals if arrival.op == "create"]
+    namespaces = {ref_of(obj, "default").namespace for obj in created if group_kind(obj) == LIMIT_RANGE}
+    changed, found = {ref_of(obj, "default") for obj in created}, dict(answer.blocks.recreation)
+    for (kind, *names), workload in sorted(after.workloads.items()) if namespaces else ():
+        obj, name = workload.object, answer.summary.names.of((kind, "/".join(names)))
+        if names[0] not in namespaces or any(workload.controller) or ref_of(obj, "default") in changed:
+            continue
+        running = sum(bool(pod.node_name and not pod.terminal) for pod in pods_of(after, obj))
+        fault = simulated.not_admitted(after, obj) if running or kind == CRON_JOB else None
+        if fault is not None and simulated.not_admitted(before, obj) is None:
+            found[name] = NotRecreated(running, f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}")
+    return answer.blocks._replace(recreation=found)
 
 
 def _cache_for(change: Change, cluster: Cluster) -> DumpCache:

@@ -157,8 +157,7 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
 
     if answer.blocks.recreation:
         running = sum(each.pods for each in answer.blocks.recreation.values())
-        messages = {name: each.message for name, each in answer.blocks.recreation.items() if are_named}
-        by = f" by {_quotas(answer, messages)}"
+        by = f" by {_against_replacements(answer, are_named=are_named)}"
         yield _rejected(names_of(answer.blocks.recreation, "workload"), by, running)
     if answer.blocks.drains and answer.upgrade is None:
         pdbs, is_one = [blocker.budget for blocker in answer.blocks.drains], len(answer.blocks.drains) == 1
@@ -166,6 +165,14 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
         nodes = sorted({node for blocker in answer.blocks.drains for node in blocker.nodes})
         of = f"node {nodes[0]}" if are_named and len(nodes) == 1 else plural(len(nodes), "node")
         yield f"{which} {'blocks' if is_one else 'block'} drains of {of} from now on"
+
+
+def _against_replacements(answer: Answer, *, are_named: bool) -> str:
+    """What rejects replacements of running Pods."""
+    recreation = answer.blocks.recreation
+    quotas = {name: each.message for name, each in recreation.items() if not each.is_of_limit_range}
+    by_quotas = [_quotas(answer, quotas if are_named else {})] if quotas else []
+    return " and ".join([*by_quotas, *["LimitRanges"] * (len(quotas) < len(recreation))])
 
 
 def _rejected(workloads: str, by: str, running: int) -> str:
@@ -1005,8 +1012,9 @@ def rejected_by_quota(answer: Answer) -> Iterator[str]:
     one, many = "workload with rejected Pods", "workloads with rejected Pods"
     yield from limited([*missing(answer.summary)], one, many, "")
     lines = [
-        f"{name}: a ResourceQuota rejects new Pods{_not_recreated(pods)}: {message}"
-        for name, (pods, message) in answer.blocks.recreation.items()
+        f"{name}: a {'LimitRange' if each.is_of_limit_range else 'ResourceQuota'} rejects new Pods"
+        f"{_not_recreated(each.pods)}: {each.message}"
+        for name, each in answer.blocks.recreation.items()
     ]
     yield from limited(lines, one, many, "")
 

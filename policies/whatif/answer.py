@@ -253,7 +253,8 @@ class Upgrade(NamedTuple):
 
 
 class NotRecreated(NamedTuple):
-    """Running Pods whose replacements ResourceQuotas reject, or the next Pods of a CronJob without running Pods.
+    """Running Pods whose replacements ResourceQuotas or LimitRanges reject, or the next Pods of a CronJob without
+    running Pods.
 
     `pods`: how many they reject if all running Pods of the namespace are recreated. `message`: kube-apiserver's, of the
     last one.
@@ -262,13 +263,18 @@ class NotRecreated(NamedTuple):
     pods: int
     message: str
 
+    @property
+    def is_of_limit_range(self) -> bool:
+        return "(LimitRange" in self.message
+
 
 class Blocks(NamedTuple):
     """What is blocked after a change, and was not before.
 
-    `recreation`: by workload, the running Pods whose replacements a new or changed ResourceQuota rejects, and CronJobs
-    whose next Pods a ResourceQuota rejects. `drains`: the PDBs that never allow an eviction; of an upgrade, those that
-    block evictions at its start. `rollouts`: the workloads whose rollout Pending or rejected Pods block at the end.
+    `recreation`: by workload, the running Pods whose replacements a new or changed ResourceQuota or LimitRange rejects,
+    and CronJobs whose next Pods these reject. `drains`: the PDBs that never allow an eviction; of an upgrade, those
+    that block evictions at its start. `rollouts`: the workloads whose rollout Pending or rejected Pods block at the
+    end.
     """
 
     recreation: Mapping[str, NotRecreated] = MappingProxyType({})

@@ -105,6 +105,32 @@ def test_json_has_what_a_change_blocks(
     assert json.loads(_answer(cluster, change, tmp_path, capsys, "-o", "json"))["blocks"] == blocks
 
 
+def _default_cpu(cpu: str) -> dict[str, Any]:
+    metadata = {"name": "l", "namespace": "x"}
+    limits = [{"type": "Container", "default": {"cpu": cpu}}]
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": limits}}
+
+
+@pytest.mark.parametrize(("before", "after", "blocked"), [("", "2", True), ("2", "2", False), ("", "3", False)])
+def test_a_new_limit_range_blocks_replacements(
+    before: str, after: str, blocked: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = [_set("DaemonSet", "a"), _pod("set-0", node="n1", owner="DaemonSet")]
+    cluster += [_default_cpu(before)] if before else []
+    line = _first_line(cluster, _default_cpu(after), tmp_path, capsys)
+    text = "new Pods of x/set rejected by LimitRanges (1 running Pod cannot be recreated); "
+    assert (text in line, "cannot be recreated" in line) == (blocked, blocked)
+
+
+def test_rows_tell_a_limit_range_from_a_quota(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = {"apiVersion": "v1", "kind": "List", "items": [_default_cpu("2"), _quota(0, 2)]}
+    cluster = [_set("DaemonSet", "a"), _pod("set-0", node="n1", owner="DaemonSet"), _pod("other", node="n2")]
+    out = _answer(cluster, both, tmp_path, capsys)
+    assert out.startswith("new Pods of x/other and x/set rejected by quota x/q and LimitRanges (2 running Pods cannot")
+    assert "x/set: a LimitRange rejects new Pods (1 running Pod cannot be recreated): requests: Invalid value" in out
+    assert "x/other: a ResourceQuota rejects new Pods (1 running Pod cannot be recreated): exceeded quota: q" in out
+
+
 def test_json_has_pdbs_that_block_drains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "a"}}}
     pdb = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p", "namespace": "x"}}
