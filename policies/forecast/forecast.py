@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.cluster.admission import counted_by_requests
 from forewarn.policies.controllers.changes import PodChange, creates_no_pods, pod_change
 from forewarn.policies.controllers.new_pods import MAX_SEQUENTIAL, DaemonPods, are_equivalent, creates_pods_later
 from forewarn.policies.forecast.aftermath import (
@@ -38,6 +39,7 @@ from forewarn.policies.forecast.pod_groups import (
     too_many_preemptions,
 )
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
+from forewarn.policies.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
 from forewarn.policies.metering import CutShort, each, limited, meter, metered, never
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping
 from forewarn.policies.objects.node import HOSTNAME
@@ -133,18 +135,29 @@ def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
     return snapshot.with_pods((), [pod for info in infos for pod in info.pods if (pod.node_name, pod.identity) in gone])
 
 
-def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot) -> bool:
+def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot, *, freed: int) -> bool:
     """Report whether the first attempts of new Pods like `pod` may not decide the outcome of all of them.
 
     Pods that fit count for the next Pods at once. Pods that preempt count on their nominated node alone, and for all
-    nodes when they run. Their victims free quota when they terminate.
+    nodes when they run. `freed`: see `freed_by_victims`.
     """
-    preempting = impact.preempting
-    if not preempting or impact.new == 1:
-        return False
-    if impact.rejected and any(victim.namespace == pod.namespace for p in preempting for victim in p.victims):
-        return True
-    return concerns_itself(pod, snapshot)
+    return bool(impact.preempting) and impact.new > 1 and (freed > 0 or concerns_itself(pod, snapshot))
+
+
+def freed_by_victims(impact: Impact, pod: Pod, quotas: Sequence[ResourceQuota]) -> int:
+    """Return how many of the new Pods like `pod` that quotas reject at first they may admit once the victims terminate.
+
+    `quotas`: those of the namespace, without the new Pods. All rejected Pods, if they depend on more than requests.
+    """
+    victims = {v.identity: v for p in impact.preempting for v in p.victims if v.namespace == pod.namespace}
+    if not impact.rejected or not victims:
+        return 0
+    for counted in map(counted_by_requests, victims.values()):
+        quotas = given_back(quotas, counted, PODS.usage(counted))
+    first, check = first_rejected(counted_by_requests(pod), quotas, replicas=impact.new)
+    if any(fault.kind is not FaultKind.EXCEEDED for fault in check.faults):
+        return impact.rejected
+    return impact.rejected - (impact.new - first + 1 if first else 0)
 
 
 def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
@@ -335,10 +348,13 @@ class Forecast:
         snapshot, placed = self._snapshot(), {*self._placed}
         done = self._one_by_one(change, impact, quotas.most)
         in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
-        if in_turn or done.is_incomplete or done.why_not or not depends_on_retries(done, change.pods[0], snapshot):
+        pod = change.pods[0]
+        freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
+        if in_turn or done.is_incomplete or done.why_not or not depends_on_retries(done, pod, snapshot, freed=freed):
             return done
         impact = impact._replace(by_chance=self._chance_of_retries(change, done))
-        first = done._replace(predictions=done.preempting, rejected=0, rest="later", first_only=True)
+        left = done.rejected - freed
+        first = done._replace(predictions=done.preempting, rejected=left, rest="later", first_only=True)
         if too_many or change.workload is None or not quotas.is_known:
             return first
         after, self._next = self._next, lambda: snapshot

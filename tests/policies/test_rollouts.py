@@ -23,7 +23,16 @@ from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import summarize
-from tests.builders import Made, MadePod, cluster, make_node, make_pod, make_storage_class, make_volume
+from tests.builders import (
+    Made,
+    MadePod,
+    cluster,
+    make_node,
+    make_pod,
+    make_priority_class,
+    make_storage_class,
+    make_volume,
+)
 from tests.cases import cases
 from tests.policies.rollouts import random_rollout, with_deployments
 from tests.policies.test_aftermath import controlled, evaluated, is_settled, random_world, workload
@@ -234,6 +243,23 @@ def test_pods_come_as_their_victims_free_the_quota() -> None:
     assert not different
     assert compared >= WORLDS // 5
     assert by_chance >= WORLDS // 10
+
+
+@pytest.mark.parametrize(("counts_victims", "rejected", "later"), [(False, 10, 0), (True, 8, 2)])
+def test_victims_free_only_the_quota_that_counts_them(counts_victims: bool, rejected: int, later: int) -> None:
+    """More Pods than a simulation evaluates."""
+    new = MAX_REHEARSED + 10
+    made: list[Made] = [make_node("n").has(cpu=str(new - 10), pods="999"), make_priority_class(30, "high")]
+    made += [make_pod(f"low-{number}").request(cpu="1").on("n", started=1) for number in range(2)]
+    used, hard = {"pods": "2" if counts_victims else "0"}, {"pods": str(new - 10 + 2 * counts_victims)}
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    quota = Made("v1", "ResourceQuota", "q", "default").spec(hard=hard).status(hard=hard, used=used)
+    made.append(quota if counts_victims else quota.spec(scopeSelector={"matchExpressions": [scope]}))
+    spec = make_pod("").request(cpu="1").spec(priorityClassName="high").priority(30).obj["spec"]
+    found = impact(made, workload("ReplicaSet", "new", new, spec).obj)
+    assert found is not None
+    assert len(found.preempting) == 2
+    assert (found.rejected, found.rest, found.first_only) == (rejected, "later" if later else "", bool(later))
 
 
 def ready(pod: MadePod, node: str) -> MadePod:
