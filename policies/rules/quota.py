@@ -394,10 +394,12 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     from forewarn.policies.rules.support.quota_use import QuotaUse
 
     use = context.once(QuotaUse).of(subject)
-    if use is not None and not use.first and (beside_old := context.once(QuotaUse).beside_old(subject)) is not None:
+    exceeds_without_old = use is not None and 0 < use.first <= use.arrivals.replicas
+    beside_old = None if exceeds_without_old else context.once(QuotaUse).beside_old(subject)
+    if use is not None and beside_old is not None:
         impact = context.once(Predicted).of(subject)
-        if impact is not None and impact.rejected:
-            use = beside_old._replace(stops_after=impact.new - impact.rejected, present=0)
+        if impact is not None and impact.rejected and (not use.first or impact.rejected < impact.new):
+            use = (use if use.first else beside_old)._replace(stops_after=impact.new - impact.rejected, present=0)
     if use is None or not use.first or not use.faults:
         return
     fault = use.faults[0]

@@ -22,7 +22,10 @@ from forewarn.policies.manifests import read
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
 from forewarn.policies.rules.support import quota_use
+from tests.builders import Made, make_node
 from tests.cases import cases
+from tests.policies.test_rollouts import changed, rolling
+from tests.policies.test_rollouts import deployment as rolled
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
@@ -161,6 +164,18 @@ def test_without_a_change_of_the_template_no_rollout_comes() -> None:
         "ResourceQuota few (pods: 4, used: 4) admits 0 of 1 surge Pods in a rollout. "
         f"{CONTINUES}. 4 of its Pods already run"
     )
+
+
+def test_surge_pods_that_fit_beside_smaller_old_ones_count() -> None:
+    """The quota admits no 4 new Pods, but the surge Pod beside the old ones."""
+    made = [*rolled("web", ["n"] * 3, "1", 0, strategy=rolling(1, 0)), make_node("n").has(cpu="99")]
+    hard = {"requests.cpu": "7"}
+    made.append(
+        Made("v1", "ResourceQuota", "q", "default").spec(hard=hard).status(hard=hard, used={"requests.cpu": "4"})
+    )
+    change = changed(made, containers=pod(cpu="2")["spec"]["containers"])
+    told = "ResourceQuota q (requests.cpu: 7, used: 4) stops the rollout after 2 of 3 new Pods"
+    assert told in messages(change, cluster=state(*(one.obj for one in made)))
 
 
 def test_pods_of_another_class_are_new_to_its_quota() -> None:
