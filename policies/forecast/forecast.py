@@ -458,6 +458,7 @@ class Forecast:
             fitting=fitting,
             rejected=missing if rehearsal.rejected else 0,
             rejection=rehearsal.rejection,
+            after_rejected=max(missing - rehearsal.rejected, 0) if rehearsal.rejected else 0,
             rest="later" if missing and not rehearsal.rejected else "",
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,

@@ -122,6 +122,7 @@ class Impact(NamedTuple):
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
+      `after_rejected`: those of them that the controller does not try to create until a rejected Pod runs.
     - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
       not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
@@ -145,6 +146,7 @@ class Impact(NamedTuple):
     fitting: int = 0
     rejected: int = 0
     rejection: str = ""
+    after_rejected: int = 0
     by_chance: str = ""
     keeps_old: bool = False
     deleted_first: int = 0

@@ -121,9 +121,10 @@ class Placement:
         """
         if self.rollout is None:
             return dict(Counter(refused=self.rejected, later=self.later) + Counter())
-        rest = self.rollout.new - self.rollout.predicted - self.rollout.rejected
-        counts = (("fits", self.rollout.fitting), ("refused", self.rollout.rejected), (self.rollout.rest, rest))
-        return {outcome: count for outcome, count in counts if outcome and count > 0}
+        rollout = self.rollout
+        rest, refused = rollout.new - rollout.predicted - rollout.rejected, rollout.rejected - rollout.after_rejected
+        counts = Counter(fits=rollout.fitting, refused=refused, later=rollout.after_rejected)
+        return dict(counts + (Counter({rollout.rest: rest}) if rollout.rest else Counter()))
 
     @property
     def frees_quota(self) -> bool:

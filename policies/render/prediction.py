@@ -215,7 +215,7 @@ def _overview(placement: Placement, result: PredictResult, applied: Applied | No
 
 def _with_blocked(counts: Mapping[str, int], placement: Placement) -> dict[str, int]:
     """These counts by outcome, instead of "later" with how other Pods block those."""
-    blocked = "after-rejected" if placement.rejected else "blocked"
+    blocked = "after-rejected" if "refused" in placement.without_prediction else "blocked"
     later = blocked if placement.is_blocked else "later"
     return {later if outcome == "later" else outcome: count for outcome, count in counts.items()}
 

@@ -16,6 +16,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast import rehearsal
 from forewarn.policies.forecast.aftermath import Waiting
+from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.pod_groups import MAX_REHEARSED
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
@@ -519,6 +520,16 @@ def test_a_rollout_is_simulated_within_its_quota(room: int, pushed: int) -> None
     assert (found.rejected, found.predicted) == (found.new, 0) or room
     assert told(made, change) == simulated(made, change)
     assert told(made, change)[0].total() == pushed
+
+
+def test_a_controller_creates_no_surge_pod_after_a_rejected_one() -> None:
+    """Both Pods are new, and only the first one is surge: the second one would follow the end of an old Pod."""
+    made = [*deployment("web", ["n"] * 2, "1", 0, strategy=rolling(1, 0)), make_node("n").has(cpu="9")]
+    quota = Made("v1", "ResourceQuota", "tight", "default").spec(hard={"pods": "2"})
+    made.append(quota.status(hard={"pods": "2"}, used={"pods": "2"}))
+    (placement,) = place_all(cluster(*made), [changed(made, priority=200)]).placed
+    assert placement.without_prediction == {"refused": 1, "later": 1}
+    assert placement.is_blocked
 
 
 def half_rolled_out(old: int, new: int, priority: int, free: int) -> list[Made]:
