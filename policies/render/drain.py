@@ -63,8 +63,8 @@ def upgrade_tables(answer: Answer) -> Iterator[TitledTable]:
         yield TitledTable("by pool:", heads, _by_pool(answer, upgrade.pools), ("pool",))
     if answer.blocks.drains:
         nodes = len({node for blocker in answer.blocks.drains for node in blocker.nodes})
-        pdbs = plural(len(answer.blocks.drains), "PDB blocks", "PDBs block")
-        when = "before the upgrade" if upgrade else "after the change"
+        when, newly = ("before the upgrade", "") if upgrade else ("after the change", "more ")
+        pdbs = plural(len(answer.blocks.drains), f"{newly}PDB blocks", f"{newly}PDBs block")
         of = len(upgrade.steps if upgrade else answer.simulation.api.nodes)
         title = f"{when}, {pdbs} evictions, on {nodes} of {plural(of, 'node')}:"
         rows: list[list[str | int]] = [
@@ -95,9 +95,10 @@ def _by_pool(answer: Answer, pools: Sequence[UpgradedPool]) -> list[list[str | i
 def _needs(blocker: DrainBlocker) -> str:
     if blocker.overlaps:
         return "another PDB selects the same Pods"
-    if blocker.never:
+    if blocker.desired == blocker.expected:
         return f"needs all {blocker.expected}"
-    return f"{blocker.healthy}, needs {blocker.desired} of {blocker.expected}"
+    of = "" if blocker.never else f" of {blocker.expected}"
+    return f"{blocker.healthy}, needs {blocker.desired}{of}"
 
 
 def _fix_of(answer: Answer) -> str:

@@ -139,6 +139,22 @@ def test_json_has_pdbs_that_block_drains(tmp_path: Path, capsys: pytest.CaptureF
     assert (blocker["budget"], blocker["nodes"], blocker["never"]) == ("x/p", ["n1"], True)
 
 
+@pytest.mark.parametrize(("desired", "text"), [(1, "needs all 1"), (3, "1, needs 3")])
+def test_rows_have_what_pdbs_need(desired: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def pdb(name: str) -> dict[str, Any]:
+        spec = {"minAvailable": desired, "selector": {"matchLabels": {"app": name}}}
+        return {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "x"},
+            "spec": spec,
+        }
+
+    out = _answer([_pod("a", node="n1"), _pod("b", node="n2"), pdb("b")], pdb("a"), tmp_path, capsys)
+    assert "after the change, 1 more PDB blocks evictions, on 1 of 2 nodes:" in out
+    assert f"x/a  {text} " in out
+
+
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
 @pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete"])
 def test_a_changed_template_without_new_pods_is_answered(
