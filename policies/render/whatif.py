@@ -301,18 +301,14 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     losers = [each.workload for each in own if each.missed]
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in losers})
     names = named((each.workload for each in answer.outages), is_counted=True)
+    quotas = _rejecting(answer, most)
     effects = [
+        rejected_pods(rejected, answer.summary.new_workloads, is_brief=is_shortest, quotas=quotas),
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
         down(answer.outages, names, () if answer.rivals else losers),
         *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
         _starting(answer, [each for each in own if each.not_started], is_brief=is_brief),
-        rejected_pods(
-            rejected,
-            () if losers else answer.summary.new_workloads,
-            is_brief=is_shortest,
-            quotas=_rejecting(answer, most),
-        ),
     ]
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
 

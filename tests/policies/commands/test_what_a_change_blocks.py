@@ -139,6 +139,28 @@ def test_json_has_pdbs_that_block_drains(tmp_path: Path, capsys: pytest.CaptureF
     assert (blocker["budget"], blocker["nodes"], blocker["never"]) == ("x/p", ["n1"], True)
 
 
+def test_rejected_new_pods_follow_those_that_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    high = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 5,
+    }
+    pod = _pod("new")
+    template = {"metadata": pod["metadata"], "spec": {**pod["spec"], "priorityClassName": "high", "priority": 5}}
+    change = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "new", "namespace": "x"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "new"}}, "template": template},
+    }
+    running = [_pod(f"lost-{node}", node=node) for node in ("n1", "n2")]
+    for each in running:
+        each["metadata"]["namespace"] = "low"
+    line = _first_line([high, *running, _quota(1, 0)], change, tmp_path, capsys)
+    assert line.startswith("1 of 2 new Pods of x/new run; 1 Pod rejected by quota x/q, 1 replica of low/lost-n")
+
+
 @pytest.mark.parametrize(("desired", "text"), [(1, "needs all 1"), (3, "1, needs 3")])
 def test_rows_have_what_pdbs_need(desired: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def pdb(name: str) -> dict[str, Any]:
