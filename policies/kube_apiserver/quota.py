@@ -53,6 +53,7 @@ _TERM_KINDS: Final = (
 
 
 _OF_QUOTA: Final = later("(?:exceeded|failed) quota: ([^,:]+)")
+_MISSING: Final = later(r"(?:must specify|;) (\S+) for: ")
 
 
 class InvalidScope(ValueError):
@@ -333,6 +334,12 @@ def quota_in(message: str) -> str:
     """Return the name of the quota in upstream's message about a rejection; "" if it names none."""
     found = _OF_QUOTA.match(message)
     return found[1] if found else ""
+
+
+def requirement_in(message: str) -> str:
+    """Return what a rejected Pod must specify, without containers, such as `must specify requests.cpu`; or ""."""
+    missing = _MISSING.findall(message)
+    return f"must specify {', '.join(missing)}" if missing else ""
 
 
 def check_request(

@@ -21,6 +21,7 @@ from forewarn.policies.forecast.why_not import (
     waits_for,
     why_not,
 )
+from forewarn.policies.kube_apiserver.quota import requirement_in
 from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences, losses_of
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -116,7 +117,8 @@ def _heading(placement: Placement, result: PredictResult, applied: Applied | Non
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.without_prediction:
         overview = f"{placement.name}: {_overview(placement, result, applied)}"
-        one = _cause(placement)
+        rejection = placement.rollout.rejection if placement.rollout else placement.rejection
+        one = _cause(placement) or requirement_in(rejection)
         whys = (one or _first_reason(placement, result.cluster), one)
         yield paint(overview + _fitting(overview, (why and f": {why}" for why in whys), result), "bold")
     if placement.rejected:

@@ -22,7 +22,7 @@ from forewarn.policies.findings import (
     plural,
 )
 from forewarn.policies.kinds.registry import STATEFUL_SET
-from forewarn.policies.kube_apiserver.quota import quota_in
+from forewarn.policies.kube_apiserver.quota import quota_in, requirement_in
 from forewarn.policies.objects.fields import int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
@@ -370,7 +370,9 @@ def _rejecting(answer: Answer, most: int) -> str:
 def _quotas(answer: Answer, messages: Mapping[str, str]) -> str:
     """The ResourceQuota that rejects Pods; without a name if there are several. `messages`: upstream's, by workload."""
     quotas = {(answer.summary.names.group(name).partition("/")[0], quota_in(text)) for name, text in messages.items()}
-    return f"quota {named(map('/'.join, quotas))}" if len(quotas) == 1 and all(*quotas) else QUOTAS
+    missing = {requirement_in(text) for text in messages.values()}
+    why = f" ({', '.join(missing)})" if len(missing) == 1 and all(missing) else ""
+    return f"quota {named(map('/'.join, quotas))}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
 
 
 def down(outages: Sequence[Interruption], whose: str, losers: Sequence[str]) -> str:

@@ -161,6 +161,24 @@ def test_rejected_new_pods_follow_those_that_run(tmp_path: Path, capsys: pytest.
     assert line.startswith("1 of 2 new Pods of x/new run; 1 Pod rejected by quota x/q, 1 replica of low/lost-n")
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("whatif apply", "1 Pod of x/new rejected by quota x/q (must specify limits.cpu, limits.memory): "),
+        ("predict", "1 rejected by a ResourceQuota: must specify limits.cpu, limits.memory"),
+    ],
+)
+def test_lines_name_what_quotas_require(
+    command: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = _quota(3, 0)
+    hard = {"limits.cpu": "9", "limits.memory": "9Gi"}
+    quota["spec"]["hard"], quota["status"] = hard, {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    _answer([quota, _pod("a", node="n1")], _pod("new"), tmp_path, capsys)
+    main([*command.split(), "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml")])
+    assert line in capsys.readouterr().out.splitlines()[0]
+
+
 @pytest.mark.parametrize(("desired", "text"), [(1, "needs all 1"), (3, "1, needs 3")])
 def test_rows_have_what_pdbs_need(desired: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def pdb(name: str) -> dict[str, Any]:
