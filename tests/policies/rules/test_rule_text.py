@@ -72,3 +72,6 @@ def test_a_message_with_victims_keeps_within_its_characters(
         assert ("payments/" in text.problem) is (audience.may_name("payments"))
         assert all(len(version) < len(text.problem) for version in text.shorter)
         assert all(version.split(" Pod")[0] == text.problem.split(" Pod")[0] for version in text.shorter)
+        with_violations = [version for version in text.shorter if facts[0] in version]
+        assert list(text.shorter[: len(with_violations)]) == with_violations
+        assert text.more or with_violations[-1].endswith(" (2 violate a PDB)")
