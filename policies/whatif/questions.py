@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.controllers.changes import replaces_no_pods
+from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.findings import cut, first_of, grouped, listed, plural, quote
 from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
@@ -345,7 +346,9 @@ def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question
     key = _named(cluster, workload, namespace, _RESTARTED, _INSTEAD_OF_RESTART)
     obj = cluster.workloads[key].object
     strategy = "OnDelete" if text_at(obj, "spec", "updateStrategy", "type") == "OnDelete" else "partition"
-    none = f", which replaces no Pod (updateStrategy: {strategy})" if replaces_no_pods(obj) else ""
+    why = f"updateStrategy: {strategy}" if replaces_no_pods(obj) else ""
+    why = "paused; kubectl rollout restart fails" if is_paused(obj) else why
+    none = f", which replaces no Pod ({why})" if why else ""
     arrivals = [Arrival(0.0, "update", restarted(obj).object)]
     return Question(f"{_text_of(key)} restarted{none}", arrivals, restarts=True)
 

@@ -354,20 +354,22 @@ def test_pods_that_a_quota_rejects_anyway_are_no_effect(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "end"),
+    ("kind", "spec", "end"),
     [
-        ({"type": "OnDelete"}, "restarted, which replaces no Pod (updateStrategy: OnDelete)"),
-        ({"rollingUpdate": {"partition": 2}}, "restarted, which replaces no Pod (updateStrategy: partition)"),
-        ({"rollingUpdate": {"partition": 1}}, "restarted"),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, "updateStrategy: OnDelete"),
+        ("StatefulSet", {"updateStrategy": {"rollingUpdate": {"partition": 2}}}, "updateStrategy: partition"),
+        ("StatefulSet", {"updateStrategy": {"rollingUpdate": {"partition": 1}}}, ""),
+        ("Deployment", {"paused": True}, "paused; kubectl rollout restart fails"),
+        ("Deployment", {"paused": False}, ""),
     ],
 )
-def test_a_restart_without_effect_is_told(strategy: dict[str, Any], end: str, tmp_path: Path) -> None:
-    stored = deployment(2)
-    stored.obj["kind"] = "StatefulSet"
-    stored.spec(updateStrategy=strategy)
+def test_a_restart_without_effect_is_told(kind: str, spec: dict[str, Any], end: str, tmp_path: Path) -> None:
+    stored = deployment(2).spec(**spec)
+    stored.obj["kind"] = kind
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in (*NODES, stored)), *LISTED])
-    first = forewarn("whatif", "restart", "statefulset/new", "--cluster", cluster).stdout.splitlines()[0]
-    assert first.endswith(f": StatefulSet default/new {end}")
+    first = forewarn("whatif", "restart", f"{kind.lower()}/new", "--cluster", cluster).stdout.splitlines()[0]
+    why = f", which replaces no Pod ({end})" if end else ""
+    assert first.endswith(f": {kind} default/new restarted{why}")
 
 
 def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
