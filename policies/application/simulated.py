@@ -154,22 +154,25 @@ def _deletes_class(arrival: Arrival) -> bool:
 
 
 def checked(arrivals: Iterable[Arrival]) -> tuple[list[fields.ApiObject], dict[int, fields.ApiObject | None]]:
-    """Return what to pass to `rejected`: created objects and updated Jobs, and the objects that earlier events create
-    or delete.
+    """Return what to pass to `rejected`: created objects, updated and scaled workloads, and the objects that earlier
+    events create, update (without Jobs) or delete.
     """
     objects: list[fields.ApiObject] = []
     latest: dict[ObjectRef, fields.ApiObject | None] = {}
     before: dict[int, fields.ApiObject | None] = {}
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
         ref = fields.ref_of(arrival.object, "default")
+        kind, is_created = fields.group_kind(arrival.object), arrival.op == "create"
         if arrival.op == "delete":
             latest[ref] = None
-        elif arrival.op == "create" or (arrival.op == "update" and fields.group_kind(arrival.object) == JOB):
+        elif is_created or (arrival.op == "update" and POD_TEMPLATE_PATHS.get(kind)):
             objects.append(arrival.object)
             if ref in latest:
                 before[id(arrival.object)] = latest[ref]
-            if arrival.op == "create":
+            if is_created or kind != JOB:
                 latest[ref] = arrival.object
+        elif arrival.op == "scale" and ref not in latest:
+            objects.append(arrival.object)
     return objects, before
 
 
@@ -221,7 +224,7 @@ def not_admitted(
 ) -> fields.InvalidObject | None:
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if defaults of
     LimitRanges make these Pods invalid, if an apply changes immutable fields of a Job, or if a number of Pods or the
-    selector is invalid; otherwise None.
+    selector is invalid; otherwise None. Of an event that adds replicas, the Pods are those of the stored workload.
 
     It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. Raises SourceError without
     a list of PriorityClasses.
@@ -232,6 +235,7 @@ def not_admitted(
     from forewarn.policies.rules.support.names import suggested
 
     ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
+    obj = _scaled_up(cluster, obj)
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
         _check_update(cluster, obj, before)
@@ -275,6 +279,14 @@ def _check_update(
     old = before.get(id(obj), stored and stored.object)
     if old and kind == JOB:
         check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
+
+
+def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObject:
+    """Return the stored workload instead of an event that adds replicas to it; other objects unchanged."""
+    from forewarn.policies.controllers.replica_set import spec_replicas
+
+    stored = cluster.workload(fields.group_kind(obj), *_key(obj)) if "replicas" in obj else None
+    return stored.object if stored and obj["replicas"] > spec_replicas(stored.object) else obj
 
 
 def _fault_of_defaults(

@@ -178,6 +178,53 @@ def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> Non
     assert f": Deployment default/bad: spec.template.{NOT_OF_CLASS.format(6, 5)}\n" in simulated.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "first"),
+    [
+        ("restart deployment/bad", 3, "rejected: Pods of Deployment default/bad (no PriorityClass with name gone was"),
+        ("scale deployment/bad 3", 3, "rejected: Pods of Deployment default/bad (no PriorityClass with name gone was"),
+        ("scale deployment/bad 0", 0, "no replica lost, no Pod preempted or newly Pending: Deployment default/bad "),
+    ],
+)
+def test_a_restart_and_a_scale_up_are_answered_like_an_apply(
+    command: str, status: int, first: str, tmp_path: Path
+) -> None:
+    stored = [make_node("n1"), make_priority_class(5), deployment("bad", priorityClassName="gone")]
+    (tmp_path / "cluster.json").write_text(cluster_text(stored))
+    answer = forewarn("whatif", *command.split(), "--fail-on", "blocked", "--cluster", tmp_path / "cluster.json")
+    assert (answer.returncode, answer.stdout[: len(first)]) == (status, first)
+
+
+def test_events_on_workloads_whose_pods_are_rejected_are_left_out(tmp_path: Path) -> None:
+    """An update to an existing class is accepted, and so is a scale-up after it."""
+    bad = [deployment(name, priorityClassName="gone") for name in ("one", "two", "three")]
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), make_priority_class(5), *bad]))
+    scale = {"kind": "Deployment", "namespace": "default", "replicas": 2}
+    events = [
+        {"at": 1, "update": bad[0].obj},
+        {"at": 1, "scale": {**scale, "name": "two"}},
+        {"at": 1, "update": deployment("three").obj},
+        {"at": 2, "scale": {**scale, "name": "three"}},
+    ]
+    (tmp_path / "events.json").write_text(json.dumps(events))
+    given = ("--events", tmp_path / "events.json", "--cluster", tmp_path / "cluster.json")
+    answer = forewarn("whatif", "events", *given)
+    names = [line.split()[3] for line in answer.stderr.splitlines()]
+    assert (answer.returncode, names) == (3, ["default/one:", "default/two:"])
+    assert answer.stdout.startswith("both new Pods of default/three run")
+
+
+def test_a_class_change_is_answered_although_the_restart_is_rejected(tmp_path: Path) -> None:
+    limits = {"type": "Container", "default": {"cpu": "500m"}}
+    limit_range = Made("v1", "LimitRange", "limits", "default").spec(limits=[limits])
+    stored = [make_node("n1"), make_priority_class(5), deployment("web"), limit_range]
+    (tmp_path / "cluster.json").write_text(cluster_text(stored))
+    answer = forewarn("whatif", "class", "class-5", "--value", "6", "--cluster", tmp_path / "cluster.json")
+    first = answer.stdout.partition("\n")[0]
+    assert (answer.returncode, first.startswith("new Pods of default/web get priority 6 instead of 5")) == (3, True)
+    assert first.endswith("; rejected: Deployment default/web")
+
+
 @pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
 def test_the_first_line_stays_short_with_many_rejected_objects(command: str, tmp_path: Path) -> None:
     bad = [deployment(letter * 63, priority=6) for letter in "abcd"]

@@ -16,7 +16,7 @@ from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.questions import added
-from tests.builders import Made, cluster_text, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,7 +155,9 @@ def pools(agent: int, services: int) -> list[dict[str, Any]]:
         for number in range(3)
     ]
     container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}
-    template = {"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [container], "priority": agent}}
+    spec = {"containers": [container], "priorityClassName": f"class-{agent}"}
+    template = {"metadata": {"labels": {"app": "log"}}, "spec": spec}
+    made.append(make_priority_class(agent))
     made.append(
         Made("apps/v1", "DaemonSet", "log", "ops").spec(
             selector={"matchLabels": {"app": "log"}},
