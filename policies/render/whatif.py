@@ -21,9 +21,9 @@ from forewarn.policies.findings import (
     one_line,
     plural,
 )
-from forewarn.policies.kinds.registry import STATEFUL_SET
+from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import quota_in, requirement_in
-from forewarn.policies.objects.fields import int32, text_at
+from forewarn.policies.objects.fields import group_kind, int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -35,12 +35,13 @@ from forewarn.policies.scheduling.reasons import FitError, in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
 from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes, not_predicted
-from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text
+from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text, workload_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.interruptions import Interruption
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
     from forewarn.policies.whatif.upgrade import ForcedPod
@@ -62,6 +63,7 @@ _LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
 _LONGEST_NAMES: Final = 60
 """Characters of several names."""
+_UNCHANGED: Final = "no workload's new Pods change priority"
 _SAME: Final = "same reason"
 _REPLACEMENT: Final = "replacement Pod"
 
@@ -105,6 +107,8 @@ def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
     of_class, removed = on_new_pods(change.changed if change else answer.new_pods), on_removed_nodes(answer)
     if change is not None and of_class:
         of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
+    elif change is not None and (without_class := _without_class(change)):
+        of_class = [f"{_UNCHANGED}{_preempted_by_others(without_class)}"]
     with_nodes = on_new_nodes(answer, most)
     if not with_nodes:
         return "; ".join(filter(None, (_outcome(answer, change, of_class, most), _no_nodes(answer), removed)))
@@ -188,7 +192,7 @@ def _nothing(answer: Answer, change: ClassChange | None) -> str:
     if answer.not_simulated:
         problems = [problem.partition(". Fix: ")[0] for problem in answer.not_simulated]
         return f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
-    return f"no workload's new Pods change priority, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
+    return f"{_UNCHANGED}, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
 
 
 def _no_nodes(answer: Answer) -> str:
@@ -557,19 +561,34 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
 
 
 def _may_preempt(change: ClassChange, *, are_named: bool, of_others: bool) -> str:
-    """A phrase with the running Pods that new Pods may preempt because of the change; "" for several priorities.
+    """A phrase with the running Pods that new Pods may preempt because of the change, if they get one priority.
     `of_others`: also those that other Pods may preempt.
     """
+    without_class = _without_class(change)
     steps = {(_level(each.before), _level(each.after)) for each in change.changed if each.after is not None}
     if len(steps) != 1:
-        return ""
+        return _preempted_by_others(without_class)
     levels = steps.pop()
     if max(levels) == -inf:
-        return _preempted_by_others(change.totals, is_counted=are_named)
+        return _preempted_by_others(change.totals, are_named=are_named)
     are_lower = levels[1] < levels[0]
-    by_others = [each for each in change.totals if of_others and (each.after > each.before) is are_lower]
+    totals = (each for each in change.totals if of_others and each not in without_class)
+    by_others = [each for each in totals if (each.after > each.before) is are_lower]
     own = _preempted_by_new_pods(change, levels, are_named=are_named)
-    return own + _preempted_by_others(by_others, is_counted=are_named)
+    own += _preempted_by_others(without_class)
+    return own + _preempted_by_others(by_others, are_named=are_named)
+
+
+def _without_class(change: ClassChange) -> list[PreemptionTotal]:
+    """The numbers of Pods without a class, if the class is or was their default and no workload has such Pods."""
+    is_default = any(each is not None and each.global_default for each in (change.before, change.after))
+    same_template = (each.object for each in change.changed if workload_key(each.object) not in change.templates)
+    is_told = any(map(_names_no_class, same_template))
+    return [each for each in change.totals if is_default and not is_told and not each.class_]
+
+
+def _names_no_class(workload: ApiObject) -> bool:
+    return not text_at(workload, *POD_TEMPLATE_PATHS[group_kind(workload)], "spec", "priorityClassName")
 
 
 def _preempted_by_new_pods(change: ClassChange, levels: tuple[float, float], *, are_named: bool) -> str:
@@ -598,16 +617,19 @@ def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:
     return below
 
 
-def _preempted_by_others(totals: Sequence[PreemptionTotal], *, is_counted: bool) -> str:
-    """A phrase with the class that may preempt the most more or fewer running Pods than before; "" for none. No class,
-    which means the global default, comes first. `is_counted`: with the number of classes with the same effect.
+def _preempted_by_others(totals: Sequence[PreemptionTotal], *, are_named: bool = True) -> str:
+    """A phrase with the class that may preempt the most more or fewer running Pods than before, and the number of
+    classes with the same effect; "" for none. No class, which means the global default, comes first.
     """
     more = max((total.after - total.before for total in totals), key=abs, default=0)
     alike = sorted(total.class_ for total in totals if total.after - total.before == more)
     if not more:
         return ""
-    others = f" and {plural(len(alike) - 1, 'more class', 'more classes')}" if is_counted and alike[1:] else ""
-    return f", {_class_text(alike[0])}{others} may preempt {plural(abs(more), 'more Pod' if more > 0 else 'fewer Pod')}"
+    who, left = _class_text(alike[0]), len(alike) - 1
+    if left:
+        is_brief = alike[0] and not are_named
+        who = f"{left + 1} classes" if is_brief else f"{who} and {plural(left, 'more class', 'more classes')}"
+    return f", {who} may preempt {plural(abs(more), 'more Pod' if more > 0 else 'fewer Pod')}"
 
 
 def _class_text(name: str) -> str:

@@ -1377,6 +1377,61 @@ def test_the_first_line_counts_all_pods_of_one_name_that_a_class_may_no_longer_p
     assert "may preempt 2 fewer Pods of default/thing and default/low; " in first.splitlines()[0]
 
 
+def test_the_first_line_counts_the_classes_that_it_does_not_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "web-that-leaves-little-space-in-the-line"
+    low = make_priority_class(500, "low-class-with-a-long-name"), make_priority_class(600, "middle")
+    gold = make_priority_class(1000, "gold")
+    template = {"spec": {"priorityClassName": "gold", "containers": [{"name": "c", "image": "i"}]}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-{name}", "controller": True}
+    web = Made("apps/v1", "ReplicaSet", name, "default").spec(replicas=1, template=template)
+    pod = make_pod("web-1").of_class("gold").priority(1000).metadata(ownerReferences=[owner]).on("n1")
+    others = [make_pod(f"other-pod-with-a-long-name-{each}").priority(450).on("n1") for each in range(2)]
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), gold, *low, web, pod, *others]))
+    first = run(capsys, "class", "gold", "--value", "400", "--cluster", str(tmp_path / "cluster.json"))[1]
+    counts = "may preempt 2 fewer Pods of 2 workloads, 2 classes may preempt 1 more Pod; "
+    assert counts in first.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "class_name", "first"),
+    [
+        (
+            "new --value 5 --default",
+            "gold",
+            "no workload's new Pods change priority, Pods without a class may preempt 1 more Pod; no ",
+        ),
+        ("new --value 5", "gold", "no workload's new Pods change priority, no replica lost"),
+        (
+            "gold --value 90 --default",
+            "gold",
+            "default/web get priority 90 instead of 7, may preempt 1 more Pod of default/high, Pods without a class ",
+        ),
+        (
+            "gold --value 9 --default",
+            "",
+            "default/web get priority 9 instead of 0, may preempt 1 more Pod of default/low, class gold ",
+        ),
+    ],
+)
+def test_the_first_line_tells_what_pods_without_a_class_may_preempt_by_a_new_default(
+    given: str, class_name: str, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": True}
+    template = {"spec": {"priorityClassName": class_name, "containers": [{"name": "c", "image": "i"}]}}
+    objects = [
+        make_node("n1"),
+        make_priority_class(7, "gold"),
+        Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=1, template=template),
+        make_pod("web-1").priority(7 if class_name else 0).metadata(ownerReferences=[owner]).on("n1"),
+        *(make_pod(name).priority(value).on("n1") for name, value in (("low", 3), ("high", 50))),
+    ]
+    (tmp_path / "cluster.json").write_text(cluster_text(objects))
+    text = run(capsys, "class", *given.split(), "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert text.removeprefix("new Pods of ").startswith(first)
+
+
 def test_the_first_line_has_the_reason_of_gated_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = tmp_path / "new.json"
     new.write_text(json.dumps(make_pod("new").spec(schedulingGates=[{"name": "x.io/hold"}]).obj))
