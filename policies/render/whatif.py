@@ -150,7 +150,8 @@ def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer |
     created = rollouts(answer) if is_replaced else _created(answer, most, is_short=end is not None)
     created = "" if is_told else created
     wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
-    return [phrase for phrase in (*dangers(answer), created, *wanted) if phrase and phrase not in known]
+    first = (created, *dangers(answer)) if answer.has_blocked_rollouts else (*dangers(answer), created)
+    return [phrase for phrase in (*first, *wanted) if phrase and phrase not in known]
 
 
 def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
@@ -303,7 +304,8 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     is_brief, is_shortest = most <= _BRIEF, most < _FEWEST
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
     losers = [each.workload for each in own if each.missed]
-    rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in losers})
+    told = {*losers, *_blocked_by_quotas(answer)}
+    rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in told})
     names = named((each.workload for each in answer.outages), is_counted=True)
     quotas = _rejecting(answer, most)
     effects = [
@@ -831,7 +833,15 @@ def _reasons(workloads: Iterable[WorkloadCount]) -> set[str]:
 def rollouts(answer: Answer) -> str:
     """A phrase about the rollouts that do not complete; "" for none."""
     end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocks.rollouts)
-    return f"rollout of {names} {end}" if names else ""
+    by = f" by {_rejecting(answer, _EFFECTS)}" if _blocked_by_quotas(answer) else ""
+    return f"rollout of {names} {end}{by}" if names else ""
+
+
+def _blocked_by_quotas(answer: Answer) -> Sequence[str]:
+    """The workloads with blocked rollouts, if only ResourceQuotas block these, and no replica is lost."""
+    others = {each.workload for each in answer.workloads if each.pending or each.missed}
+    names = answer.blocks.rollouts if answer.has_blocked_rollouts else ()
+    return names if {*names} <= {*answer.over_quota} - others else ()
 
 
 def _counts_of_new(summary: Summary, total: int, which: str, why: Iterable[str]) -> str:

@@ -335,7 +335,12 @@ def test_a_restart_that_a_quota_blocks_creates_no_pod(tmp_path: Path) -> None:
     objects = [*NODES, stored, replica_set, quota(pods="2"), *(p.metadata(ownerReferences=[owner]) for p in pods)]
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in objects), *LISTED])
     first = forewarn("whatif", "restart", "deployment/new", "--cluster", cluster).stdout.splitlines()[0]
-    assert first.startswith("rollout of default/new blocked: 1 new Pod does not run; 1 Pod of default/new rejected by ")
+    blocked = "rollout of default/new blocked by quota default/q: 1 new Pod does not run"
+    assert first == f"{blocked}; no replica lost, no Pod preempted or newly Pending: Deployment default/new restarted"
+    given = [quota(pods="1"), deployment(2, terminationGracePeriodSeconds=5)]
+    new = write(tmp_path / "new.json", [each.obj for each in given])
+    first = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout.splitlines()[0]
+    assert first.startswith(f"{blocked}, new Pods of default/new rejected by quota default/q (1 running Pod cannot be ")
 
 
 def test_pods_that_a_quota_rejects_anyway_are_no_effect(tmp_path: Path) -> None:
