@@ -76,13 +76,8 @@ def worst_loss(risk: WorkloadRisk) -> str:
 def verdict(risks: Risks) -> str:
     """A sentence with the number of workloads that lose replicas, the worst loss, and how many may be preempted."""
     total = plural(len(risks.workloads), "workload")
-    failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.workloads)
-    fail = f"{failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
-    pending = f"{plural(risks.pending, 'Pod')} Pending now" if risks.pending else ""
-    parts = ([part for part in (fail, exposed, pending) if part] for exposed in (*_exposed(risks), ""))
-    ends = ["; " * bool(each) + ", ".join(each) for each in parts]
     if not any(risks.simulated):
-        return first_line(f"{total}; no loss simulated", *ends)
+        return first_line(f"{total}; no loss simulated", *_ends(risks))
     counts = [
         (_losing(risks, what), what if some == all_ else f"{what} ({some} of {all_} simulated)")
         for what, some, all_ in zip(("zone", "node"), risks.simulated, risks.total, strict=True)
@@ -95,7 +90,16 @@ def verdict(risks: Risks) -> str:
     worst = f"; highest priority: {worst_loss(losing[0])}" if losing else ""
     unread = len({problem.partition(": ")[0] for problem in risks.not_predicted})
     unknown = f", {plural(unread, 'workload')} not predicted" if unread else ""
-    return first_line(f"{lose}{node}{unknown}{worst}{_with_new_nodes(risks)}", *ends)
+    return first_line(f"{lose}{node}{unknown}{worst}{_with_new_nodes(risks)}", *_ends(risks))
+
+
+def _ends(risks: Risks) -> list[str]:
+    """The ends of the sentence, each shorter: failing, exposed and Pending Pods."""
+    failing = sum(any(loss.fails for loss in risk.pod_losses) for risk in risks.workloads)
+    fail = f"{failing} {'fails' if failing == 1 else 'fail'} if one Pod is preempted or evicted" if failing else ""
+    pending = f"{plural(risks.pending, 'Pod')} Pending now" if risks.pending else ""
+    parts = ([part for part in (fail, exposed, pending) if part] for exposed in (*_exposed(risks), ""))
+    return ["; " * bool(each) + ", ".join(each) for each in parts]
 
 
 def _exposed(risks: Risks) -> list[str]:
