@@ -119,9 +119,7 @@ def read_workload(obj: ApiObject) -> WorkloadState:
         raise InvalidObject(f"{obj.get('kind') or 'an object without a kind'} is not simulated")
     namespace, name = text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
     owner = Owner.from_api(obj)
-    controller = None
-    if owner is not None:
-        controller = (f"{owner.api_version.rpartition('/')[0]}/{owner.kind}", namespace, owner.name)
+    controller = None if owner is None else (owner.group_kind, namespace, owner.name)
     created = float(timestamp(obj, "metadata", "creationTimestamp") or 0)
     return WorkloadState((kind, namespace, name), obj, created=created, controller=controller)
 
