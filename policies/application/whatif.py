@@ -160,7 +160,7 @@ def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
     """
     forced = answer.upgrade is not None and any(pod.blocked for pod in answer.upgrade.forced)
     met = {
-        "fewer": end.fewer or any(each.longest >= FAILS for each in end.outages),
+        "fewer": end.fewer or any(each.total >= FAILS for each in end.outages),
         "pending": any(each.pending > each.pending_before for each in end.workloads),
         "preemption": answer.preempted,
         "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,

@@ -388,29 +388,27 @@ def down(outages: Sequence[Interruption], whose: str, losers: Sequence[str]) -> 
     if not outages:
         return ""
     first, *others = outages
-    longest = duration(max(int(each.since + each.seconds) - int(each.since) for each in outages))  # as in the rows
-    most = max(each.most for each in outages)
     if others:
+        most, total = max(each.most for each in outages), max(each.total for each in outages)
         count = "1 replica" if most == 1 else f"up to {most} replicas"
-        return f"{count} each of {whose} down for up to {longest}"
+        return f"{count} each of {whose} down for up to {duration(total)}"
+    lasts = f"{duration(first.seconds)}{_most(first)}"
     if [*losers] == [first.workload]:
         of_others = f"{first.down} of " if first.down < first.replicas else ""
         those = first.replicas if first.replicas > 1 else "one"
-        return f"{of_others}the other {those} down for {longest}{_most(first)}"
+        return f"{of_others}the other {those} down for {lasts}"
     count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
-    return f"{count} of {whose} down for {longest}{_most(first)}"
+    return f"{count} of {whose} down for {lasts}"
 
 
 def _most(each: Interruption) -> str:
-    """What the worst of several times does not say: how many times, how many are down at another one, and for how
-    long.
-    """
-    others = [
-        f"{each.times} times" if each.times > 1 else "",
+    """How many times, how many replicas are down at another time, and for how long any are."""
+    parts = [
+        f"{each.times} times, longest {duration(each.longest)}" if each.times > 1 else "",
         f"at most {each.most}" if each.most > each.down else "",
-        f"fewer for up to {duration(each.longest)}" if each.longest >= each.seconds + 1 else "",
+        f"1 or more for {duration(each.total)}" if each.total > each.seconds else "",
     ]
-    found = ", ".join(filter(None, others))
+    found = ", ".join(filter(None, parts))
     return f" ({found})" if found else ""
 
 
@@ -940,8 +938,9 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
 
 
 def _down_text(each: Interruption) -> str:
-    end = duration(each.since + each.seconds)
-    return f"{each.workload}: {each.down} of {each.replicas} down from {duration(each.since)} to {end}{_most(each)}"
+    since, until = duration(each.since), duration(each.until)
+    lasts = f"for {duration(each.seconds)} " if each.seconds < each.until - each.since else ""
+    return f"{each.workload}: {each.down} of {each.replicas} down {lasts}from {since} to {until}{_most(each)}"
 
 
 def _without(answer: Answer) -> str:

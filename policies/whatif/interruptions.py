@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.kinds.registry import DAEMON_SET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.simulation.clock import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
@@ -16,35 +16,50 @@ if TYPE_CHECKING:
 
     Workload = tuple[str, str]
 
-_LONG: Final = 120.0
-"""Seconds of the shortest interruption of a part of the Pods: longer than to replace the Pods of a lost node."""
-FAILS: Final = 300.0
-"""Seconds from which on an interruption counts as fewer replicas (`--fail-on fewer`)."""
-_MINUTE: Final = 60.0
-"""Seconds of the shortest interruption of all Pods, and for which a Pod must run until it is preempted, to count as
-running."""
+_LONG: Final = 120
+"""Seconds from which on interruptions of a part of the Pods are reported: longer than to replace those of a lost node.
+"""
+FAILS: Final = 300
+"""Seconds in all from which on interruptions count as fewer replicas (`--fail-on fewer`)."""
+_MINUTE: Final = 60
+"""Seconds of the shortest interruption, between two interruptions, and for which a Pod must run until it is preempted,
+to count as running."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 """The events after which a Pod does not run."""
 
 
 class Interruption(NamedTuple):
-    """A time in which a workload has fewer running Pods than at the start and at the end.
+    """The times in which a workload has fewer running Pods than at the start and at the end.
+
+    Each time lasts a minute or longer. Times with less than a minute between them are one time, and its length excludes
+    what is between. Reported are workloads without any running Pod at such a time, and those with fewer for 2 minutes
+    in all.
 
     `workload`: display name. `replicas`: running Pods at the start or at the end, whichever is less. `down`: so many
-    fewer run, at least. `since`, `seconds`: when it begins, and how long it lasts. Of several times, one without any
-    running Pod counts first, then the product of `down` and `seconds`. `most`: how many are down for a minute or longer
-    at any time. `times`: the number of times with an interruption, between which all `replicas` run.
+    fewer run, at least: all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the
+    largest. `since`, `until`: when the first of these times begins, and the last one ends. `seconds`: how long these
+    times are in all. `times`: number of these times. `longest`: seconds of the longest of these times. `most`: how many
+    replicas are down at any time. `total`: seconds in all in which one or more replicas are down; from 300 on,
+    `--fail-on fewer` is met.
     """
 
     workload: str
     priority: int
     down: int
     replicas: int
-    since: float
-    seconds: float
-    most: int
-    longest: float
+    since: int
+    until: int
+    seconds: int
     times: int
+    longest: int
+    most: int
+    total: int
+
+
+class _Time(NamedTuple):
+    since: int
+    until: int
+    seconds: int
 
 
 class RunningPods:
@@ -95,46 +110,53 @@ def _without_brief_runs(events: Sequence[Event]) -> list[Event]:
 
 
 def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin]) -> list[Interruption]:
-    """Return the worst interruption of each of these workloads, without DaemonSets: the highest priority first."""
+    """Return the interruptions of these workloads, without DaemonSets: the highest priority first."""
+    of = {origin.workload: origin for origin in origins if origin.kind != DAEMON_SET}
     pods = RunningPods(simulation, _without_brief_runs(simulation.timeline.events))
     changes, end = [*pods.changes()], Counter(pods.start)
     for _, workload, change in changes:
         end[workload] += change
-    of = {origin.workload: origin for origin in origins if origin.kind != DAEMON_SET}
     replicas = {workload: min(pods.start[workload], end[workload]) for workload in of}
-    running = pods.start
-    most: Counter[Workload] = Counter()
-    missing: dict[Workload, list[float]] = defaultdict(list)
-    longest: dict[Workload, float] = {}
-    worst: dict[Workload, tuple[bool, float, float, int]] = {}
-    begins: dict[Workload, set[float]] = defaultdict(set)
+    found = [
+        _worst(names.of(key), of[key].priority, replicas[key], times)
+        for key, times in _times(changes, pods.start, replicas).items()
+    ]
+    return sorted(filter(None, found), key=lambda each: (-each.priority, -each.seconds, each.workload))
+
+
+def _times(
+    changes: Iterable[tuple[float, Workload, int]], running: Counter[Workload], replicas: Mapping[Workload, int]
+) -> Mapping[Workload, Mapping[int, list[_Time]]]:
+    """By workload and number of replicas, when at least so many of `replicas` do not run. `running`: at the start."""
+    missing: dict[Workload, list[int]] = defaultdict(list)
+    times: dict[Workload, dict[int, list[_Time]]] = defaultdict(lambda: defaultdict(list))
     for seconds, workload, change in changes:
         wanted = replicas.get(workload, 0)
         if change < 0 and running[workload] <= wanted:
-            missing[workload].append(seconds)
+            missing[workload].append(int(seconds))
         elif change > 0 and running[workload] < wanted:
-            down, since = wanted - running[workload], missing[workload].pop()
-            lasts = seconds - since
-            if lasts >= _MINUTE:
-                most[workload] = max(most[workload], down)
-            if lasts >= (_MINUTE if down == wanted else _LONG):
-                time = down == wanted, down * lasts, since, down
-                worst[workload] = max(time, worst.get(workload, time))
-                longest[workload] = max(lasts, longest.get(workload, lasts))
-                begins[workload].add([*missing[workload], since][0])
+            _add(times[workload][wanted - running[workload]], missing[workload].pop(), int(seconds))
         running[workload] += change
-    found = [
-        Interruption(
-            names.of(key),
-            of[key].priority,
-            down,
-            replicas[key],
-            since,
-            total / down,
-            most[key],
-            longest[key],
-            len(begins[key]),
-        )
-        for key, (_, total, since, down) in worst.items()
-    ]
-    return sorted(found, key=lambda each: (-each.priority, -each.seconds, each.workload))
+    return times
+
+
+def _add(times: list[_Time], since: int, until: int) -> None:
+    """Add a time to the earlier ones: to the last of them, if less than a minute is between."""
+    begins, seconds = since, until - since
+    if times and since - times[-1].until < _MINUTE:
+        begins, _, before = times.pop()
+        seconds += before
+    times.append(_Time(begins, until, seconds))
+
+
+def _worst(workload: str, priority: int, replicas: int, times: Mapping[int, list[_Time]]) -> Interruption | None:
+    """The number of replicas whose times are worst, with these; None if they are too short."""
+    long = {down: [one for one in each if one.seconds >= _MINUTE] for down, each in times.items()}
+    total = {down: sum(one.seconds for one in each) for down, each in long.items() if each}
+    reported = [down for down in total if down == replicas or total[down] >= _LONG]
+    if not reported:
+        return None
+    down = max(reported, key=lambda each: (each == replicas, each * total[each]))
+    found, longest = long[down], max(one.seconds for one in long[down])
+    span = found[0].since, found[-1].until, total[down], len(found), longest
+    return Interruption(workload, priority, down, replicas, *span, max(total), total[1])

@@ -97,7 +97,7 @@ def test_replicas_that_are_down_for_long_are_an_effect(
         pod["spec"]["terminationGracePeriodSeconds"] = 600
     write(tmp_path / "cluster.yaml", node, none, old, *others)
     done = forewarn("diff", *versions({"web.yaml": [old]}, {"web.yaml": [new]}), "--cluster", tmp_path / "cluster.yaml")
-    assert ": 1 of 2 replicas of shop/web down for 10 min" in done.stdout.splitlines()[0]
+    assert ": 1 of 2 replicas of shop/web down for 20 min" in done.stdout.splitlines()[0]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep, blockers
 from tests.builders import Made, make_node, make_pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from forewarn.policies.objects.fields import ApiObject
@@ -115,7 +116,7 @@ def test_replicas_that_are_down_for_long_count_as_fewer(
 
 
 def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One replica is down for longer than both, or both for a short time of it. The longest decides about --fail-on."""
+    """One replica is down for longer than both, or both for a short time of it. The total decides about --fail-on."""
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
     worst = {}
@@ -124,16 +125,59 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
         events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
         command = ["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)]
         assert main(command) == 0
-        text = "2 of 2 replicas of default/web down for 3 min (fewer for up to 23 min)"
+        text = "2 of 2 replicas of default/web down for 3 min (1 or more for 23 min)"
         assert (text in capsys.readouterr().out.splitlines()[0]) is (until == 13)
         assert main([*command, "--fail-on", "fewer", "-o", "json"]) == 1
         (one,) = json.loads(capsys.readouterr().out)["interruptions"]
         worst[until] = one["down"], one["most"], round(one["since"] / 60), round(one["seconds"] / 60)
-    assert worst == {10.5: (1, 1, 0, 21), 13: (2, 2, 10, 3), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
+    assert worst == {10.5: (1, 1, 0, 20), 13: (2, 2, 10, 3), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
 
 
-def test_several_interruptions_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those between which all replicas run, whatever their depth."""
+@pytest.mark.parametrize(
+    ("drains", "fails", "text", "in_row"),
+    [
+        (((0, 3), (3.5, 6.5)), 1, "for 6 min", "for 6 min from 0 s to 6 min 30 s"),
+        (((0, 3), (3.5, 4)), 0, "for 3 min 30 s", "for 3 min 30 s from 0 s to 4 min"),
+        (
+            ((0, 3), (10, 14)),
+            1,
+            "for 7 min (2 times, longest 4 min)",
+            "for 7 min from 0 s to 14 min (2 times, ",
+        ),
+        (((0, 3), (10, 10.5)), 0, "for 3 min", "from 0 s to 3 min"),
+        (
+            ((0, 1), (10, 11)),
+            0,
+            "for 2 min (2 times, longest 1 min)",
+            "for 2 min from 0 s to 11 min (2 times, ",
+        ),
+        (((0, 1.5),), 0, "", ""),
+    ],
+)
+def test_several_interruptions(
+    drains: Sequence[tuple[float, float]],
+    fails: int,
+    text: str,
+    in_row: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One interruption, if less than a minute is between. What the line says in all decides about --fail-on."""
+    cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
+    at = [{"at": 60 * since, "drain": "n0"} for since, _ in drains]
+    at += [{"at": 60 * until, "uncordon": "n0"} for _, until in drains]
+    events.write_text(json.dumps(sorted(at, key=lambda each: (each["at"], "drain" in each))))
+    command = ["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)]
+    assert main([*command, "--fail-on", "fewer"]) == fails
+    first, *rows = capsys.readouterr().out.splitlines()
+    assert (f"; 1 of 2 replicas of default/web down {text}: events" in first) == bool(text)
+    assert any(row.startswith(f"    default/web: 1 of 2 down {in_row}") for row in rows) == bool(text)
+
+
+def test_interruptions_of_any_number_of_replicas_are_added_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(2, 0, nodes=2, cpu="1")}))
     at = {0: {"drain": "n0"}, 5: {"drain": "n1"}, 10: {"uncordon": "n1"}, 20: {"uncordon": "n0"}, 30: {"drain": "n0"}}
@@ -141,8 +185,8 @@ def test_several_interruptions_are_counted(tmp_path: Path, capsys: pytest.Captur
     events.write_text(json.dumps([{"at": 60 * minute, **event} for minute, event in at.items()]))
     main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)])
     first, *rows = capsys.readouterr().out.splitlines()
-    assert "2 of 2 replicas of default/web down for 5 min (2 times, fewer for up to 19 min 59 s)" in first
-    assert "    default/web: 2 of 2 down from 5 min to 10 min (2 times, fewer for up to 19 min 59 s)" in rows
+    assert "2 of 2 replicas of default/web down for 5 min (1 or more for 30 min)" in first
+    assert "    default/web: 2 of 2 down from 5 min to 10 min (1 or more for 30 min)" in rows
 
 
 @pytest.mark.parametrize(
