@@ -8,9 +8,11 @@ from forewarn.policies.findings import duration, equal_to, first_line, listed, p
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
 from forewarn.policies.render.whatif import (
+    down,
     joined,
     lost_by_workload,
     lost_replicas,
+    named,
     of_workloads,
     on_placeholders,
     preempted_pods,
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
 MAX_ROWS: Final = 40
-BASIS: Final = (
+_BASIS: Final = (
     "fewer: replicas that no longer run, without DaemonSet Pods of lost nodes; priority: the highest of these replicas"
 )
-"""A note that defines the columns `fewer` and `priority`."""
 _LONGEST: Final = 60
 SETTLED: Final = "steady state after"
 _NEEDED: Final = "nodes needed"
@@ -44,11 +45,27 @@ def heads_of(sweep: Sweep) -> list[str]:
     needed = [_NEEDED, _WITH_NODES] if has_groups(sweep) else []
     reserving = ["placeholders preempted"] if _has_placeholders(sweep) else []
     priority = ["priority"] if _has_priorities(sweep) else []
-    return ["case", "fewer", *priority, "Pending", "preempted", "PDBs violated", *reserving, SETTLED, *needed]
+    down_for_a_time = ["down"] if _has_outages(sweep) else []
+    return [
+        "case",
+        "fewer",
+        *priority,
+        *down_for_a_time,
+        "Pending",
+        "preempted",
+        "PDBs violated",
+        *reserving,
+        SETTLED,
+        *needed,
+    ]
 
 
 def _has_placeholders(sweep: Sweep) -> bool:
     return any(row.placeholders for row in sweep.rows)
+
+
+def _has_outages(sweep: Sweep) -> bool:
+    return any(row.interruptions for row in sweep.rows)
 
 
 def _has_priorities(sweep: Sweep) -> bool:
@@ -67,7 +84,8 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     needed = [needs_text(row.node_groups), with_nodes(row)] if has_groups(sweep) else []
     reserving = [row.placeholders.preempted if row.placeholders else 0] if _has_placeholders(sweep) else []
     (fewer, *others), priority = row.others, [] if not _has_priorities(sweep) else [_priority(row)]
-    return [row.case, fewer, *priority, *others, row.violated_pdbs, *reserving, after, *needed]
+    outages = [row.down] if _has_outages(sweep) else []
+    return [row.case, fewer, *priority, *outages, *others, row.violated_pdbs, *reserving, after, *needed]
 
 
 def _priority(row: Row) -> str | int:
@@ -103,7 +121,9 @@ def harmful(sweep: Sweep) -> list[Row]:
 
 def _harms(row: Row, sweep: Sweep) -> bool:
     fewer, pending, preempted = row.others
-    return bool(fewer or preempted or row.violated_pdbs) or pending > sweep.before.pending or not row.settled
+    return (
+        bool(fewer or row.down or preempted or row.violated_pdbs) or pending > sweep.before.pending or not row.settled
+    )
 
 
 def _as_without(row: Row, sweep: Sweep) -> bool:
@@ -144,6 +164,15 @@ def _lost(row: Row) -> str:
     )
 
 
+def _down(row: Row) -> str:
+    return down(row.interruptions, named((each.workload for each in row.interruptions), is_counted=True), row.workloads)
+
+
+def basis(sweep: Sweep) -> str:
+    """A note that defines columns."""
+    return f"{_BASIS}; down: replicas that do not run for a time" if _has_outages(sweep) else _BASIS
+
+
 def verdict(sweep: Sweep, rows: list[Row]) -> str:
     """A phrase about the cases that do harm, the `rows`."""
     cases = plural(len(sweep.rows), sweep.sweep)
@@ -159,6 +188,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
     effects = [
         lost_replicas(fewer, _lost(worst), causes),
+        _down(worst),
         f"{plural(violated, 'PDB')} violated" if violated > 0 else "",
         too_few_healthy_pods(worst.unhealthy_pdbs),
         preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
@@ -184,7 +214,7 @@ def render(sweep: Sweep, paint: Painter = plain) -> Iterator[str]:
     if harmed:
         rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]
         yield from table(heads_of(sweep), rows, paint, texts=_TEXTS, longest=_LONGEST)
-        yield f"  {BASIS}"
+        yield f"  {basis(sweep)}"
     yield from left_out(len(harmed), MAX_ROWS, indent="  ")
     harmless = len(sweep.rows) - len(harmed)
     if harmless:
@@ -200,7 +230,7 @@ def markdown(sweep: Sweep) -> str:
     lines += ["", f"Before: {before(sweep)}" + (f"; {without(sweep)}" if sweep.without_change else "")]
     if harmed:
         rows = [cells_of(sweep, row) for row in harmed[:MAX_ROWS]]
-        lines += ["", *markdown_table(heads, rows, longest=_LONGEST), "", BASIS]
+        lines += ["", *markdown_table(heads, rows, longest=_LONGEST), "", basis(sweep)]
     if len(harmed) > MAX_ROWS:
         lines += ["", f"and {len(harmed) - MAX_ROWS} more"]
     harmless = len(sweep.rows) - len(harmed)

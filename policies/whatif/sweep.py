@@ -17,13 +17,14 @@ from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import Causes, rank_of_loss
 from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, failed_jobs, failures_in, pdbs_below_desired
+from forewarn.policies.whatif.interruptions import Interruption, interruptions
 
 if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question
 
-_Part = TypeVar("_Part", "Row", "Needs", "PlaceholderPods", "RunningAndPending", "Causes")
+_Part = TypeVar("_Part", "Row", "Needs", "PlaceholderPods", "RunningAndPending", "Causes", Interruption)
 
 
 class Needs(NamedTuple):
@@ -67,6 +68,7 @@ class Row(NamedTuple):
     - `causes`: why replicas are lost. `rejected` in it also counts Pods that were rejected before.
     - `notSimulated`: number of new Pods that another scheduler may bind; absent if there is none.
     - `priority`: the highest priority of the lost replicas that are no placeholder Pods; absent if there are none.
+    - `interruptions`: the workloads without placeholder Pods that have fewer running Pods for a time.
     """
 
     case: str
@@ -84,6 +86,12 @@ class Row(NamedTuple):
     not_simulated: int | None = None
     unhealthy_pdbs: Sequence[str] = ()
     priority: int | None = None
+    interruptions: Sequence[Interruption] = ()
+
+    @property
+    def down(self) -> int:
+        """Number of replicas that are down for a time."""
+        return sum(each.down for each in self.interruptions)
 
     @property
     def others(self) -> tuple[int, int, int]:
@@ -94,11 +102,11 @@ class Row(NamedTuple):
     @property
     def harm(self) -> Sequence[int]:
         """What makes a case worse, the most important number first: the highest priority of lost replicas; the numbers
-        of these, also with new nodes, of Pending Pods, PDBs and preempted Pods, without placeholder Pods; then of all
-        preempted Pods.
+        of these, also with new nodes, of replicas that are down for a time, of Pending Pods, PDBs and preempted Pods,
+        without placeholder Pods; then of all preempted Pods.
         """
         fewer, pending, preempted = self.others
-        counts = self.end[0], pending, self.violated_pdbs, preempted, self.preempted
+        counts = self.end[0], self.down, pending, self.violated_pdbs, preempted, self.preempted
         return *rank_of_loss(fewer, self.priority), *counts, int(not self.settled)
 
     @property
@@ -157,6 +165,9 @@ class Tally:
         self._autoscaling, self._placeholders = autoscaling, placeholders
         origins = simulation.timeline.origins
         self._priorities = {origins[p.pod.key].workload: p.pod.effective_priority for p in simulation.api.pods.values()}
+        self._origins = {
+            origin.workload: origin for origin in (origins[p.pod.key] for p in simulation.api.pods.values())
+        }
         self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
         self._failed = failed_jobs(simulation)
         self._waiting = {name for name in _names(simulation) if _is_pending(name, simulation)}
@@ -208,6 +219,7 @@ class Tally:
                 for victim in sorted(victims, key=lambda each: (-victims[each], each))
                 if victim not in self._placeholders
             ],
+            "interruptions": self._interruptions(simulation),
             "causes": self._causes(simulation, {each: lost[each] for each in others}),
             "violated_pdbs": len(unhealthy) + len(violated_pdbs),
             "unhealthy_pdbs": sorted(unhealthy),
@@ -216,6 +228,11 @@ class Tally:
             "not_simulated": (left := of_other_schedulers(simulation, names)).total() or None,
             "not_modelled": [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in left)],
         }
+
+    def _interruptions(self, simulation: Simulation) -> list[Interruption]:
+        names, reserving = self._losses.names, {*map(self._losses.names.of, self._placeholders)}
+        found = interruptions(simulation, names, self._origins.values())
+        return [each for each in found if each.workload not in reserving]
 
     def _causes(self, simulation: Simulation, lost: Mapping[tuple[str, str], int]) -> Causes | None:
         """Return why these replicas are lost; None if the simulation shows no cause."""
@@ -253,6 +270,7 @@ def row_of(case: str, counts: Mapping[str, Any]) -> Row:
     """Return the Row of the question `case` from the counts of `Tally.of`, also if converted to JSON and back."""
     values = {name: counts[name] for name in Row._fields if name in counts}
     needs, reserving, causes = counts["node_groups"], counts["placeholders"], counts["causes"]
+    values["interruptions"] = [Interruption(*each) for each in counts["interruptions"]]
     values |= {"case": case, "node_groups": needs and Needs(*needs), "causes": causes and Causes(*causes)}
     return Row(**values | {"placeholders": reserving and PlaceholderPods(*reserving)})
 
@@ -346,6 +364,7 @@ _READERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
     float: _seconds,
     Mapping[str, int]: _counts,
     Sequence[str]: _texts,
+    Sequence[Interruption]: lambda value: [_read(Interruption, each) for each in _of_type(list, value)],
     Needs: partial(_read, Needs),
     Causes: partial(_read, Causes),
     PlaceholderPods: partial(_read, PlaceholderPods),

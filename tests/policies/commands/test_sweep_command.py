@@ -14,6 +14,7 @@ from forewarn.policies.cluster.cache import Cache, head_of
 from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
 from forewarn.policies.render.sweep import MAX_ROWS, markdown, render, verdict
 from forewarn.policies.whatif.answer import Causes
+from forewarn.policies.whatif.interruptions import Interruption
 from forewarn.policies.whatif.sweep import Needs, PlaceholderPods, Row, RunningAndPending, Sweep, from_dict, worst_first
 from tests.builders import cluster_text, make_node, make_pod
 from tests.cases import cases
@@ -151,7 +152,8 @@ def test_each_row_is_what_its_question_comes_to(
         budgets = answer["pdbs"]
         unhealthy = sorted(budgets["tooFewHealthy"].keys() - budgets["violatedByPreemption"])
         assert row.get("unhealthyPDBs", []) == unhealthy
-        of_names = ("case", "workloads", "victims", "causes", "unhealthyPDBs", "priority")
+        assert row.get("interruptions") == answer.get("interruptions")
+        of_names = ("case", "workloads", "victims", "causes", "unhealthyPDBs", "priority", "interruptions")
         assert {k: value for k, value in row.items() if k not in of_names} == row_of(answer, nodes), name
         victims = {each["victim"]["workload"].rpartition(" ")[2] for each in answer["preempted"]}
         assert {name.rpartition(" ")[2] for name in row.get("victims", ())} == victims
@@ -530,12 +532,13 @@ def test_placeholder_pods_are_counted_apart(
     pause.obj["spec"]["containers"][0]["image"] = image
     (tmp_path / "config.yaml").write_text(config)
     cluster = written(tmp_path, [*nodes, pause.obj, *by_name("web", 1, "3", "", "n2")[1:]])
+    down = "1 replica of default/web down for 1 min 35 s"
     for change, first in (
-        (("--each", "node"), "2 nodes: only placeholder Pods lost or preempted if one is lost"),
+        (("--each", "node"), f"1 of 2 nodes does harm if lost; worst: node n2: {down}, 1 placeholder Pod preempted"),
         (("node", "n1"), "only 1 placeholder Pod lost: loss of node n1 with 1 Pod"),
         (
             ("node", "n2"),
-            "1 replica of default/web down for 1 min 35 s, 1 placeholder Pod preempted: loss of node n2 with 1 Pod",
+            f"{down}, 1 placeholder Pod preempted: loss of node n2 with 1 Pod",
         ),
     ):
         _, out, _ = run(capsys, "whatif", "lose", *change, "--cluster", cluster, "-c", str(tmp_path / "config.yaml"))
@@ -651,6 +654,7 @@ def test_every_field_of_a_row_is_read_again() -> None:
         2,
         ["team/b"],
         -7,
+        [Interruption("team/c", 100, 1, 2, 0, 60, 60, 1, 60, 1, 60)],
     )
     for part in (needs, row):
         assert all(getattr(part, name) != default for name, default in part._field_defaults.items())
