@@ -80,7 +80,7 @@ def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -
         len(upgraded.done) if upgraded else len(answer.drained),
         int(upgraded.seconds) if upgraded else 0,
         len(added.nodes) if added else 0,
-        -added.pods if added else 0,
+        *(count.total() for count in whatif.WithAddedNodes.of(answer)),
         -sum(each.before for each in answer.workloads if each.missed),
         -answer.replaced.total(),
         len(answer.blocks.drains),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import groupby
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.findings import (
@@ -123,7 +123,7 @@ def _outcome(
     """The effects without new nodes. `end`: with new nodes, if another phrase has its effects."""
     wanted = _wanted(answer, change, most, end)
     effects = effects_of(answer, end, most)
-    said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer), *wanted]))
+    said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer, most), *wanted]))
     if end is not None and most <= _BRIEF:
         effects = effects[:1]
     unwanted = joined(effects, max(most - bool(said), _FEWEST), 1)
@@ -229,13 +229,14 @@ def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
     arrived, end = answer.with_new_nodes, _with_same_new_pods(answer)
     if arrived is None or not arrived.nodes or answer.upgrade is not None:
         return ""
-    nodes = f"{plural(sum(arrived.nodes.values()), 'new node')} of {named(arrived.nodes, 'group')}"
-    wanted = [phrase for phrase in (_created(end, most), _progress(end)) if phrase]
+    new = "more new node" if answer.new_nodes else "new node"
+    nodes = f"{plural(sum(arrived.nodes.values()), new)} of {named(arrived.nodes, 'group')}"
+    wanted = [phrase for phrase in (_created(end, most), _on_added_nodes(end, most), _progress(end)) if phrase]
     effects = effects_of(end, most=most)
     if not (_counts(end, placeholders=False)[2] or (wanted and effects)):
         effects.insert(0, "no replica lost")
     told = end.causes.pending + _counts(end, placeholders=True)[1] + sum(each.not_started for each in end.workloads)
-    others = arrived.pending - max(told, _new_pending(end))
+    others = arrived.pending - max(told, _new_pending(end), WithAddedNodes.of(end).staying.total())
     if others > 0 or not arrived.pending:
         effects.append(f"{plural(others, 'other Pod') if others > 0 else 'no Pod'} Pending")
     times = [at for at in _times_of_helped(answer, arrived) if not end.fewer and not arrived.pending]
@@ -492,17 +493,18 @@ def too_few_healthy_pods(pdbs: Sequence[str], *, are_named: bool = True) -> str:
 
 
 def _starting(answer: Answer, pending: Sequence[WorkloadCount], *, is_brief: bool) -> str:
-    """The other Pending Pods of these workloads, without those that `_created` counts; "" for none. `is_brief`: not
-    how many of them are Pending without the change as well.
+    """The other Pending Pods of these workloads, without those that `_created` and `_on_added_nodes` count; "" for
+    none. `is_brief`: not how many of them are Pending without the change as well.
     """
     created = _new_pending(answer)
-    more = sum(each.not_started for each in pending) - created
-    others = [each for each in pending if not created or each.workload not in answer.summary.new_workloads]
-    whose = of_workloads(each.workload for each in others)
+    left = Counter({each.workload: each.not_started for each in pending}) - WithAddedNodes.of(answer).staying
+    more = left.total() - created
+    known = {*answer.summary.new_workloads} if created else ()
+    others = [each for each in pending if each.workload in left and each.workload not in known]
     without = answer.without_change.summary.pending if answer.without_change and not answer.is_as_without else {}
-    also = sum(min(each.not_started, max(without.get(each.workload, 0) - each.pending_before, 0)) for each in others)
+    also = sum(min(left[each.workload], max(without.get(each.workload, 0) - each.pending_before, 0)) for each in others)
     anyway = f" ({f'{also} ' if also < more else ''}{_WITHOUT})" if also and not is_brief else ""
-    return f"{plural(more, 'more Pod')}{whose} Pending{anyway}" if more > 0 else ""
+    return f"{plural(more, 'more Pod')}{of_workloads(each.workload for each in others)} Pending{anyway}" if more > 0 else ""
 
 
 def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = False) -> str:
@@ -669,40 +671,56 @@ def rejected_pods(
     return f"{plural(over_quota.total(), 'Pod')}{whose} rejected by {quotas}" if over_quota else ""
 
 
-def _on_added_nodes(answer: Answer) -> str:
-    """How many Pods are scheduled on added nodes, or how many nodes Pending Pods need; "" for other events."""
-    nodes = plural(len(answer.new_nodes.nodes) if answer.new_nodes else 0, "new node")
-    if answer.until_scheduled:
-        return _needed(answer, nodes)
-    if answer.new_nodes is None:
+class WithAddedNodes(NamedTuple):
+    """By workload, the Pods that are Pending at the end without added nodes: how many run or stay Pending with these,
+    or are not replaced.
+    """
+
+    helped: Counter[str]
+    staying: Counter[str]
+    gone: Counter[str]
+
+    @classmethod
+    def of(cls, answer: Answer) -> WithAddedNodes:
+        without = _waiting_without(answer) if answer.until_scheduled or answer.new_nodes else Counter[str]()
+        staying = without & Counter({each.workload: each.pending for each in answer.workloads})
+        gone = without & Counter({each.workload: each.unreplaced for each in answer.workloads})
+        there = {each.workload for each in (answer.new_nodes.scheduled if answer.new_nodes else ())} & without.keys()
+        # A StatefulSet creates its next Pod once the Pending one runs.
+        next_ones = (each.workload for each in answer.workloads if each.kind == STATEFUL_SET and each.workload in there)
+        return cls(without - staying - gone | Counter(next_ones), staying, gone)
+
+
+def _on_added_nodes(answer: Answer, most: int) -> str:
+    """Which Pods run only with the added nodes, or how many nodes Pending Pods need; "" for other events."""
+    added = len(answer.new_nodes.nodes) if answer.new_nodes else 0
+    if not (added or answer.until_scheduled):
         return ""
-    daemons = sum(each.pods for each in answer.new_nodes.scheduled if each.daemon)
-    others = answer.new_nodes.pods - daemons
-    whose = of_workloads(each.workload for each in answer.new_nodes.scheduled if not each.daemon)
-    counts = [f"{plural(others, 'Pod')}{whose}"] if others else []
-    counts += [f"{plural(daemons, 'DaemonSet Pod')}"] if daemons else []
-    left = sum(each.pods for each in answer.summary.waiting)
-    pending = f", {plural(left, 'Pod stays', 'Pods stay')} Pending" if left and not others else ""
-    return f"{'' if others or not daemons else 'only '}{' and '.join(counts) or 'no Pod'} scheduled on {nodes}{pending}"
-
-
-def _needed(answer: Answer, nodes: str) -> str:
-    """A phrase with the new nodes that the Pods need that are Pending without these."""
-    ends = {workload.workload: workload.pending for workload in answer.workloads}
-    gone = {workload.workload: workload.unreplaced for workload in answer.workloads if workload.unreplaced}
-    without = answer.without_change.summary.waiting if answer.without_change else ()
-    pending = sum(min(ends.get(each.group, 0), each.pods) for each in without)
-    unreplaced = sum(min(gone.get(each.group, 0), each.pods) for each in without)
-    left = f", {plural(pending, 'Pod stays', 'Pods stay')} Pending" if pending else ""
-    left += f", {plural(unreplaced, 'Pod')}{of_workloads(gone)} not replaced" if unreplaced else ""
-    if answer.new_nodes is None:
-        return f"no new nodes {'help' if pending else 'needed'}{left or ', no Pod is Pending'}"
-    helped = [each.group for each in without if ends.get(each.group, 0) + gone.get(each.group, 0) < each.pods]
-    scheduled = sum(each.pods for each in without) - pending - unreplaced
+    helped, staying, gone = WithAddedNodes.of(answer)
+    why = _reasons(each for each in answer.workloads if staying[each.workload]) if most == _EFFECTS else ""
+    left = f", {plural(staying.total(), 'Pod stays', 'Pods stay')} Pending{why}" if staying else ""
+    left += f", {plural(gone.total(), 'Pod')}{of_workloads(gone)} not replaced" if gone else ""
+    if not added:
+        return f"no new nodes {'help' if staying else 'needed'}{left or ', no Pod is Pending'}"
+    if not helped:
+        return f"{plural(added, 'new node helps', 'new nodes help')} no Pending Pod{left}"
+    nodes, count, whose = plural(added, "new node"), helped.total(), of_workloads(helped)
     lost = answer.without_change.lost if answer.without_change else {}
-    if any(name in lost for name in helped):  # others preempt running Pods without the new nodes
-        return f"{nodes} needed, or {plural(scheduled, 'Pod')}{of_workloads(helped)} would be Pending{left}"
-    return f"{nodes} needed for {plural(scheduled, 'Pending Pod')}{of_workloads(helped)}{left}"
+    if not lost.keys().isdisjoint(helped):  # others preempt running Pods without the new nodes
+        pods = f"{plural(count, 'Pod')}{whose} would be Pending"
+        return f"{f'{nodes} needed, or {pods}' if answer.until_scheduled else f'{pods} without {nodes}'}{left}"
+    needed = f"{nodes} needed for {plural(count, 'Pending Pod')}{whose}"
+    return f"{needed if answer.until_scheduled else _now_run(count, whose)}{left}"
+
+
+def _now_run(count: int, whose: str) -> str:
+    return plural(count, f"Pending Pod{whose} now runs", f"Pending Pods{whose} now run")
+
+
+def _waiting_without(answer: Answer) -> Counter[str]:
+    """By workload, the Pods that are Pending at the end without the change."""
+    waiting = answer.without_change.summary.waiting if answer.without_change else ()
+    return Counter({each.group: each.pods for each in waiting})
 
 
 def _moved(answer: Answer) -> list[str]:
@@ -714,8 +732,7 @@ def _moved(answer: Answer) -> list[str]:
     removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
     done = [row.workload for row in answer.workloads if row.completed]
     completed = f"{plural(answer.completed, 'Pod')}{of_workloads(done)} completed" if done else ""
-    waited = of_workloads(row.workload for row in answer.workloads if row.started)
-    runs = plural(started, f"Pending Pod{waited} now runs", f"Pending Pods{waited} now run")
+    runs = _now_run(started, of_workloads(row.workload for row in answer.workloads if row.started))
     return [removed, completed, f"{runs}{_run_anyway(answer, started)}" if started else ""]
 
 
@@ -723,8 +740,8 @@ def _run_anyway(answer: Answer, started: int) -> str:
     """How many of the `started` Pending Pods also run without the change."""
     if answer.without_change is None:
         return ""
-    waiting = {each.group: each.pods for each in answer.without_change.summary.waiting}
-    because = sum(min(row.started, waiting.get(row.workload, 0)) for row in answer.workloads)
+    waiting = _waiting_without(answer)
+    because = sum(min(row.started, waiting[row.workload]) for row in answer.workloads)
     also = started - because
     return f" ({f'{also} ' if because else ''}{_WITHOUT})" if also else ""
 
@@ -809,7 +826,7 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     total = max(summary.new_pods + later + missing, sum(_desired(each, answer) for each in own if blocked))
     pending = max(summary.new_pods_pending, _new_pending(answer))
     which = _subject_of_new(answer, [*names], total, is_short=is_short)
-    why = _reasons(own) if most == _EFFECTS else set()
+    why = _reasons(own) if most == _EFFECTS else ""
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
     counts += f", {later} {NOT_CREATED if pending else NOT_CREATED_AFTER_REJECTED}" if later else ""
     return f"{rollouts(answer)}: {counts}" if blocked else counts
@@ -824,8 +841,10 @@ def _subject_of_new(answer: Answer, names: Sequence[str], total: int, *, is_shor
     return f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"
 
 
-def _reasons(workloads: Iterable[WorkloadCount]) -> set[str]:
-    return {in_short(each.message) for each in workloads if each.pending and each.message}
+def _reasons(workloads: Iterable[WorkloadCount]) -> str:
+    """The reason of the Pending Pods in parentheses; "" for none or several."""
+    reasons = {in_short(each.message) for each in workloads if each.pending}
+    return f" ({reasons.pop()})" if len(reasons) == 1 and {*reasons} != {""} else ""
 
 
 def rollouts(answer: Answer) -> str:
@@ -842,10 +861,9 @@ def _blocked_by_quotas(answer: Answer) -> Sequence[str]:
     return names if {*names} <= {*answer.over_quota} - others else ()
 
 
-def _counts_of_new(summary: Summary, total: int, which: str, why: Iterable[str]) -> str:
-    """How many new Pods run at the end, and what becomes of the others. `why`: the reasons of Pending Pods."""
+def _counts_of_new(summary: Summary, total: int, which: str, reason: str) -> str:
+    """How many new Pods run at the end, and what becomes of the others. `reason`: of Pending Pods."""
     pending, ended = summary.new_pods_pending, summary.new_pods_ended
-    reason = f" ({listed([*why])})" if len([*why]) == 1 else ""
     run = max(summary.new_pods - pending - ended, 0)
     if total == 1:
         end = "runs" if run else "is preempted or deleted again" if ended else "does not run"

@@ -137,8 +137,6 @@ class ScheduledOnNewNodes(NamedTuple):
     pods: int
     first: float
     last: float
-    daemon: Hidden[bool] = False
-    """Whether the workload is a DaemonSet."""
 
 
 class PendingDaemonSet(NamedTuple):
@@ -176,8 +174,7 @@ def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) 
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:
             name = names.of(event.origin.workload)
-            daemon = event.origin.workload[0] == DAEMON_SET
-            earlier = firsts.get(name, ScheduledOnNewNodes(name, event.origin.priority, 0, event.t, event.t, daemon))
+            earlier = firsts.get(name, ScheduledOnNewNodes(name, event.origin.priority, 0, event.t, event.t))
             firsts[name] = earlier._replace(pods=earlier.pods + 1, last=event.t)
     return NewNodes(nodes, list(firsts.values()), starved_on(simulation, wanted, names))
 

@@ -551,6 +551,12 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
             ("REPLICAS LOST", "0", "0"),
         ),
         (
+            ("add", "node", "n1"),
+            [of_web(1), of_web(1, make_pod("big").request(cpu="8"))],
+            "most affected of 2 clusters: b: 1 Pending Pod of default/big now runs: ",
+            ("REPLICAS LOST", "0", "0"),
+        ),
+        (
             ("upgrade",),
             [of_web(1), of_web(1, NEVER)],
             "most affected of 2 clusters: b: 0 of 1 node upgraded, blocked at n1 by PDB default/never; ",

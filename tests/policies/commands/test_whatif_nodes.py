@@ -227,7 +227,13 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
         ([("Deployment", 12, "1")], 2, 0, "", "2 new nodes needed for 8 Pending Pods of default/a0"),
         ([("Deployment", 2, "64")], 0, 2, "no number of these nodes", "no new nodes help, 2 Pods stay Pending"),
         ([("StatefulSet", 4, "3")], 3, 0, "", "3 new nodes needed for 1 Pending Pod"),
-        ([("StatefulSet", 40, "3")], 4, 1, "more nodes may be needed", "4 new nodes needed for"),
+        (
+            [("StatefulSet", 40, "3")],
+            4,
+            1,
+            "more nodes may be needed",
+            "4 new nodes needed for 1 Pending Pod of default/a0, 1 Pod stays Pending",
+        ),
         (
             [("Deployment", 5, "1"), ("Deployment", 2, "64")],
             1,
@@ -245,6 +251,30 @@ def test_as_many_nodes_as_pending_pods_need(
     assert (result.answer.change.split()[0], result.pending) == (str(nodes), pending)
     assert headline(result.answer).startswith(first)
     assert any(note in each for each in result.notes) if note else not result.notes
+
+
+@pytest.mark.parametrize(
+    ("workloads", "first"),
+    [
+        ([("Deployment", 4, "1")], "1 new node helps no Pending Pod"),
+        ([("Deployment", 4, "64")], "1 new node helps no Pending Pod, 4 Pods stay Pending (2 nodes: too small even "),
+        ([("Deployment", 8, "1")], "4 Pending Pods of default/a0 now run"),
+        ([("StatefulSet", 3, "3")], "1 Pending Pod of default/a0 now runs, 1 Pod stays Pending (2 nodes: insufficient"),
+        ([("Deployment", 12, "1")], "4 Pending Pods of default/a0 now run, 4 Pods stay Pending (2 nodes: insuff"),
+        (
+            [("Deployment", 5, "1"), ("Deployment", 2, "64"), ("Deployment", 1, "4")],
+            "1 Pending Pod of default/a2 now runs, 3 Pods stay Pending",
+        ),
+    ],
+)
+def test_the_first_line_names_pods_that_run_only_with_an_added_node(
+    workloads: list[tuple[str, int, str]], first: str, tmp_path: Path
+) -> None:
+    """Not the Pods on it, which may run without it, too."""
+    cluster = forewarn.load(str(needing(tmp_path, *workloads)))
+    line = headline(forewarn.whatif(cluster, forewarn.Add(node="n1")).answer)
+    assert line.startswith(first)
+    assert line.count("Pending") == first.count("Pending")
 
 
 def test_a_pod_that_the_daemon_set_of_a_new_node_preempts_needs_no_node(
@@ -270,22 +300,23 @@ def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
     assert result.notes == ["more nodes may be needed: the limit of the search is reached"]
 
 
-def test_the_first_line_counts_daemon_set_pods_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_line_does_not_count_daemon_set_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = {
         "selector": {"matchLabels": {"a": "d"}},
         "template": {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": []}},
     }
     daemons = Made("apps/v1", "DaemonSet", "agent", "default").spec(**spec)
     for pending, counts in (
-        (3, "3 Pods of default/p0, default/p1 and default/p2 and 2 DaemonSet Pods"),
-        (0, "only 2 DaemonSet Pods"),
+        (3, "3 Pending Pods of default/p0, default/p1 and default/p2 now run"),
+        (0, "2 new nodes help no Pending Pod"),
     ):
         pods = [make_pod(f"p{number}").request(cpu="2").spec(nodeSelector={"new": ""}) for number in range(pending)]
         node = make_node("n1").has(cpu="4").label("new", "")
         full = make_pod("full").request(cpu="4").on("n1")
         (tmp_path / "cluster.json").write_text(cluster_text([node, full, daemons, *pods]))
         _, out, _ = run(capsys, "add", "node", "n1", "--count", "2", "--cluster", str(tmp_path / "cluster.json"))
-        assert out.startswith(f"{counts} scheduled on 2 new nodes")
+        assert out.startswith(f"{counts}: 2 nodes like node n1 added")
+        assert ": 2 Pods of default/agent" in out
 
 
 def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -296,6 +327,21 @@ def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.Cap
     answer = asked(capsys, "add", "pool", "g", "--until-scheduled", *groups, cluster=str(cluster))
     assert len(answer["newNodes"]["nodes"]) == 9
     assert answer["change"] == "9 nodes like group g added (node group g has room for 3 of these nodes)"
+
+
+def test_further_new_nodes_run_pods_that_stay_pending_with_the_added_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = needing(tmp_path, ("Deployment", 12, "1"), ("Deployment", 2, "64"))
+    template = {"metadata": {}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
+    (tmp_path / "groups.json").write_text(json.dumps([{"name": "g", "maxSize": 3, "template": template}]))
+    groups = ("--node-templates", str(tmp_path / "groups.json"), "--cluster", str(cluster))
+    first = (
+        "with 1 more new node of g, 8 Pending Pods of default/a0 now run, 2 Pods stay Pending "
+        "(3 nodes: too small even when empty: insufficient cpu), no replica lost; "
+        "without: 4 Pending Pods of default/a0 now run, 6 Pods stay Pending: "
+    )
+    assert run(capsys, "add", "pool", "g", *groups)[1].startswith(first)
 
 
 def test_a_number_of_nodes_and_until_scheduled_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
