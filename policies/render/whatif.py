@@ -122,25 +122,28 @@ def _outcome(
 ) -> str:
     """The effects without new nodes. `end`: with new nodes, if another phrase has its effects."""
     wanted = _wanted(answer, change, most, end)
-    effects = effects_of(answer, end, most)
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer, most), *wanted]))
-    if end is not None and most <= _BRIEF:
-        effects = effects[:1]
-    unwanted = joined(effects, max(most - bool(said), _FEWEST), 1)
-    if unwanted and answer.is_as_without:
-        unwanted = f"no harm by the change itself; without it as well: {unwanted}"
+    unwanted = _unwanted(answer, end, most, max(most - bool(said), _FEWEST))
     is_pending = _creates(answer) and answer.summary.new_pods_pending
     no_effect = NO_EFFECT.removesuffix(OR_PENDING if is_pending or of_class else "")
     left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
     of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
-    has_no_effect = wanted or of_class or (left and not unread)
+    anyway = "" if end else _started(answer)[1]
+    has_no_effect = wanted or of_class or anyway or (left and not unread)
     no_effect = f"{of_others and f'{of_others}, otherwise '}{no_effect}" if has_no_effect else ""
-    text = "; ".join(filter(None, (said, unwanted or no_effect))) or _nothing(answer, change)
+    text = "; ".join(filter(None, (said, unwanted or no_effect, anyway))) or _nothing(answer, change)
     notes = [
         of_others if unwanted else "",
         f"{plural(unread, 'object')} not simulated" if (said or unwanted) and unread else "",
     ]
     return ", ".join(filter(None, [text, *notes, _later(answer), *unfinished([answer])]))
+
+
+def _unwanted(answer: Answer, end: Answer | None, most: int, shown: int) -> str:
+    """The effects that need attention, and whether they happen anyway. `shown`: the most effects after others."""
+    effects = effects_of(answer, end, most)
+    text = joined(effects[:1] if end is not None and most <= _BRIEF else effects, shown, 1)
+    return f"no harm by the change itself; without it as well: {text}" if text and answer.is_as_without else text
 
 
 def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:
@@ -727,23 +730,24 @@ def _moved(answer: Answer) -> list[str]:
     """Phrases with the Pods that the change removes, that complete, and the Pending Pods that run because of it."""
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
-    started = sum(row.started for row in answer.workloads)
     names = (row.workload for row in answer.workloads if row.removed)
     removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
     done = [row.workload for row in answer.workloads if row.completed]
     completed = f"{plural(answer.completed, 'Pod')}{of_workloads(done)} completed" if done else ""
+    return [removed, completed, _started(answer)[0]]
+
+
+def _started(answer: Answer) -> tuple[str, str]:
+    """Phrases with the Pending Pods that run because of the change, and, if none does, with those that run anyway."""
+    started = sum(row.started for row in answer.workloads)
+    if not started or answer.upgrade is not None or answer.new_nodes is not None:
+        return "", ""
     runs = _now_run(started, of_workloads(row.workload for row in answer.workloads if row.started))
-    return [removed, completed, f"{runs}{_run_anyway(answer, started)}" if started else ""]
-
-
-def _run_anyway(answer: Answer, started: int) -> str:
-    """How many of the `started` Pending Pods also run without the change."""
-    if answer.without_change is None:
-        return ""
     waiting = _waiting_without(answer)
-    because = sum(min(row.started, waiting[row.workload]) for row in answer.workloads)
-    also = started - because
-    return f" ({f'{also} ' if because else ''}{_WITHOUT})" if also else ""
+    also = started - sum(min(row.started, waiting[row.workload]) for row in answer.workloads)
+    if answer.without_change is None or not also:
+        return runs, ""
+    return (f"{runs} ({also} {_WITHOUT})", "") if also < started else ("", f"{runs} ({_WITHOUT})")
 
 
 def _progress(answer: Answer) -> str:

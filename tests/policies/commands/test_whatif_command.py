@@ -675,9 +675,8 @@ def test_the_first_line_names_why_replicas_are_lost(tmp_path: Path, capsys: pyte
 
 
 ANYWAY = (
-    "1 Pending Pod of default/urgent now runs (also without the change); no harm by the change itself; "
-    "without it as well: 1 replica of default/low lost (not recreated), 1 Pod preempted: "
-    "loss of node empty with 0 Pods"
+    "no harm by the change itself; without it as well: 1 replica of default/low lost (not recreated), 1 Pod preempted; "
+    "1 Pending Pod of default/urgent now runs (also without the change): loss of node empty with 0 Pods"
 )
 
 
