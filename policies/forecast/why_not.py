@@ -137,8 +137,9 @@ def _cause(text: str, short: str, *fixes: str) -> Reason:
     return Reason(cut(text, _LONGEST), cut(short, _LONGEST), *fixes)
 
 
-def why_not(prediction: Prediction) -> list[tuple[int, str]]:
-    """Return (number of nodes, reason why preemption does not help on them), the most frequent first.
+def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
+    """Return (number of nodes, reason why preemption does not help on them), the most frequent first. `only`: of this
+    node, "" for all.
 
     A reason about a Pod on the node includes one such Pod as an example.
     """
@@ -147,7 +148,7 @@ def why_not(prediction: Prediction) -> list[tuple[int, str]]:
     candidates = {candidate.node_name for candidate in prediction.candidates}
     blocking = BlockingPods(prediction)
     for name, status in prediction.statuses.items():
-        if name not in candidates:
+        if name not in candidates and only in ("", name):
             dropped = prediction.preemption.statuses.get(name)
             nobody = dropped is NO_VICTIMS  # then what stood in the way before says more
             dropped = None if nobody else dropped
@@ -161,7 +162,10 @@ def why_not(prediction: Prediction) -> list[tuple[int, str]]:
 
 
 def on_no_node(prediction: Prediction) -> str:
-    """The most frequent reason as a phrase; "" without nodes."""
+    """The most frequent reason as a phrase, or that of the Pod's only node; "" without nodes."""
+    only = prediction.pod.spec.node_affinity.only_node
+    if only and (reasons := why_not(prediction, only)):
+        return most_frequent([f"{only}, its only node: {in_short(reasons[0][1])}"])
     return most_frequent(by_nodes((why, count) for count, why in why_not(prediction)))
 
 

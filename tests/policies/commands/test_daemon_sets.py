@@ -95,3 +95,14 @@ def test_the_audit_names_the_class_for_a_restart(tmp_path: Path) -> None:
     made = [make_node("n1").has(cpu="4"), daemon_set("agent", "2"), daemon("n1", "2"), waits]
     (tmp_path / "cluster.json").write_text(cluster_text(made))
     assert FIX in forewarn("audit", "-v", "--cluster", tmp_path / "cluster.json").stdout
+
+
+def test_a_pending_pod_of_a_daemon_set_names_its_only_node(tmp_path: Path) -> None:
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    pod = daemon("", "4").affinity("nodeAffinity", field).metadata(name="agent-p")
+    pod.obj["spec"].pop("nodeName")
+    others = [make_node(name).has(cpu="8") for name in ("n1", "n2", "n3")]
+    (tmp_path / "cluster.json").write_text(cluster_text([*others, make_pod("full").request(cpu="8").on("n1"), pod]))
+    line = forewarn("why", "ops/agent-p", "--cluster", tmp_path / "cluster.json").stdout.partition("\n")[0]
+    why = "fits on no node (n1, its only node: insufficient cpu; no Pod of lower priority)"
+    assert line == f"ops/agent-p (priority 0): Pending: {why}"
