@@ -872,12 +872,13 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
     if prediction.outcome == "not-predicted":
         yield Trouble("not-predicted", prediction.not_predicted)
         return
-    if pod.nominated_node_name:
-        yield from _nominated(prediction, evidence, now)
     if prediction.outcome == "fits":
         text = f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run"
         yield Trouble("not-tried-yet", text, queued.note)
-    elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
+        return
+    if pod.nominated_node_name:
+        yield from _nominated(prediction, evidence, now)
+    if prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
         going = [victim for victim in prediction.victims if not victim.terminating]
         text = victims_text("its next scheduling attempt preempts", (prediction,), going, OPEN).problem
         text = ", ".join(filter(None, (text, violating(prediction.num_pdb_violations))))
