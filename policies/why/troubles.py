@@ -105,8 +105,8 @@ def _oom(container: Container) -> Trouble:
 
 
 def _waiting_container(container: WaitingContainer) -> Trouble:
-    text = f"container {container.name} does not start: {container.reason}: {cut(container.message, LONG)}"
-    return Trouble("container-waiting", text.rstrip(": "), reason=container.reason)
+    text = _with(f"container {container.name} does not start: {container.reason}", container.message)
+    return Trouble("container-waiting", text, reason=container.reason)
 
 
 def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble:
@@ -156,7 +156,8 @@ def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iter
 def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     condition = pod.disruption
     if condition is not None:
-        yield from _disruption(evidence, pod, condition.reason, condition.message, condition.when)
+        message = condition.message or pod.message  # the kubelet writes the cause to both
+        yield from _disruption(evidence, pod, condition.reason, message, condition.when)
     elif pod.reason:
         yield from _by_status(evidence, pod)
     elif pod.deleted is not None:
@@ -177,7 +178,7 @@ def _disruption(evidence: Evidence, pod: PodRecord, reason: str, message: str, w
     elif reason == "DeletionByPodGC":
         yield Trouble("node-gone", f"deleted: its node {pod.node} no longer exists", "", when)
     elif reason != "PreemptionByScheduler":
-        yield Trouble("disrupted", f"disrupted{on}: {cut(f'{reason}: {message}', LONG)}", "", when)
+        yield Trouble("disrupted", _with(_with(f"disrupted{on}", reason), message), "", when)
 
 
 def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -> Iterator[Trouble]:
@@ -195,7 +196,7 @@ def _by_kubelet(evidence: Evidence, pod: PodRecord, message: str, when: float) -
 def _evicted_by_kubelet(evidence: Evidence, node: str, message: str, when: float) -> Iterator[Trouble]:
     low = _LOW.match(message)
     if low is None:
-        text = f"evicted by the kubelet{_on(node)}: {cut(message, LONG).rstrip('. ')}"
+        text = _with(f"evicted by the kubelet{_on(node)}", message.rstrip(". "))
         if _LIMIT.match(message):
             yield Trouble("storage-limit-exceeded", text, "raise the limit, or write less", when)
         else:
@@ -246,10 +247,10 @@ def node_health(evidence: Evidence, name: str) -> Iterator[Trouble]:
         if name and evidence.nodes:
             yield Trouble("node-gone", f"{name} no longer exists")
     elif (ready := node.not_ready) is not None:
-        why = f" ({cut(ready.reason, 60)}: {cut(ready.message, LONG)})" if ready.reason else ""
+        why = f" ({_with(cut(ready.reason, 60), ready.message)})" if ready.reason else ""
         yield Trouble("node-not-ready", f"{name} has been not ready{why}", "", ready.when)
     elif events:
-        yield Trouble("node-not-ready", f"{name}: {cut(events[-1].message, LONG)}", "", events[-1].when)
+        yield Trouble("node-not-ready", _with(name, events[-1].message or events[-1].reason), "", events[-1].when)
 
 
 def _evicted(evidence: Evidence, name: str, when: float) -> Iterator[Trouble]:
@@ -338,7 +339,7 @@ def _rescaled(evidence: Evidence, before: float) -> Iterator[Trouble]:
     sizes = [e for e in rescaled if e.when <= before + 1]
     if sizes:
         last = sizes[-1]
-        yield Trouble("scaled", f"HorizontalPodAutoscaler {last.name}: {cut(last.message, LONG)}", "", last.when)
+        yield Trouble("scaled", _with(f"HorizontalPodAutoscaler {last.name}", last.message), "", last.when)
 
 
 def causes_by_events(evidence: Evidence, name: str) -> list[Trouble]:
@@ -451,6 +452,11 @@ def _finished(pod: PodRecord) -> float:
     return max((container.when for container in pod.terminated), default=0.0)
 
 
+def _with(text: str, message: str) -> str:
+    """The text with a message of the cluster; the text alone if that is empty."""
+    return f"{text}: {cut(message, LONG)}" if message else text
+
+
 def _on(node: str) -> str:
     return f" on {node}" if node else ""
 
@@ -475,7 +481,7 @@ def _creating(evidence: Evidence, record: PodRecord) -> Iterator[Trouble]:
     if last is None:
         yield Trouble("container-waiting", message)
     else:
-        yield Trouble("container-waiting", f"{message}: {last.reason}: {cut(last.message, LONG)}", "", last.when)
+        yield Trouble("container-waiting", _with(f"{message}: {last.reason}", last.message), "", last.when)
 
 
 def _on_lost_node(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:

@@ -107,6 +107,10 @@ def terminating(**metadata: Any) -> MadePod:
         ([by_kubelet(LOW), PRESSED], "ended",
          [("node-pressure-evicted: evicted by the kubelet on n1, which was low on memory (available 82Mi, threshold "
           "100Mi): container app used 412Mi and requests 100Mi"), "node-condition: n1 has MemoryPressure"]),
+        ([pod(condition("TerminationByKubelet"), reason="Evicted", message="The node was low on resource: pids. "),
+          make_node("n1")], "ended", ["node-pressure-evicted: evicted by the kubelet on n1, which was low on pids"]),
+        ([by_kubelet("")], "ended", ["node-pressure-evicted: evicted by the kubelet on n1"]),
+        ([pod(condition("SomethingNew"))], "ended", ["disrupted: disrupted on n1: SomethingNew"]),
         ([by_kubelet("The node was low on resource: ephemeral-storage. "), make_node("n1")], "ended",
          ["node-pressure-evicted: evicted by the kubelet on n1, which was low on ephemeral-storage"]),
         ([pod(reason="Evicted", message='Usage of EmptyDir volume "t" exceeds the limit "1". ')], "ended",
