@@ -282,16 +282,19 @@ def fitting(text: str, ends: Sequence[str]) -> str:
 
 
 def first_line(text: str, *ends: str) -> str:
-    """The text and the first end that fits in at most LONGEST_LINE characters, if necessary without the last parts of
-    the text, because half a name is another name.
-    """
+    """The text and the first end that fits in at most LONGEST_LINE characters, as in `shortened`."""
     end = fitting(text, ends or ("",))
-    if len(text) + len(end) <= LONGEST_LINE:
-        return text + end
-    start = text[: LONGEST_LINE - len(end)]
+    return shortened(text, LONGEST_LINE - len(end)) + end
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text in at most `limit` characters, if necessary without its last parts: half a name is another name."""
+    if len(text) <= limit:
+        return text
+    start = text[:limit]
     between = [each.start() for each in _BETWEEN_PARTS.finditer(start)]
     whole = [at for at in between if start.count("(", 0, at) == start.count(")", 0, at) and at > len(start) // 2]
-    return f"{start[: max(whole or [start.rfind(' ')])]}…{end}"
+    return f"{start[: max(whole or [start.rfind(' ')])]}…"
 
 
 def first_part(text: str) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
-from forewarn.policies.findings import first_line, listed, plural
+from forewarn.policies.findings import first_line, listed, plural, shortened
 from forewarn.policies.why.evidence import shown_time
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
 
 
 _SHORT: Final = 100
-"""The longest message in the first line about Pending Pods."""
+"""Maximum characters of the reason in the first line about Pending Pods of a workload."""
 
 
 def _without_pods(result: WorkloadWhy) -> str:
@@ -129,14 +129,11 @@ def _states(result: WorkloadWhy) -> Iterator[str]:
         texts = [cause if number == count else f"{number} {cause}" for cause, number in causes.most_common()]
         end = ""
         if state == "pending" and timeline.first_pending:
-            unbound, cause = len(timeline.pending), timeline.first_pending.cause
-            first = "the first: " if unbound > 1 else ""
+            unbound = len(timeline.pending)
+            end = f"{', the first' if unbound > 1 else ''}: {shortened(timeline.first_pending.cause.message, _SHORT)}"
             if unbound < count:
-                texts.append(f"{unbound} not scheduled: {first}{cause.words}")
-            elif cause.id == "fits-nowhere" and len(cause.message) <= _SHORT:
-                end = f"{', the first' if unbound > 1 else ''}: {cause.message}"
-            else:
-                texts.append(f"{first}{cause.words}")
+                texts.append(f"{unbound} not scheduled{end}")
+                end = ""
         if what := _running(result) if state == "running" else f"{count} {_shown(state)}":
             yield f"{what}{f' ({listed(texts)})' if texts else ''}{end}"
 

@@ -91,6 +91,8 @@ class PodRecord(NamedTuple):
     has_statuses: bool = True
     target_node: str = ""
     """The only node that the Pod's affinity allows, in the form that the DaemonSet controller writes."""
+    gates: tuple[str, ...] = ()
+    """The names of the Pod's scheduling gates."""
 
     @property
     def key(self) -> str:
@@ -171,6 +173,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
         has_statuses=not node
         or (any(at(status, "state") is not None for status in statuses) if statuses else bool(conditions or message)),
         target_node=_target_node(obj),
+        gates=tuple(_text(gate, "name") for gate in _objects(obj, "spec", "schedulingGates")),
     )
 
 
@@ -611,8 +614,6 @@ class Evidence:
         self.not_read = ""
         """Why Events could not be read."""
         self.is_live = False
-        self.pod: ApiObject = NOTHING
-        """The Pod as it was read."""
         self.workload: ApiObject = NOTHING
         self.pods: dict[str, PodRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
@@ -648,7 +649,6 @@ class Evidence:
         if kind == POD:
             if is_itself or (self.kind != POD and self._may_own(controller(obj)[1])):
                 self.pods[name] = pod_record(obj)
-                self.pod = obj if is_itself else self.pod
             return
         if is_itself:
             self.workload = obj
@@ -697,7 +697,7 @@ class Evidence:
 
     @property
     def exists(self) -> bool:
-        return bool(self.pod or self.workload)
+        return bool(self.pods if self.kind == POD else self.workload)
 
     @property
     def lacks_events(self) -> bool:

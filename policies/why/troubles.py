@@ -22,7 +22,6 @@ from forewarn.policies.forecast.pod_groups import REMOVE_GATES, group_forecast
 from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, on_no_node, waits_for
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from forewarn.policies.kube_apiserver.quota import matching_resources
-from forewarn.policies.objects.fields import ApiObject, items, text
 from forewarn.policies.objects.node import NO_EXECUTE
 from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import loss_of
@@ -704,12 +703,17 @@ class InQueue(NamedTuple):
     def note(self) -> str:
         """The Pods before the Pod that affect its prediction; "" without such Pods."""
         if self.is_alone:
-            return f"wait: predicted alone, because it is not one of the first {MAX_PENDING} Pending Pods of the queue"
+            return f"predicted alone, because it is not one of the first {MAX_PENDING} Pending Pods of the queue"
         scheduled = [prediction.pod.key for prediction in self.before if prediction.outcome in ("fits", "preempts")]
         if not scheduled:
             return ""
         are = plural(len(scheduled), "Pending Pod is", "Pending Pods are")
-        return f"wait: {are} scheduled first: {listed(scheduled, 3)}"
+        return f"{are} scheduled first: {listed(scheduled, 3)}"
+
+    @property
+    def help(self) -> str:
+        """The advice to wait for these Pods; "" without such Pods."""
+        return self.note and f"wait: {self.note}"
 
     def as_if(self, pod: Pod) -> Prediction:
         """The prediction for the same Pod with a higher priority, which is earlier in the queue."""
@@ -771,7 +775,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
             return Diagnosis(pod, "terminating", (*ends, *before))
         bound = _of_bound_pod(cluster, evidence, pod, record, ends)
         return bound._replace(troubles=(*bound.troubles, *before))
-    held = tuple(_gates(cluster, pod, evidence.pod))
+    held = tuple(_gates(cluster, pod, record.gates))
     if held:
         stuck = (trouble for trouble in ends if trouble.id == "stuck-terminating")
         return Diagnosis(pod, "pending", (*held, *stuck, *before))
@@ -841,13 +845,12 @@ def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str
         yield Trouble("former-ended", f"the previous Pod of this name: {cause.message}", cause.help, cause.when)
 
 
-def _gates(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
+def _gates(cluster: ClusterSnapshot, pod: Pod, gates: Sequence[str]) -> Iterator[Trouble]:
     """Yield the reason why kube-scheduler does not try to schedule the Pod, if any."""
     if pod.terminating:
         yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
     elif pod.spec.gated:
-        gates = [text(gate, "name") for gate in items(obj, "spec", "schedulingGates")]
-        named = f" ({listed(gates, 5)})" if any(gates) else ""
+        named = f" ({listed([*gates], 5)})" if any(gates) else ""
         by = f"{plural(len(gates) or 1, 'scheduling gate')}{named}"
         what = f"kept out of the scheduling queue by {by}"
         if not is_gated(pod, cluster.semantics):
@@ -880,7 +883,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
         return
     if prediction.outcome == "fits":
         text = f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run"
-        yield Trouble("not-tried-yet", text, queued.note)
+        yield Trouble("not-tried-yet", text, queued.help)
         return
     if pod.nominated_node_name:
         yield from _nominated(prediction, evidence, now)
@@ -888,7 +891,7 @@ def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now:
         going = [victim for victim in prediction.victims if not victim.terminating]
         text = victims_text("its next scheduling attempt preempts", (prediction,), going, OPEN).problem
         text = ", ".join(filter(None, (text, violating(prediction.num_pdb_violations))))
-        yield Trouble("will-preempt", text, queued.note)
+        yield Trouble("will-preempt", text, queued.help)
     elif prediction.error:
         yield Trouble("cycle-error", predictions.cycle_error(prediction), predictions.CHECK_PROFILE)
     elif prediction.outcome == "pending" and not ending_on_nominated_node(prediction):
@@ -950,7 +953,7 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
     reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = predictions.volume_fix(prediction)
     if pod.preemption_policy == PREEMPT_NEVER:
-        text = f"{nowhere}, and its preemptionPolicy is Never: it waits for free capacity{then}"
+        text = f"{nowhere}, and its preemptionPolicy is Never{then}"
         fix = volumes or ("add nodes" if reserves else "add nodes, or use a class that may preempt")
         return Trouble("never-preempts", text, fix)
     fix = ("" if reserves else _class_that_helps(cluster, queued)) or volumes

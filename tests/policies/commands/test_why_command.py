@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from pathlib import Path
@@ -351,6 +352,9 @@ def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys:
     made = [PENDING, make_node("n1"), make_pod("ahead").priority(9)]
     _, out, _ = run(capsys, tmp_path, made, "default/new")
     assert "    Fix: wait: 1 Pending Pod is scheduled first: default/ahead" in out
+    full = [*FULL, make_node("n2").has(cpu="1"), make_pod("ahead").priority(9).request(cpu="1")]
+    _, out, _ = run(capsys, tmp_path, [copy.deepcopy(PENDING).spec(preemptionPolicy="Never"), *full], "default/new")
+    assert "and its preemptionPolicy is Never; 1 Pending Pod is scheduled first: default/ahead" in out.splitlines()[0]
 
 
 def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -645,6 +645,35 @@ def deployment() -> list[Made]:
     ]
 
 
+UNTRIED = "fits on n1 now: it waits in the scheduling queue, or kube-scheduler does not run"
+
+
+@pytest.mark.parametrize(
+    ("spec", "others", "reason"),
+    [
+        ({"schedulingGates": [{"name": "g"}]}, 0, "kept out of the scheduling queue by 1 scheduling gate (g)"),
+        ({}, 0, "fits on no node (1 node: insufficient cpu; no Pod of lower priority)"),
+        ({}, 1, "fits on no node (1 node: insufficient cpu; no Pod of lower priority)…"),
+        (
+            {"preemptionPolicy": "Never"},
+            1,
+            "fits on no node (1 node: insufficient cpu), and its preemptionPolicy is Never…",
+        ),
+    ],
+)
+def test_the_first_line_of_a_workload_gives_the_reason_of_pending_pods(
+    spec: dict[str, Any], others: int, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A longer reason is shortened, here without the Pods that are scheduled first."""
+    pods = [make_pod(f"web-5f-{each}").priority(5).request(cpu="4").spec(**spec) for each in "abc"]
+    ahead = [make_pod("ahead-of-others").priority(9).request(cpu="1") for _ in range(others)]
+    made = [*deployment(), make_node("n1").has(cpu="4"), make_pod("old").priority(9).request(cpu="3").on("n1")]
+    made += [*ahead, *(owned(each, "ReplicaSet", "web-5f") for each in pods)]
+    _, out, _ = why(capsys, tmp_path, made, "deploy/web")
+    lacks = "; deleted Pods unknown (no Events)"
+    assert out.splitlines()[0] == f"Deployment default/web: 0 of 3 Pods run, 3 Pending, the first: {reason}{lacks}"
+
+
 def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def of(name: str, made: MadePod) -> MadePod:
         return owned(made.metadata(name=name), "ReplicaSet", "web-5f")
@@ -665,8 +694,9 @@ def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.C
     assert status == 1
     of_gone = "2 gone (1 node pressure evicted, 1 deleted by controller)"
     ended = "1 ended (node pressure evicted)"
-    bound = "2 Pending (1 ImagePullBackOff, 1 not scheduled: not tried yet), 1 not ready (CrashLoopBackOff)"
-    assert lines[0] == f"Deployment default/web: 1 of 3 Pods runs, {ended}, {bound}, {of_gone}"
+    bound = f"2 Pending (1 ImagePullBackOff, 1 not scheduled: {UNTRIED}), 1 not ready (CrashLoopBackOff)"
+    whole = f"Deployment default/web: 1 of 3 Pods runs, {ended}, {bound}, {of_gone}"
+    assert lines[0] == f"{whole.removesuffix(' (1 node pressure evicted, 1 deleted by controller)')}…"
     assert [line.split(": ")[0] for line in lines[1:4]] == [
         "  2026-11-22T03:30:00Z web-5f-e", f"  {T0} web-5f-b", f"  {T0} web-5f-g",
     ]  # fmt: skip
