@@ -104,10 +104,15 @@ def _needs(blocker: DrainBlocker) -> str:
 def _fix_of(answer: Answer) -> str:
     """The fix for a blocked drain or upgrade; "" if no cause is known."""
     one, several = _blocking([pod for pods in answer.not_drained.values() for pod in pods], answer)
-    one, several = ([pdb for pdb in pdbs if pdb in answer.drains_blocked_by] for pdbs in (one, several))
+    blockers = {each.budget: each for each in answer.drains_blocked_by}
+    one, several = ([pdb for pdb in pdbs if pdb in blockers] for pdbs in (one, several))
     fixes = [f"remove all but one of {_pdbs(several)}, or narrow a selector"] if several else []
     how = "lower minAvailable, more Pods, or higher maxUnavailable"
     fixes += [f"let {_pdbs(one)} allow a disruption ({how})"] if one else []
+    if any(blockers[pdb].healthy < blockers[pdb].expected and not blockers[pdb].never for pdb in one):
+        fixes.append("or get all its Pods ready")
+    if any(blockers[pdb].unready for pdb in one):
+        fixes.append("or set unhealthyPodEvictionPolicy: AlwaysAllow to evict Pods that are not ready")
     return "; ".join(fixes)
 
 

@@ -753,15 +753,14 @@ def _started(answer: Answer) -> tuple[str, str]:
 def _progress(answer: Answer) -> str:
     """How far an upgrade or drain gets, and the lost nodes of several events; "" for other events."""
     if answer.upgrade is not None:
-        pdbs = answer.drains_blocked_by
         upgrade = answer.upgrade
         done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
         forced = _forced(upgrade.forced)
         if upgrade.complete:
             return f"{done} in {duration(upgrade.seconds)}{forced}"
         nodes = named((step.node for step in upgrade.under_way), "node")
-        why = f"blocked at {nodes} by {_named_pdbs(pdbs)}" if pdbs else f"{nodes} under way when the simulation ends"
-        return f"{done}{forced}, {why}"
+        why = _blocked(answer, f" at {nodes}") or f", {nodes} under way when the simulation ends"
+        return f"{done}{forced}{why}"
     return ", ".join(filter(None, (_drained(answer), _lost_nodes(answer))))
 
 
@@ -778,18 +777,27 @@ def _drained(answer: Answer) -> str:
     """How far drains get; "" without any."""
     if not answer.drained:
         return ""
-    nodes, stuck, pdbs = plural(len(answer.drained), "node"), len(answer.not_drained), answer.drains_blocked_by
+    nodes, stuck = plural(len(answer.drained), "node"), len(answer.not_drained)
+    pdbs = {each.budget for each in answer.drains_blocked_by}
     drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
     drained += " (only with --force)" if answer.bare else ""
     if not stuck or pdbs or not answer.summary.is_changing:
-        blocked = {pod for pod, found in answer.eviction_blocked_by.items() if not {*pdbs}.isdisjoint(found)}
+        blocked = {pod for pod, found in answer.eviction_blocked_by.items() if not pdbs.isdisjoint(found)}
         at = [node for node, pods in answer.not_drained.items() if not blocked.isdisjoint(pods)]
         where = f" at {named(at, 'node')}" if at and answer.drained[1:] else ""
-        return f"{drained}{f', blocked{where} by {_named_pdbs(pdbs)}' if pdbs else ''}"
+        return f"{drained}{_blocked(answer, where)}"
     waiting = sum(any(pod in answer.eviction_blocked_by for pod in pods) for pods in answer.not_drained.values())
-    pdbs = [*dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)]
-    why = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for {_named_pdbs(pdbs)})" if waiting else ""
+    others = [*dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)]
+    why = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for {_named_pdbs(others)})" if waiting else ""
     return f"{drained} after {duration(answer.summary.ended_at)}{why}"
+
+
+def _blocked(answer: Answer, where: str) -> str:
+    """The PDBs that block drains or an upgrade, and how many Pods of a single one are not ready; "" for none."""
+    blockers = answer.drains_blocked_by
+    unready = blockers[0].expected - blockers[0].healthy if len(blockers) == 1 else 0
+    why = f" ({unready} of {plural(blockers[0].expected, 'Pod')} not ready)" if unready > 0 else ""
+    return f", blocked{where} by {_named_pdbs([each.budget for each in blockers])}{why}" if blockers else ""
 
 
 def _named_pdbs(pdbs: Sequence[str]) -> str:

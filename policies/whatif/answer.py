@@ -323,7 +323,7 @@ class Answer(NamedTuple):
     without_change: WithoutChange | None = None
     occupancy: Hidden[Occupancy | None] = None
     upgrade: Hidden[UpgradeRun | None] = None
-    drains_blocked_by: Hidden[Sequence[str]] = ()
+    drains_blocked_by: Hidden[Sequence[DrainBlocker]] = ()
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
     left_out: Hidden[Sequence[str]] = ()
     """The rejected and not predicted objects with names, and with numbers; those at the end of `change` have reasons.

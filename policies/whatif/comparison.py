@@ -187,9 +187,7 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         summary=summary,
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         upgrade=question.upgrade,
-        drains_blocked_by=[
-            each.budget for each in blockers_of(simulation, stuck) if each.never or not summary.is_changing
-        ],
+        drains_blocked_by=[each for each in blockers_of(simulation, stuck) if each.never or not summary.is_changing],
         left_out=question.left_out,
         drained=[*drains],
         blocks=Blocks(

@@ -20,6 +20,7 @@ from forewarn.policies.whatif.node_groups import new_node_like, pool_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.node import Node
 
 _POLL_SECONDS: Final = 5.0
@@ -230,7 +231,7 @@ class DrainBlocker(NamedTuple):
 
     `pods`: the protected Pods on `nodes`. `healthy`, `desired`, `expected`: numbers of Pods in the status. `overlaps`:
     another PDB selects one of these Pods, which the eviction API does not support. `never`: this, or all Pods are
-    required; otherwise, drains wait until enough Pods are healthy.
+    required; otherwise, drains wait until enough Pods are healthy. `unready`: number of `pods` that are not ready.
     """
 
     budget: str
@@ -240,6 +241,7 @@ class DrainBlocker(NamedTuple):
     desired: int
     expected: int
     overlaps: bool
+    unready: Hidden[int] = 0
 
     @in_json
     def never(self) -> bool:
@@ -250,22 +252,24 @@ def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[DrainBlock
     """Return the PDBs that block evictions from these nodes now: first those with `never`, then those that affect
     most nodes.
     """
-    api, pods_by_pdb, overlapping = simulation.api, dict[str, list[tuple[str, str]]](), set[str]()
+    api, overlapping = simulation.api, set[str]()
+    states_by_pdb: dict[str, list[PodState]] = {}
     for node in nodes:
         for state in api.by_node.get(node, {}).values():
             if not is_skipped(state):
                 pdbs = forbidden_by(api, state)
                 overlapping.update(pdbs[1:] and pdbs)
                 for pdb in pdbs:
-                    pods_by_pdb.setdefault(pdb, []).append((state.pod.key, node))
-    blockers = [_blocker(simulation, pdb, pods, overlaps=pdb in overlapping) for pdb, pods in pods_by_pdb.items()]
+                    states_by_pdb.setdefault(pdb, []).append(state)
+    blockers = [_blocker(simulation, pdb, found, overlaps=pdb in overlapping) for pdb, found in states_by_pdb.items()]
     return sorted(blockers, key=lambda item: (not item.never, -len(item.nodes), -len(item.pods), item.budget))
 
 
-def _blocker(simulation: Simulation, pdb: str, pods: Sequence[tuple[str, str]], *, overlaps: bool) -> DrainBlocker:
+def _blocker(simulation: Simulation, pdb: str, states: Sequence[PodState], *, overlaps: bool) -> DrainBlocker:
     namespace, _, name = pdb.partition("/")
     status = simulation.api.workloads[DISRUPTION_BUDGET, namespace, name].status
     counts = status if isinstance(status, PdbStatus) else PdbStatus()
-    nodes = sorted({node for _, node in pods})
+    pods, nodes = [each.pod.key for each in states], sorted({each.pod.node_name for each in states})
+    unready = sum(each.ready is None for each in states)
     healthy, desired, expected = counts.current_healthy, counts.desired_healthy, counts.expected_pods
-    return DrainBlocker(pdb, [pod for pod, _ in pods], nodes, healthy, desired, expected, overlaps)
+    return DrainBlocker(pdb, pods, nodes, healthy, desired, expected, overlaps, unready)

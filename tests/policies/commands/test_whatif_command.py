@@ -172,6 +172,7 @@ def test_an_upgrade_takes_each_node_once_and_so_many_at_a_time(capsys: pytest.Ca
     assert one["upgrade"]["leastSeconds"] == 480 <= one["upgrade"]["seconds"] <= one["settledAt"]
 
 
+UNREADY = "; or set unhealthyPodEvictionPolicy: AlwaysAllow to evict Pods that are not ready"
 ALLOW_A_DISRUPTION = (
     "let PodDisruptionBudget shop/web allow a disruption (lower minAvailable, more Pods, or higher maxUnavailable)"
 )
@@ -256,6 +257,33 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
     for form in ("markdown", "html"):
         drawn = run(capsys, "drain", "a-1", "--cluster", str(tmp_path / "cluster.yaml"), "-o", form)[1]
         assert "let PodDisruptionBudget shop/web allow a disruption" in drawn
+
+
+@pytest.mark.parametrize(
+    ("ready", "node", "first", "more"),
+    [
+        ([True, True], 0, "", ""),
+        ([True, False], 0, " (1 of 2 Pods not ready)", ""),
+        ([True, False], 1, " (1 of 2 Pods not ready)", UNREADY),
+        ([True, False, False], 0, " (2 of 3 Pods not ready)", "; or get all its Pods ready"),
+        ([True, False, False], 1, " (2 of 3 Pods not ready)", f"; or get all its Pods ready{UNREADY}"),
+    ],
+)
+def test_a_drain_that_pods_that_are_not_ready_block_says_so(
+    ready: list[bool], node: int, first: str, more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Pod that becomes ready helps only if the PDB does not require all Pods."""
+    pods = [
+        make_pod(f"web-{number}").labels(app="web").on(f"n{number}").status(conditions=[condition])
+        for number, is_ready in enumerate(ready)
+        for condition in [{"type": "Ready", "status": str(is_ready)}]
+    ]
+    made = [*(make_node(f"n{number}") for number in range(len(ready))), *pods, make_budget("web", 0, app="web")]
+    made[-1].spec(minAvailable=2)
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    out = run(capsys, "drain", f"n{node}", "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert f"0 of 1 node drained, blocked by PDB default/web{first}; " in out.splitlines()[0]
+    assert f"Fix: {ALLOW_A_DISRUPTION.replace('shop', 'default')}{more}\n" in out
 
 
 NEW_NODE = json.dumps(make_node("a-1").has(cpu="4").obj)
