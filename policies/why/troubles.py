@@ -775,7 +775,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
             return Diagnosis(pod, "terminating", (*ends, *before))
         bound = _of_bound_pod(cluster, evidence, pod, record, ends)
         return bound._replace(troubles=(*bound.troubles, *before))
-    held = tuple(_gates(cluster, pod, record.gates))
+    held = tuple(_gates(cluster, pod, record))
     if held:
         stuck = (trouble for trouble in ends if trouble.id == "stuck-terminating")
         return Diagnosis(pod, "pending", (*held, *stuck, *before))
@@ -783,7 +783,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
         return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), grouped, *before))
     queued = predicted_in_queue(cluster, pod)
     prediction = queued.prediction
-    waiting = _waiting(cluster, queued, evidence, now)
+    waiting = _waiting(cluster, queued, evidence, record, now)
     reasons = (*waiting, *_of_a_daemon_set(prediction, record), *_of_its_class(cluster, pod))
     return Diagnosis(pod, "pending", (*reasons, *before), prediction)
 
@@ -845,11 +845,12 @@ def _before_it(cluster: ClusterSnapshot, evidence: Evidence, name: str, uid: str
         yield Trouble("former-ended", f"the previous Pod of this name: {cause.message}", cause.help, cause.when)
 
 
-def _gates(cluster: ClusterSnapshot, pod: Pod, gates: Sequence[str]) -> Iterator[Trouble]:
+def _gates(cluster: ClusterSnapshot, pod: Pod, record: PodRecord) -> Iterator[Trouble]:
     """Yield the reason why kube-scheduler does not try to schedule the Pod, if any."""
     if pod.terminating:
         yield Trouble("being-deleted", "being deleted; kube-scheduler ignores it")
     elif pod.spec.gated:
+        gates = record.gates
         named = f" ({listed([*gates], 5)})" if any(gates) else ""
         by = f"{plural(len(gates) or 1, 'scheduling gate')}{named}"
         what = f"kept out of the scheduling queue by {by}"
@@ -858,7 +859,15 @@ def _gates(cluster: ClusterSnapshot, pod: Pod, gates: Sequence[str]) -> Iterator
         yield Trouble("gated", what, REMOVE_GATES)
     elif not responsible_for_pod(pod, cluster.semantics.scheduler_names):
         fix = "check that this scheduler runs; add its configuration if it is a profile of kube-scheduler"
-        yield Trouble("other-scheduler", f"spec.schedulerName is {pod.spec.scheduler_name}", fix)
+        text = f"spec.schedulerName is {pod.spec.scheduler_name}, no known profile of kube-scheduler"
+        yield Trouble("other-scheduler", _as_reported(record, text), fix)
+
+
+def _as_reported(record: PodRecord, text: str) -> str:
+    """The reason in the Pod's condition PodScheduled, followed by the text; the text alone without a reason."""
+    told = next((c.message for c in record.conditions if (c.type, c.status) == ("PodScheduled", "False")), "")
+    has_reason = told and not told.endswith("nodes are available.")
+    return f"its scheduler reports: {cut(told, LONG).rstrip('. ')} ({text})" if has_reason else text
 
 
 def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
@@ -875,11 +884,13 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
         yield Trouble("class-changed", text, "recreate the Pod")
 
 
-def _waiting(cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, now: float | None) -> Iterator[Trouble]:
+def _waiting(
+    cluster: ClusterSnapshot, queued: InQueue, evidence: Evidence, record: PodRecord, now: float | None
+) -> Iterator[Trouble]:
     prediction = queued.prediction
     pod = prediction.pod
     if prediction.outcome == "not-predicted":
-        yield Trouble("not-predicted", prediction.not_predicted)
+        yield Trouble("not-predicted", _as_reported(record, prediction.not_predicted))
         return
     if prediction.outcome == "fits":
         text = f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run"

@@ -645,6 +645,37 @@ def deployment() -> list[Made]:
     ]
 
 
+def unscheduled(message: str, **spec: Any) -> MadePod:
+    return (
+        make_pod("web").spec(**spec).status(conditions=[condition("Unschedulable", message, "PodScheduled", "False")])
+    )
+
+
+CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+NO_CLAIMS = 'the cluster state has no list of PersistentVolumeClaims, and the Pod uses "data"'
+OTHER = "spec.schedulerName is other, no known profile of kube-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        (
+            unscheduled('0/1 nodes are available: persistentvolumeclaim "data" not found.', **CLAIM),
+            f'its scheduler reports: 0/1 nodes are available: persistentvolumeclaim "data" not found ({NO_CLAIMS})',
+        ),
+        (unscheduled("0/1 nodes are available.", **CLAIM), NO_CLAIMS),
+        (unscheduled("", **CLAIM), NO_CLAIMS),
+        (unscheduled("queue is full.", schedulerName="other"), f"its scheduler reports: queue is full ({OTHER})"),
+        (make_pod("web").spec(schedulerName="other"), OTHER),
+    ],
+)
+def test_the_scheduler_explains_what_forewarn_does_not_predict(
+    made: MadePod, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = why(capsys, tmp_path, [made, make_node("n1")], "default/web")
+    assert out.splitlines()[0] == f"default/web (priority 0): Pending: {line}"
+
+
 UNTRIED = "fits on n1 now: it waits in the scheduling queue, or kube-scheduler does not run"
 
 
