@@ -55,7 +55,7 @@ def _shown(state: str) -> str:
 
 
 def _headline(key: str, diagnosis: Diagnosis) -> str:
-    """The state and, unless the Pod runs, the first reason."""
+    """The state and the first reason."""
     pod = diagnosis.pod
     name = key if pod is None else f"{key} (priority {pod.effective_priority})"
     node = pod.node_name if pod else ""
@@ -63,10 +63,14 @@ def _headline(key: str, diagnosis: Diagnosis) -> str:
     bound = f", bound to {node}" if diagnosis.state == "pending" else f" on {node}"
     where = bound if node else f", nominated to {nominated}" if nominated else ""
     state = f"{_shown(diagnosis.state)}{where}"
-    if diagnosis.troubles and diagnosis.state != "running":
+    if diagnosis.troubles:
         reason = diagnosis.first.message
-        is_said = (node or nominated) in reason and not (node and diagnosis.state == "pending")
-        state = reason if reason.startswith(state) else f"{_shown(diagnosis.state) if is_said else state}: {reason}"
+        is_said = (node or nominated) in reason and not (node and diagnosis.state in ("pending", "running"))
+        between = "; " if diagnosis.state == "running" else ": "
+        said = _shown(diagnosis.state) if is_said else state
+        state = reason if reason.startswith(state) else f"{said}{between}{reason}"
+    elif diagnosis.state == "ended":
+        state += ", cause unknown"
     return first_line(f"{name}: {state}")
 
 

@@ -149,7 +149,7 @@ def causes(evidence: Evidence, pod: PodRecord, now: float | None = None) -> Iter
         yield from _stuck(evidence, pod, now)
     yield from _job(evidence, pod)
     if pod.phase == "Succeeded" and not main:
-        yield Trouble("completed", "the phase of the Pod is Succeeded", "", _finished(pod))
+        yield Trouble("completed", "all its containers succeeded", "", _finished(pod))
 
 
 def _end(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:

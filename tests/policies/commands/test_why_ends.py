@@ -225,6 +225,28 @@ def test_the_cause_is_read_from_condition_and_status(
 
 
 @pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        (pod(phase="Running"), "running on n1"),
+        (
+            pod(phase="Running", containerStatuses=[restarted(4)]),
+            "running on n1; container c exited with 1; 4 restarts",
+        ),
+        (
+            pod(phase="Succeeded", containerStatuses=[ended("Completed", 0)]),
+            "ended on n1: all its containers succeeded",
+        ),
+        (pod(), "ended on n1, cause unknown"),
+    ],
+)
+def test_the_first_line_of_a_pod_has_its_first_reason(
+    made: MadePod, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = why(capsys, tmp_path, [made, make_node("n1")], "default/web")
+    assert out.splitlines()[0] == f"default/web (priority 5): {line}"
+
+
+@pytest.mark.parametrize(
     ("resource", "fix"),
     [
         ("memory", ""),
@@ -592,7 +614,8 @@ def test_the_earlier_pod_of_a_stateful_set_is_explained(
     ]
     _, out, _ = why(capsys, tmp_path, made, "default/web")
     told = {"Evicted": "evicted by the kubelet on n0", "TaintManagerEviction": "deleted on n0 because of a NoExecute"}
-    assert f"  former ended at {T0}: the previous Pod of this name: {told[reason]}" in out
+    assert f"running on n1; the previous Pod of this name: {told[reason]}" in out.splitlines()[0]
+    assert f"  cause: former ended at {T0}" in out
     made[0].metadata(creationTimestamp="2026-11-22T03:00:00Z")
     _, out, _ = why(capsys, tmp_path, made, "default/web")
     assert ("former ended" in out) == (reason == "Evicted")
