@@ -12,6 +12,7 @@ from forewarn.policies.light import NamedTuple, later
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_End = TypeVar("_End", str, tuple[str, str])
 
 
 class Severity(IntEnum):
@@ -276,9 +277,11 @@ LONGEST_LINE: Final = 256
 _BETWEEN_PARTS: Final = later(r"(?=[:;,] | \()")
 
 
-def fitting(text: str, ends: Sequence[str]) -> str:
-    """The first of these ends with which the text has at most LONGEST_LINE characters, otherwise the last one."""
-    return next((end for end in ends if len(text) + len(end) <= LONGEST_LINE), ends[-1])
+def fitting(text: str, ends: Sequence[_End]) -> _End:
+    """The first of these ends, or pairs of a start and an end, with which the text has at most LONGEST_LINE characters,
+    otherwise the last one.
+    """
+    return next((end for end in ends if len(text) + len("".join(end)) <= LONGEST_LINE), ends[-1])
 
 
 def first_line(text: str, *ends: str) -> str:

@@ -8,7 +8,7 @@ from copy import copy
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.findings import ObjectRef, cut, field_path, first_line, first_of, listed, one_line, plural
+from forewarn.policies.findings import ObjectRef, cut, field_path, first_line, first_of, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
 
 if TYPE_CHECKING:
@@ -73,27 +73,28 @@ def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
 
 def verdict_on(fault: Exception) -> str:
     """The first line of an answer that leaves out all objects; "" for another error."""
-    return first_line("", *left_out(fault.faults)) if isinstance(fault, Rejected) else ""
+    if not isinstance(fault, Rejected):
+        return ""
+    return first_line("", *("; ".join(filter(None, both)) for both in _left_out(fault.faults)))
 
 
-def left_out(faults: Sequence[Exception], before: str = "") -> list[str]:
-    """The end of a first line about the objects that an answer leaves out: with reasons, with names, with numbers.
-    `before`: text between the answer and the end, if there is one.
+def left_out(faults: Sequence[Exception], updates: Sequence[Exception] = ()) -> list[tuple[str, str]]:
+    """The start of a first line about the objects that are rejected, and its end about those that are not predicted:
+    with reasons, with names, with numbers. `updates`: the errors of updates.
     """
-    by_what = {"rejected": filter(is_rejection, faults), "not predicted": filterfalse(is_rejection, faults)}
-    names = {what: found for what, some in by_what.items() if (found := refs_of(some))}
-    ends = (
-        _with_reasons(faults),
-        (f"{what}: {listed(found)}" for what, found in names.items()),
-        (f"{plural(len(found), 'object')} {what}" for what, found in names.items()),
-    )
-    return [before + end if end else "" for end in map("; ".join, ends)]
+    return [(start and f"{start}; ", end and f"; {end}") for start, end in _left_out(faults, updates)]
 
 
-def _with_reasons(faults: Sequence[Exception]) -> Iterator[str]:
-    yield from naming("rejected", rejections_of(faults))
-    others = (fault for fault in filterfalse(is_rejection, faults) if isinstance(fault, InvalidObject) and fault.ref)
-    yield from naming("not predicted", (f"{fault.ref} ({_why(fault)})" for fault in others))
+def _left_out(faults: Sequence[Exception], updates: Sequence[Exception] = ()) -> Iterator[tuple[str, str]]:
+    refused, others = [*filter(is_rejection, faults)], [*filterfalse(is_rejection, faults)]
+    return zip(_forms("rejected", refused, updates), _forms("not predicted", others), strict=True)
+
+
+def _forms(what: str, faults: Sequence[Exception], updates: Sequence[Exception] = ()) -> tuple[str, str, str]:
+    if not (names := refs_of(faults)):
+        return "", "", ""
+    reasons, named = ("".join(naming(what, items)) for items in (_with_reasons(faults, updates), names))
+    return reasons, named, f"{plural(len(names), 'object')} {what}"
 
 
 def naming(what: str, objects: Iterable[str]) -> Iterator[str]:
@@ -104,9 +105,14 @@ def naming(what: str, objects: Iterable[str]) -> Iterator[str]:
 
 def rejections_of(faults: Iterable[Exception]) -> list[str]:
     """The objects that kube-apiserver rejects, or whose Pods it rejects, with the field and the reason."""
+    return _with_reasons(filter(is_rejection, faults))
+
+
+def _with_reasons(faults: Iterable[Exception], updates: Sequence[Exception] = ()) -> list[str]:
     return [
-        f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({_why(fault)})"
-        for fault in filter(is_rejection, faults)
+        f"{'update of ' * (fault in updates)}{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({_why(fault)})"
+        for fault in faults
+        if isinstance(fault, InvalidObject) and fault.ref
     ]
 
 

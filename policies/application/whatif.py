@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from forewarn.policies.application import simulated
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
-from forewarn.policies.application.places import Places, Rejected, is_rejection, left_out, refs_of, rejections_of
+from forewarn.policies.application.places import Places, Rejected, left_out
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.controllers.applied import with_applied
 from forewarn.policies.controllers.own_pods import pods_of
@@ -344,17 +344,12 @@ def _without_rejected(
     answers_alone = question.class_change is not None and question.class_change.restarted
     if faults and not left and not answers_alone:
         raise Rejected(faults)
-    omitted = [
-        f"{'update of ' * (id(obj) in updates)}{name}" for obj, fault in entries for name in rejections_of([fault])
-    ]
-    without = f"; rejected: {listed(omitted)}" if omitted else ""
-    not_predicted = refs_of(fault for _, fault in entries if not is_rejection(fault))
-    without += f"; not predicted: {listed(not_predicted)}" if not_predicted else ""
     created = simulated.new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f", with new {noun} {listed(created, 1)}" if created else ""
-    brief = left_out([fault for _, fault in entries])[1:]
-    return question._replace(title=f"{question.title}{classes}{without}", arrivals=left, left_out=brief), faults
+    of_updates = [fault for obj, fault in entries if id(obj) in updates]
+    beside = left_out([fault for _, fault in entries], of_updates)
+    return question._replace(title=f"{question.title}{classes}", arrivals=left, left_out=beside), faults
 
 
 if TYPE_CHECKING:

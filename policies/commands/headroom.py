@@ -87,7 +87,7 @@ def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, pr
     from forewarn.policies.application.places import left_out
     from forewarn.policies.render import headroom
 
-    ends = left_out(result.faults, "; ")
+    beside = left_out(result.faults)
     asked = [headroom.answer_to_number(obj.headroom, at_least, preempting=preempting) for obj in result.objects]
     objects = [*zip(result.objects, asked, strict=True)]
 
@@ -95,19 +95,19 @@ def _printed(result: HeadroomResult, output: Output, at_least: int | None, *, pr
         least, others = result.least(preempting=preempting), len(objects) > 1
         of_least = next(each for each in objects if each[0].headroom is least)
         least_of = f"; least of {len(objects)} objects" if others else ""
-        yield next(headroom.render(*of_least, paint, [f"{least_of}{end}" for end in ends]))
+        yield next(headroom.render(*of_least, paint, [(start, f"{least_of}{end}") for start, end in beside]))
         yield from islice(chain.from_iterable(headroom.render(*each, paint) for each in objects), not others, None)
 
     def markdown(_: HeadroomResult) -> str:
         first, *others = objects
-        return "\n".join([headroom.markdown(*first, ends), *(headroom.markdown(*each) for each in others)])
+        return "\n".join([headroom.markdown(*first, beside), *(headroom.markdown(*each) for each in others)])
 
     def page(result: HeadroomResult) -> Page:
         from forewarn.policies.render.html.pages import headroom_page
 
         if len(result.objects) > 1:
             raise InvalidObject(f"{result.objects[1].headroom.name}: -o html takes one object")
-        return headroom_page(result.objects[0].headroom, result.cluster, ends[0])
+        return headroom_page(result.objects[0].headroom, result.cluster, beside[0])
 
     return answer_in(output, result, lines, markdown, page)
 

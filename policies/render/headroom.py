@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import cut, first_line, first_of, listed, one_line, plural
+from forewarn.policies.findings import cut, first_line, first_of, fitting, listed, one_line, plural
 from forewarn.policies.forecast.why_not import by_nodes, most_frequent
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, text_of
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Quota, Stranded
     from forewarn.policies.whatif.placeholders import NewPlaceholders, PlaceholderNodes, PlaceholderPool, Placeholders
 
+_ALONE: Final = (("", ""),)
 _SHOWN: Final = 5
 _LONGEST: Final = 40
 _MAX_GROUPS: Final = 20
@@ -27,16 +28,20 @@ _LARGE_CPU: Final = 10**8
 """Amount of cpu in thousandths from which cores are printed without a fraction."""
 
 
-def render(result: ObjectHeadroom, asked: str = "", paint: Painter = plain, ends: Sequence[str] = ()) -> Iterator[str]:
-    """The headroom as text lines. `asked`: the answer to `--at-least`, from `answer_to_number`. `ends`: ends of the
-    first line, the longest first.
+def render(
+    result: ObjectHeadroom, asked: str = "", paint: Painter = plain, beside: Sequence[tuple[str, str]] = _ALONE
+) -> Iterator[str]:
+    """The headroom as text lines. `asked`: the answer to `--at-least`, from `answer_to_number`. `beside`: starts and
+    ends of the first line, the longest first.
     """
     headroom, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
     about = f"{headroom.name} ({named}priority {pod.effective_priority}, {size})"
-    yield paint(first_line(f"{asked}{answer_to(result)}: {about}", *ends), "bold")
+    text = f"{asked}{answer_to(result)}: {about}"
+    start, end = fitting(text, beside)
+    yield paint(first_line(f"{start}{text}", end), "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
     if reserve is not None:
         yield from (f"  {line}" for line in _placeholders(reserve, headroom, paint))
@@ -304,8 +309,8 @@ def _nodes_of_group(group: PlaceholderNodes) -> str:
     return f"group {group.group}: {few if group.nodes is None else plural(group.nodes, 'node')}"
 
 
-def markdown(result: ObjectHeadroom, asked: str = "", ends: Sequence[str] = ()) -> str:
+def markdown(result: ObjectHeadroom, asked: str = "", beside: Sequence[tuple[str, str]] = _ALONE) -> str:
     """The headroom as Markdown: nested lists. The parameters are those of `render`."""
-    first, *rest = render(result, asked, ends=ends)
+    first, *rest = render(result, asked, beside=beside)
     items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
     return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

@@ -65,7 +65,8 @@ def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
     first, *rest = _lines(result, paint)
     noun = "PriorityClass" if len(result.new_classes) == 1 else "PriorityClasses"
     first = "; ".join([first, *naming(f"with new {noun}", result.new_classes)])
-    yield first + fitting(first, left_out(result.faults, "; "))
+    start, end = fitting(first, left_out(result.faults))
+    yield f"{start}{first}{end}"
     yield from rest
 
 
@@ -142,7 +143,7 @@ def _first_reason(placement: Placement, cluster: ClusterSnapshot) -> str:
 
 def _fitting(text: str, ends: Iterable[str], result: PredictResult) -> str:
     """The first of these ends that leaves space for the objects that the answer leaves out; "" if none does."""
-    return fitting(text + left_out(result.faults, "; ")[-1], [*ends, ""])
+    return fitting(text + "".join(left_out(result.faults)[-1]), [*ends, ""])
 
 
 def _caveats(placement: Placement, applied: Applied | None) -> Iterator[str]:

@@ -93,13 +93,13 @@ def headline(answer: Answer, change: ClassChange | None = None) -> str:
 def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[str, str]:
     """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short."""
     text, grown = "", "" if answer.of_upgrade is answer else "with new nodes, "
-    ends = [f": {title}" if title else "" for title in answer.titles]
-    for end, fewest in zip(ends, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 1), strict=True):
+    frames = [(start, f": {title}" if title else "") for start, title in answer.frames]
+    for (start, end), fewest in zip(frames, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 1), strict=True):
         for most in range(_EFFECTS, fewest - 1, -1):
-            text = f"{grown}{_headline(answer.of_upgrade, change, most)}"
+            text = f"{start}{grown}{_headline(answer.of_upgrade, change, most)}"
             if len(f"{text}{end}") <= LONGEST_LINE:
                 return text, end
-    return text, ends[-1]
+    return text, frames[-1][1]
 
 
 def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:

@@ -325,9 +325,8 @@ class Answer(NamedTuple):
     upgrade: Hidden[UpgradeRun | None] = None
     drains_blocked_by: Hidden[Sequence[DrainBlocker]] = ()
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
-    left_out: Hidden[Sequence[str]] = ()
-    """The rejected and not predicted objects with names, and with numbers; those at the end of `change` have reasons.
-    """
+    left_out: Hidden[Sequence[tuple[str, str]]] = ()
+    """The rejected objects, and those that are not predicted: with reasons, with names, and with numbers."""
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blocks: Blocks = Blocks()
@@ -365,17 +364,23 @@ class Answer(NamedTuple):
     @property
     def title(self) -> str:
         """The change, and the runs with these effects."""
-        return self.titles[0]
+        return ", ".join(filter(None, (self.change, self._runs)))
 
     @property
-    def titles(self) -> Sequence[str]:
-        """The title in full, with only the first part of the change, and without the change, each shorter."""
+    def frames(self) -> Sequence[tuple[str, str]]:
+        """What is before and after the effects in a first line, each shorter: the rejected objects; and the title in
+        full, with only the first part of the change, and without the change, with the objects that are not predicted.
+        """
+        reasons, names, numbers = self.left_out or (("", ""),) * 3
+        brief = first_part(self.change)
+        frames = ((self.change, reasons), (brief, names), ("" if names[0] else brief, names), ("", numbers))
+        titles = ((start, f"{change}{end}".removeprefix("; ")) for change, (start, end) in frames)
+        return [(start, ", ".join(filter(None, (title, self._runs)))) for start, title in titles]
+
+    @property
+    def _runs(self) -> str:
         alike, runs = self.alike or (0, 0)
-        of_runs = f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
-        names, numbers = self.left_out or ("", "")
-        changes = [self.change]
-        changes += ["; ".join(filter(None, (first_part(self.change), end))) for end in (names, numbers)]
-        return [", ".join(filter(None, (change, of_runs))) for change in (*changes, numbers)]
+        return f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
 
     @in_json
     def settled(self) -> bool:

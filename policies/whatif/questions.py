@@ -68,7 +68,7 @@ class Question(NamedTuple):
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
     true if as many nodes are added as Pending Pods need. `notes`: what is not simulated. `left_out`: the
-    rejected and not predicted objects with names, and with numbers; those at the end of `title` have reasons.
+    rejected and not predicted objects with reasons, with names, and with numbers.
     """
 
     title: str
@@ -81,7 +81,7 @@ class Question(NamedTuple):
     replicas: tuple[int, int] | None = None
     until_scheduled: bool = False
     notes: Sequence[str] = ()
-    left_out: Sequence[str] = ()
+    left_out: Sequence[tuple[str, str]] = ()
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

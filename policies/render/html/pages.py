@@ -215,16 +215,16 @@ _MAX_DRAWN = 200_000
 _TILES: Final = ("more Pods fit", "more Pods with preemption")
 
 
-def headroom_page(headroom: Headroom, cluster: ClusterSnapshot, end: str = "") -> Page:
+def headroom_page(headroom: Headroom, cluster: ClusterSnapshot, beside: tuple[str, str] = ("", "")) -> Page:
     """Return the page, with the nodes now and after adding Pods until no more fit without preemption.
 
-    `end`: of the title, about objects that are left out.
+    `beside`: the start and the end of the title, about objects that are left out.
     """
     drawn = node_data(NodeBands(Placed(cluster, _new_pods(headroom)), ()), (), between=False)
     below = *_why(headroom), *_headroom_classes(headroom), *_groups(headroom), *_where(headroom)
     notes = notes_section("also-title", headroom.notes)
     skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
-    parts = [_headroom_header(headroom, end), *below, *notes, nodes(drawn), data("nodes-data", drawn)]
+    parts = [_headroom_header(headroom, *beside), *below, *notes, nodes(drawn), data("nodes-data", drawn)]
     return Page(f"headroom: {headroom.name}", parts, skip)
 
 
@@ -240,14 +240,14 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
             yield pod, node, f"{headroom.name.rpartition(' ')[2]} (new)"
 
 
-def _headroom_header(headroom: Headroom, end: str) -> Element:
+def _headroom_header(headroom: Headroom, start: str, end: str) -> Element:
     pod = headroom.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     size = size_of(pod)
     first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
     tiles = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
     title, lead = f"{answer_of(headroom)}: {headroom.name}", f"{named}priority {pod.effective_priority}, {size}"
-    return page_header(f"{title}{end}", (*tiles, ("runs out on most nodes", first, False)), lead)
+    return page_header(f"{start}{title}{end}", (*tiles, ("runs out on most nodes", first, False)), lead)
 
 
 def _number(count: Count) -> str:

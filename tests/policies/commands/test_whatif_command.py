@@ -934,7 +934,7 @@ def test_a_class_whose_value_is_immutable_is_rejected_and_keeps_it(
     why = f"{file}:4:8: PriorityClass gold: value: rejected: immutable, stays 100000. Fix: "
     assert (status, err.startswith(f"forewarn whatif: {why}")) == (3, True)
     answer = json.loads(out)
-    assert answer["change"] == f"{file} applied; rejected: PriorityClass gold (value: immutable, stays 100000)"
+    assert answer["change"] == f"{file} applied"
     assert any(each.startswith(f"not simulated: {why}") for each in answer["notes"])
     assert {each["by"]["priority"] for each in answer["preempted"]} == {100000}
 
@@ -1006,11 +1006,11 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
     first = out.partition("\n")[0]
     assert (status, len(first) <= LONGEST_LINE) == (3, True)
-    assert f": {both} applied; rejected: PriorityClass second" in first
+    assert first.startswith("rejected: PriorityClass second")
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
     both.write_text("---\n".join(map(made.format, ("first", "s" * 100, "t" * 250))))
     first = run(capsys, change, "-f", str(both), "--cluster", SHOWN)[1].partition("\n")[0]
-    assert (first.endswith("; 2 objects rejected"), len(first) <= LONGEST_LINE) == (True, True)
+    assert (first.startswith("2 objects rejected; "), len(first) <= LONGEST_LINE) == (True, True)
 
 
 @pytest.mark.parametrize("command", [("predict",), ("predict", "--cascade"), ("headroom",)])
