@@ -29,6 +29,7 @@ from forewarn.policies.kinds.registry import (
     LIMIT_RANGE,
     NODE,
     POD,
+    POD_TEMPLATE_PATHS,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
 )
@@ -210,8 +211,10 @@ def whatif(
             answered = partial(ask, random=runs.random) if runs else typical
             answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
             answer = with_new_nodes(answer, branch)
+        new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(
-            new_pods=_new_pods(cluster.snapshot, cache.snapshot(), question),
+            new_pods=new_pods,
+            reprioritized=reprioritized,
             placeholders=placeholders_of(answer, cluster.snapshot.pods.values(), cluster.config.options),
             blocks=answer.blocks._replace(
                 recreation=dict(_next_jobs(answer, question, cluster.snapshot, cache.snapshot()))
@@ -262,14 +265,21 @@ def _horizon(question: questions.Question) -> float:
     return max(simulated.DEFAULT_UNTIL, min(most, MAX_UNTIL))
 
 
-def _new_pods(before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question) -> list[Ranked]:
-    """Return the workloads whose new Pods change priority although the question does not change the workloads."""
+def _new_pods(
+    before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question
+) -> tuple[list[Ranked], list[Ranked]]:
+    """Return the workloads whose new Pods change priority: those that the question does not change, and the others."""
+    arrivals = (arrival for arrival in question.arrivals if arrival.op in ("create", "update"))
+    objects = (arrival.object for arrival in arrivals if group_kind(arrival.object) in POD_TEMPLATE_PATHS)
+    given = {class_change.workload_key(obj): obj for obj in objects}
     is_same = (before.priority_classes, before.namespaces) == (after.priority_classes, after.namespaces)
-    if question.class_change is not None or is_same:
-        return []
+    if question.class_change is not None or (is_same and not given):
+        return [], []
     changed = {ref_of(arrival.object, "default") for arrival in question.arrivals}
-    others = (workload for workload in class_change.ranked(before, after) if workload.differs)
-    return [workload for workload in others if ref_of(workload.object, "default") not in changed]
+    differing = [workload for workload in class_change.ranked(before, after, given) if workload.differs]
+    others = [workload for workload in differing if ref_of(workload.object, "default") not in changed]
+    own = (workload for workload in differing if workload.before and workload.after)
+    return others, [workload for workload in own if class_change.workload_key(workload.object) in given]
 
 
 def _next_jobs(

@@ -396,6 +396,7 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
         *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
         losing,
         _down(cluster),
+        *(phrase for answer in answers for phrase in whatif.on_new_pods(answer.reprioritized)),
         _by_autoscalers(cluster.autoscaled),
         *map(whatif.rollouts, answers),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),

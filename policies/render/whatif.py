@@ -78,7 +78,7 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
     yield from (f"  {line}" for line in emptied(answer, paint))
     yield from (f"  {line}" for each in (*both, *upgrade_tables(answer)) for line in each.lines(paint))
     yield from (f"  {line}" for line in new_node_lines(answer, paint))
-    yield from (f"  new Pods of {line}" for line in _new_pods(answer.new_pods))
+    yield from (f"  new Pods of {line}" for line in _new_pods(_ranked(answer)))
     yield f"  {settled(answer.summary, _without(answer))}"
     yield from (f"  {line}" for line in of_runs(answer))
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
@@ -104,7 +104,7 @@ def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[str
 
 def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
     """`most`: the number of effects, with what new Pods and drains come to."""
-    of_class, removed = on_new_pods(change.changed if change else answer.new_pods), on_removed_nodes(answer)
+    of_class, removed = on_new_pods(_ranked(answer, change)), on_removed_nodes(answer)
     if change is not None and of_class:
         of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
     elif change is not None and (without_class := _without_class(change)):
@@ -124,8 +124,7 @@ def _outcome(
     wanted = _wanted(answer, change, most, end)
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer, most), *wanted]))
     unwanted = _unwanted(answer, end, most, max(most - bool(said), _FEWEST))
-    is_pending = _creates(answer) and answer.summary.new_pods_pending
-    no_effect = NO_EFFECT.removesuffix(OR_PENDING if is_pending or of_class else "")
+    no_effect = _no_effect(answer, of_class)
     left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
     of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
     anyway = "" if end else _started(answer)[1]
@@ -144,6 +143,11 @@ def _unwanted(answer: Answer, end: Answer | None, most: int, shown: int) -> str:
     effects = effects_of(answer, end, most)
     text = joined(effects[:1] if end is not None and most <= _BRIEF else effects, shown, 1)
     return f"no harm by the change itself; without it as well: {text}" if text and answer.is_as_without else text
+
+
+def _no_effect(answer: Answer, of_class: Sequence[str]) -> str:
+    is_pending = _creates(answer) and answer.summary.new_pods_pending
+    return NO_EFFECT.removesuffix(OR_PENDING if is_pending or (of_class and not answer.reprioritized) else "")
 
 
 def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:
@@ -507,7 +511,8 @@ def _starting(answer: Answer, pending: Sequence[WorkloadCount], *, is_brief: boo
     without = answer.without_change.summary.pending if answer.without_change and not answer.is_as_without else {}
     also = sum(min(left[each.workload], max(without.get(each.workload, 0) - each.pending_before, 0)) for each in others)
     anyway = f" ({f'{also} ' if also < more else ''}{_WITHOUT})" if also and not is_brief else ""
-    return f"{plural(more, 'more Pod')}{of_workloads(each.workload for each in others)} Pending{anyway}" if more > 0 else ""
+    whose = of_workloads(each.workload for each in others)
+    return f"{plural(more, 'more Pod')}{whose} Pending{anyway}" if more > 0 else ""
 
 
 def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = False) -> str:
@@ -542,6 +547,11 @@ def on_placeholders(preempted: int, pending: int, lost: int) -> str:
     if preempted:
         return f"{plural(preempted, 'placeholder Pod')} preempted{at_end}"
     return f"{plural(lost, 'placeholder Pod')} lost{at_end}" if lost else ""
+
+
+def _ranked(answer: Answer, change: ClassChange | None = None) -> Sequence[Ranked]:
+    """The workloads whose new Pods change priority."""
+    return change.changed if change else [*answer.new_pods, *answer.reprioritized]
 
 
 def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:
@@ -1236,7 +1246,7 @@ def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
     counts = f"Running Pods{_without(answer)}: {answer.running_before} → {answer.running_after}{_lost(answer)}"
     lines = [f"{counts}. {times(answer)}", ""]
     lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
-    priorities = (f"new Pods of {line}" for line in _new_pods(answer.new_pods))
+    priorities = (f"new Pods of {line}" for line in _new_pods(_ranked(answer)))
     progress = [f"- {text_of(line.strip())}" for line in (*priorities, *emptied(answer), *new_node_lines(answer))]
     lines += [*progress, ""] if progress else []
     lines += [line for each in (*both, *upgrade_tables(answer)) for line in each.markdown()]

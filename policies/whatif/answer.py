@@ -338,6 +338,8 @@ class Answer(NamedTuple):
     with_new_nodes: WithNewNodes | None = None
     new_pods: Sequence[Ranked] = ()
     replicas: BeforeAfter | None = None
+    reprioritized: Hidden[Sequence[Ranked]] = ()
+    """The workloads that the change itself changes, and whose new Pods get another priority or preemptionPolicy."""
     rivals: Sequence[str] = ()
     has_more_rivals: bool = False
     placeholders: Hidden[Sequence[str]] = ()

@@ -31,8 +31,8 @@ _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 class Interruption(NamedTuple):
     """The times in which a workload has fewer running Pods than at the start and at the end.
 
-    Each time lasts a minute or longer. Times with less than a minute between them are one time, and its length excludes
-    what is between. Reported are workloads without any running Pod at such a time, and those with fewer for 2 minutes
+    Only times of a minute or longer count. Those with less than a minute between them are one time, and its length
+    excludes what is between. Reported are workloads without any running Pod at such a time, and those with fewer for 2 minutes
     in all.
 
     `workload`: display name. `replicas`: running Pods at the start or at the end, whichever is less. `down`: so many
@@ -141,8 +141,10 @@ def _times(
 
 
 def _add(times: list[_Time], since: int, until: int) -> None:
-    """Add a time to the earlier ones: to the last of them, if less than a minute is between."""
+    """Add a time of a minute or longer to the earlier ones: to the last of them, if less than a minute is between."""
     begins, seconds = since, until - since
+    if seconds < _MINUTE:  # as in a rollout that replaces Pods one after the other
+        return
     if times and since - times[-1].until < _MINUTE:
         begins, _, before = times.pop()
         seconds += before
@@ -151,12 +153,11 @@ def _add(times: list[_Time], since: int, until: int) -> None:
 
 def _worst(workload: str, priority: int, replicas: int, times: Mapping[int, list[_Time]]) -> Interruption | None:
     """The number of replicas whose times are worst, with these; None if they are too short."""
-    long = {down: [one for one in each if one.seconds >= _MINUTE] for down, each in times.items()}
-    total = {down: sum(one.seconds for one in each) for down, each in long.items() if each}
+    total = {down: sum(one.seconds for one in each) for down, each in times.items() if each}
     reported = [down for down in total if down == replicas or total[down] >= _LONG]
     if not reported:
         return None
     down = max(reported, key=lambda each: (each == replicas, each * total[each]))
-    found, longest = long[down], max(one.seconds for one in long[down])
+    found, longest = times[down], max(one.seconds for one in times[down])
     span = found[0].since, found[-1].until, total[down], len(found), longest
-    return Interruption(workload, priority, down, replicas, *span, max(total), total[1])
+    return Interruption(workload, priority, down, replicas, *span, max(total), max(total.values()))

@@ -939,6 +939,25 @@ def test_a_class_whose_value_is_immutable_is_rejected_and_keeps_it(
     assert {each["by"]["priority"] for each in answer["preempted"]} == {100000}
 
 
+def test_the_first_line_has_a_changed_priority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In whatif apply and diff in the words of whatif class; `newPods` only has workloads that do not change."""
+    for name, class_ in (("base", "gold"), ("head", "batch")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "web.yaml").write_text(ROLLOUT.replace("replicas: 6", "replicas: 3").replace("gold", class_))
+    step, given = (
+        "new Pods of shop/web get priority 100 (never preempts) instead of 100000",
+        ("-f", str(tmp_path / "head")),
+    )
+    out = run(capsys, "apply", *given, "--cluster", SHOWN)[1]
+    assert out.startswith(f"{step}, ")
+    assert "\n  new Pods of shop/web: priority 100000 → 100 (never preempts) (4 Pods)\n" in out
+    assert "newPods" not in json.loads(run(capsys, "apply", *given, "--cluster", SHOWN, "-o", "json")[1])
+    assert (
+        step
+        in run(capsys, str(tmp_path / "base"), *given[1:], "--cluster", SHOWN, command="diff")[1].partition("\n")[0]
+    )
+
+
 MISSING = ROLLOUT.replace("gold", "glod").replace("name: web", "name: api")
 
 
