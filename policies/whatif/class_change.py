@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.controllers.changes import replaces_no_pods
+from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.findings import ObjectRef, cut, described, grouped, plural, quote
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, ROLLED_OUT
+from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
 from forewarn.policies.objects.fields import NOTHING, InvalidInput, InvalidObject, group_kind, mapping, ref_of, text
@@ -139,9 +141,9 @@ class ClassChange(NamedTuple):
 
     @property
     def restarting(self) -> list[Ranked]:
-        """The Deployments, StatefulSets and DaemonSets in `changed` whose new Pods admission accepts."""
+        """The workloads in `changed` whose Pods a restart replaces, and whose new Pods admission accepts."""
         kinds = (workload for workload in self.changed if workload.after is not None and workload.object)
-        return [kind for kind in kinds if is_rolled_out(kind.object)]
+        return [kind for kind in kinds if is_replaced_by_restart(kind.object)]
 
     @property
     def immutable(self) -> list[str]:
@@ -282,6 +284,12 @@ def running_text(change: ClassChange) -> str:
 def is_rolled_out(obj: ApiObject) -> bool:
     """Report whether a change of the workload's template replaces its Pods."""
     return group_kind(obj) in ROLLED_OUT
+
+
+def is_replaced_by_restart(obj: ApiObject) -> bool:
+    """Report whether `kubectl rollout restart` replaces the workload's Pods; it rejects a paused Deployment."""
+    is_stopped = group_kind(obj) == DEPLOYMENT and is_paused(obj)
+    return is_rolled_out(obj) and not (is_stopped or replaces_no_pods(obj))
 
 
 def ranked(

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted, admitted_group
-from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE, is_paused
+from forewarn.policies.controllers.deployment import DEFAULT_DEADLINE
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import described, listed, plural, quote
-from forewarn.policies.kinds.registry import DEPLOYMENT, JOB, POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import Classes, default_priority_class
 from forewarn.policies.kube_apiserver.validation.job import check_job_update
 from forewarn.policies.manifests.deploy_order import is_recreated
-from forewarn.policies.objects.fields import ApiObject, InvalidInput, at, group_kind, ref_of, text
+from forewarn.policies.objects.fields import ApiObject, InvalidInput, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.rules.support.predictions import restarted
@@ -30,6 +30,7 @@ from forewarn.policies.whatif.class_change import (
     Change,
     Ranked,
     changed_class,
+    is_replaced_by_restart,
     is_rolled_out,
     ranked,
     with_class,
@@ -272,7 +273,7 @@ def _rollouts(affected: Sequence[Ranked], change: Wanted) -> Iterator[Step]:
     groups: dict[tuple[bool, int, Literal["restart", "recreate", "apply"]], list[ApiObject]] = {}
     for workload in affected:
         changed = change.workloads.get(workload_key(workload.object))
-        if changed is not None or (is_replaced_by_restart(workload) and needs_restart(workload)):
+        if changed is not None or (is_replaced_by_restart(workload.object) and needs_restart(workload)):
             key = _is_raised(workload), -_after(workload)
             if changed is None:
                 groups.setdefault((*key, "restart"), []).append(restarted(workload.object).object)
@@ -293,13 +294,6 @@ def _is_raised(ranked: Ranked) -> bool:
 def needs_restart(ranked: Ranked) -> bool:
     """Report whether a running Pod of the workload has another priority than its new Pods."""
     return any(value != _after(ranked) for value in ranked.running)
-
-
-def is_replaced_by_restart(ranked: Ranked) -> bool:
-    """Return whether `kubectl rollout restart` replaces the workload's Pods."""
-    if not is_rolled_out(ranked.object) or at(ranked.object, "spec", "updateStrategy", "type") == "OnDelete":
-        return False
-    return not (group_kind(ranked.object) == DEPLOYMENT and is_paused(ranked.object))
 
 
 _CHANGE: Final = Question("change of PriorityClasses")
@@ -481,7 +475,7 @@ def _simulated(
     kept = [
         workload
         for workload in affected
-        if workload.after and not is_replaced_by_restart(workload) and workload_key(workload.object) not in jobs
+        if workload.after and not is_replaced_by_restart(workload.object) and workload_key(workload.object) not in jobs
     ]
     return Plan(
         pending_before=run.pending_before,

@@ -1009,6 +1009,13 @@ def test_a_class_change_says_what_is_simulated(
     assert "new Pods are scheduled" not in out
 
 
+def test_a_class_change_restarts_no_paused_deployment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Path(SHOWN).read_text()
+    (tmp_path / "c.yaml").write_text(cluster.replace("replicas: 4", "replicas: 4\n    paused: true"))
+    out = run(capsys, "class", "gold", "--value", "7", "--cluster", str(tmp_path / "c.yaml"))[1]
+    assert "\nafter the change (no restart of shop/web):\n" in out
+
+
 @pytest.mark.parametrize("change", ["apply", "events"])
 def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, sample = "webhook/sample/manifests/standard.yaml", "webhook/sample/cluster.yaml"
