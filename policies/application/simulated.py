@@ -153,11 +153,14 @@ def _deletes_class(arrival: Arrival) -> bool:
     return arrival.op == "delete" and arrival.at == 0 and fields.group_kind(arrival.object) == PRIORITY_CLASS
 
 
-def checked(arrivals: Iterable[Arrival]) -> tuple[list[fields.ApiObject], dict[int, fields.ApiObject | None]]:
-    """Return what to pass to `rejected`: created objects, updated and scaled workloads, and the objects that earlier
-    events create, update (without Jobs) or delete.
+def checked(
+    arrivals: Iterable[Arrival],
+) -> tuple[list[fields.ApiObject], dict[int, fields.ApiObject | None], Collection[int]]:
+    """Return what to pass to `rejected`: created objects, updated and scaled workloads; the objects that earlier
+    events create, update (without Jobs) or delete; and the `id`s of the objects that are applied.
     """
     objects: list[fields.ApiObject] = []
+    applied: set[int] = set()
     latest: dict[ObjectRef, fields.ApiObject | None] = {}
     before: dict[int, fields.ApiObject | None] = {}
     for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
@@ -167,27 +170,36 @@ def checked(arrivals: Iterable[Arrival]) -> tuple[list[fields.ApiObject], dict[i
             latest[ref] = None
         elif is_created or (arrival.op == "update" and POD_TEMPLATE_PATHS.get(kind)):
             objects.append(arrival.object)
+            applied.update([id(arrival.object)] * is_created)
             if ref in latest:
                 before[id(arrival.object)] = latest[ref]
             if is_created or kind != JOB:
                 latest[ref] = arrival.object
         elif arrival.op == "scale" and ref not in latest:
             objects.append(arrival.object)
-    return objects, before
+    return objects, before, applied
 
 
 def rejected(
-    cluster: ClusterSnapshot, objects: Iterable[fields.ApiObject], before: Mapping[int, fields.ApiObject | None] = {}
+    cluster: ClusterSnapshot,
+    objects: Iterable[fields.ApiObject],
+    before: Mapping[int, fields.ApiObject | None] = {},
+    applied: Collection[int] | None = None,
 ) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
     """Return objects of missing Namespaces, PodGroups that the Priority plugin rejects, objects whose new Pods it
     rejects, and then objects whose Pods name a rejected PodGroup, with the errors. `before`: `id` of an object -> the
-    object that an earlier event created, None if it deleted the object.
+    object that an earlier event created, None if it deleted the object. `applied`: the `id`s of the objects that
+    kubectl applies; None: of all.
     """
     objects = list(objects)
     created = {fields.ref_of(obj).name for obj in objects if fields.group_kind(obj) == NAMESPACE}
-    faults = [
-        (obj, _in_missing_namespace(cluster, obj, created) or not_admitted(cluster, obj, before)) for obj in objects
-    ]
+
+    def fault_of(obj: fields.ApiObject) -> fields.InvalidObject | None:
+        is_applied = applied is None or id(obj) in applied
+        missing = _in_missing_namespace(cluster, obj, created)
+        return missing or not_admitted(cluster, obj, before, is_applied=is_applied)
+
+    faults = [(obj, fault_of(obj)) for obj in objects]
     found = [(obj, fault) for obj, fault in faults if fault is not None]
     groups = {_key(obj) for obj, _ in found if fields.group_kind(obj) == POD_GROUP}
     left = [obj for obj, fault in faults if fault is None] if groups else []
@@ -220,14 +232,18 @@ def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]
 
 
 def not_admitted(
-    cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None] = {}
+    cluster: ClusterSnapshot,
+    obj: fields.ApiObject,
+    before: Mapping[int, fields.ApiObject | None] = {},
+    *,
+    is_applied: bool = True,
 ) -> fields.InvalidObject | None:
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if defaults of
     LimitRanges make these Pods invalid, if an apply changes immutable fields of a Job, or if a number of Pods or the
     selector is invalid; otherwise None. Of an event that adds replicas, the Pods are those of the stored workload.
 
-    It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. Raises SourceError without
-    a list of PriorityClasses.
+    It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. `is_applied`: kubectl
+    applies the object, and so reads its last apply. Raises SourceError without a list of PriorityClasses.
     """
     from forewarn.policies.application.cluster import require_lists
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
@@ -238,7 +254,7 @@ def not_admitted(
     obj = _scaled_up(cluster, obj)
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
-        _check_update(cluster, obj, before)
+        _check_update(cluster, obj, before, is_applied=is_applied)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
         if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
@@ -268,13 +284,14 @@ def not_admitted(
 
 
 def _check_update(
-    cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None]
+    cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None], *, is_applied: bool
 ) -> None:
     """Raise InvalidObject if kubectl cannot read the last apply of a workload, or if a Job changes immutable fields."""
     from forewarn.policies.kube_apiserver.validation.job import check_job_update
 
     kind, ref = fields.group_kind(obj), fields.ref_of(obj, "default")
-    if (stored := cluster.workload(kind, ref.namespace, ref.name)) is not None:
+    stored = cluster.workload(kind, ref.namespace, ref.name)
+    if stored is not None and is_applied:
         last_applied(stored.object)
     old = before.get(id(obj), stored and stored.object)
     if old and kind == JOB:

@@ -317,8 +317,8 @@ def _with_limit_ranges(
         if names[0] not in namespaces or any(workload.controller) or ref_of(obj, "default") in changed:
             continue
         running = sum(bool(pod.node_name and not pod.terminal) for pod in pods_of(after, obj))
-        fault = simulated.not_admitted(after, obj) if running or kind == CRON_JOB else None
-        if fault is not None and simulated.not_admitted(before, obj) is None:
+        fault = simulated.not_admitted(after, obj, is_applied=False) if running or kind == CRON_JOB else None
+        if fault is not None and simulated.not_admitted(before, obj, is_applied=False) is None:
             found[name] = NotRecreated(running, f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}")
     return answer.blocks._replace(recreation=found)
 

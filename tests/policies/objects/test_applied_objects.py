@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.application.simulated import rejected
+from forewarn.policies.application.simulated import checked, rejected
 from forewarn.policies.objects.workload import LAST_APPLIED, applied_to
+from forewarn.policies.rules.support.predictions import restarted
+from forewarn.policies.simulation.scenario import Arrival
 from tests.builders import Made
 from tests.builders import cluster as make_cluster
 
@@ -133,3 +135,6 @@ def test_kubectl_rejects_what_it_cannot_read_of_the_last_apply(annotation: str) 
     problems = [str(fault) for _, fault in rejected(cluster, [given])]
     fix = "not a manifest in JSON. Fix: kubectl apply edit-last-applied"
     assert problems == [f"Deployment team/web: metadata.annotations.{LAST_APPLIED}: {fix}"]
+    edits = [Arrival(0, "update", restarted(kept).object), Arrival(0, "scale", {**stored.obj, "replicas": 2})]
+    assert [rejected(cluster, *checked([edit])) for edit in edits] == [[], []]
+    assert [str(fault) for _, fault in rejected(cluster, *checked([Arrival(0, "create", given)]))] == problems
