@@ -421,11 +421,14 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
-def listed(items: list[str], limit: int = 3) -> str:
-    """The first `limit` items, and the number of the others: `a, b, c and 4 more`."""
-    if len(items) <= limit:
-        return ", ".join(items)
-    return f"{', '.join(items[:limit])} and {len(items) - limit} more"
+def listed(items: Sequence[str], limit: int = 3, count: int = 0) -> str:
+    """The first `limit` items, and the number of the others: `a, b, c and 4 more`; of one other, its name, if that is
+    not longer. `count`: the number of all, if `items` lacks some.
+    """
+    shown, every = items[:limit], ", ".join(items)
+    more = max(count, len(items)) - len(shown)
+    brief = ", ".join(shown) + (f" and {more} more" if more else "")
+    return every if more == 1 and len(items) >= count and len(every) <= len(brief) else brief
 
 
 def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:

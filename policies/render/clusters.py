@@ -145,7 +145,7 @@ def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | 
 
 def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
-    lines = [f"## forewarn {command}: {text_of(verdict(command, outcomes))}", ""]
+    lines = [first_line(f"## forewarn {command}: {text_of(verdict(command, outcomes))}"), ""]
     heads, outcomes = _shown(command, heads, outcomes)
     lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
     for outcome in outcomes if in_full else ():

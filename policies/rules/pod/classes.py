@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Action, ObjectRef, Path, Problem, Severity, Text, cut, quote
+from forewarn.policies.findings import Action, ObjectRef, Path, Problem, Severity, Text, cut, listed, quote
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import WITHOUT_DEFAULT_CLASS
 from forewarn.policies.kube_apiserver.priority import preemption_policy_mismatch as policy_rejection
@@ -37,7 +37,6 @@ from forewarn.policies.rules.support.rule_text import (
     is_earlier_than_the_default,
     is_template_variable,
     is_test_file,
-    listed_of,
     name_of,
     pods_of,
     resolved,
@@ -560,7 +559,7 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
         )
         if not applies or is_template_variable(name, subject, context):
             continue
-        permitted = listed_of([*map(quote, entry.classes)], len(entry.classes)) or "a PriorityClass"
+        permitted = listed([*map(quote, entry.classes)]) or "a PriorityClass"
         if not name:
             yield Problem("no PriorityClass, but the configuration requires one", template.at(), f"use {permitted}")
         elif entry.classes and not one_of(entry.classes, name):

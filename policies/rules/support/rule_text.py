@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut
+from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut, listed
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, mapping, text_at
@@ -141,17 +141,11 @@ def naming(before: str, names: Sequence[str], count: int, after: str = "", limit
     """
     room = MAX_CHARACTERS - len(before) - len(after)
     for shown in range(min(limit, len(names)), 0, -1):
-        listed = listed_of(names, count, shown)
-        if len(listed) <= room:
-            return f"{before}{listed}{after}"
+        text = listed(names, shown, count)
+        if len(text) <= room:
+            return f"{before}{text}{after}"
     rest = f" and {count - 1} more" if count > 1 else ""
     return f"{before}{cut(names[0], max(room - len(rest), _SHORTEST_NAME)) if names else ''}{rest}{after}"
-
-
-def listed_of(named: Sequence[str], count: int, limit: int = 3) -> str:
-    """The first `limit` names, and the number of others: `a, b and 2 more`."""
-    shown = named[:limit]
-    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def priorities_of(pods: Sequence[Pod]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Text, cut, plural, quote
-from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, listed_of, naming
+from forewarn.policies.findings import Text, cut, listed, plural, quote
+from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
 
 if TYPE_CHECKING:
     from forewarn.policies.disclosure import Audience
@@ -51,7 +51,7 @@ def _class_fix(details: UnknownClass, audience: Audience, meant: str) -> str:
         return f"use {quote(meant)}"
     names = [meant] if meant else list(details.known.sorted) if details.known else []
     names = [quote(name) for name in names if meant or audience.sees_all or audience.knows(name)]
-    use = [f"use {' or '.join(names) if len(names) < _FEW else listed_of(names, len(names))}"] if names else []
+    use = [f"use {' or '.join(names) if len(names) < _FEW else listed(names)}"] if names else []
     if not names and not audience.sees_all:
         use = ["use one that exists"]
     if details.is_reserved:

@@ -283,7 +283,7 @@ def test_contexts_by_name_and_pattern(given: tuple[str, ...], chosen: list[str])
         (("staging", "stagin"), '--context "stagin": no such context in the kubeconfig; did you mean "staging"?'),
         (
             ("zzz*",),
-            "; known: [2Jprod ::error::, arn:aws:eks:eu:1:cluster/x, prod-eu-1, prod-eu-2, prod-us-1 and 1 more",
+            "; known: [2Jprod ::error::, arn:aws:eks:eu:1:cluster/x, prod-eu-1, prod-eu-2, prod-us-1, staging",
         ),
         (("\x1b]0;x\x07*",), "matches no context"),
         (("x" * 10_000 + "*",), "matches no context"),

@@ -345,7 +345,7 @@ def test_a_loss_that_does_not_settle_in_time_is_named(capsys: pytest.CaptureFixt
     assert found["unfinished"]["zone a"] == {"stopped": "", "at": 30.0}
     assert told(capsys, "--cluster", SHOWN)["unfinished"] == {}
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "--until", "30s")
-    which = "zone a, zone b, node a-1, node a-2, node b-1 and 1 more"
+    which = "zone a, zone b, node a-1, node a-2, node b-1, node b-2"
     assert f"6 simulations without a steady state after 30 s ({which}); results are as of then" in out
     assert "Fix: increase the simulated time (until)" in out
 

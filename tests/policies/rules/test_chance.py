@@ -33,7 +33,7 @@ def new(pods: int = 1) -> Made:
         (nodes_with_a_pod(2, 5, 9), 1, "1 Pod on n1: default/old-1"),
         (nodes_with_a_pod(2, 5), 1, "1 Pod on n0 or n1: possibly default/old-0"),
         (nodes_with_a_pod(3, 5), 2, "2 Pods on n0, n1 or n2: possibly default/old-0"),
-        (nodes_with_a_pod(3, 5), 3, "3 Pods on n0, n1 and 1 more: possibly default/old-0"),
+        (nodes_with_a_pod(3, 5), 3, "3 Pods on n0, n1, n2: possibly default/old-0"),
         (nodes_with_a_pod(2, 5, 9), 2, "2 Pods on n0, n1: default/old-0"),
         (nodes_with_a_pod(100, *range(100)), 1, "1 Pod on n99: default/old-99"),
         (nodes_with_a_pod(101, *range(101)), 1, "1 Pod on n100 or another node: possibly default/old-100"),
