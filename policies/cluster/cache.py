@@ -246,8 +246,13 @@ class ClusterSnapshot:
         owner = pod.owner
         if owner is None or pod.owner_kind == registry.NODE:
             return pod.key
-        workload = self.workload(pod.owner_kind, pod.namespace, owner.name)
-        return f"{pod.namespace}/{workload.controller[1] if workload and any(workload.controller) else owner.name}"
+        workload, name = self.workload(pod.owner_kind, pod.namespace, owner.name), owner.name
+        if workload is not None:
+            name = workload.controller[1] or name
+        elif pod.owner_kind == registry.REPLICA_SET:  # many snapshots have only the Deployments
+            deployment = self.workload(registry.DEPLOYMENT, pod.namespace, name.rpartition("-")[0])
+            name = deployment.ref.name if deployment else name
+        return f"{pod.namespace}/{name}"
 
 
 class Cache:

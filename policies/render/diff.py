@@ -31,7 +31,7 @@ from forewarn.policies.render.head import line_of
 from forewarn.policies.render.simulation import missing
 from forewarn.policies.render.table import first_rows, fitting, folded, limited, not_empty, table, text_of, titles
 from forewarn.policies.scheduling.reasons import TOO_SMALL, FitError, in_short
-from forewarn.policies.whatif.answer import NO_CLASS, Answer, Preemption, WorkloadCount
+from forewarn.policies.whatif.answer import NO_CLASS, Answer, Preemption, WorkloadCount, rank_of_loss
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -361,7 +361,8 @@ def _most_affected_first(diff: Diff) -> list[OnCluster]:
 def _rank(cluster: OnCluster) -> list[int]:
     """Numbers that are larger for a more affected cluster, and equal only if those of the phrases are."""
     numbers, answer = _numbers_of(cluster), cluster.answer.answer if cluster.answer else None
-    return [*(numbers[name] for name in (*_COLUMNS, "placeholders")), *(harm.rank(answer) if answer else ())]
+    loss = rank_of_loss(numbers["lost"], max((each.priority for each in _workloads(cluster) if each.missed), default=0))
+    return [*loss, *(numbers[name] for name in (*_COLUMNS, "placeholders")), *(harm.rank(answer) if answer else ())]
 
 
 def needs_comment(diff: Diff) -> bool:

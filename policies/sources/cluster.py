@@ -231,11 +231,11 @@ def load_cluster(
     if cache.keys(registry.RESOURCE_QUOTA):
         _complete_quotas(cache)
     if cache.keys(registry.POD):
-        _adopt_pods(cache)
+        adopt_pods(cache)
     return cache
 
 
-def _adopt_pods(cache: Cache) -> None:
+def adopt_pods(cache: Cache) -> None:
     """Set the owners that kube-controller-manager sets soon after creation, and that hand-written Pods lack."""
     from forewarn.policies.controllers.own_pods import Adoption  # imported only if needed
 

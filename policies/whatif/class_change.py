@@ -328,7 +328,7 @@ def _others(before: ClusterSnapshot, counted: set[str]) -> Iterator[Ranked]:
     left: dict[tuple[str, int], int] = {}
     for pod in before.pods.values():
         if pod.node_name and not pod.terminal and pod.key not in counted:
-            name = f"{pod.namespace}/{pod.owner.name}" if pod.owner else pod.key
+            name = before.top_workload_of(pod)
             left[name, pod.effective_priority] = left.get((name, pod.effective_priority), 0) + 1
     for (name, priority), count in sorted(left.items()):
         same = Resolved("", priority, "")

@@ -32,8 +32,8 @@ class Interruption(NamedTuple):
     """The times in which a workload has fewer running Pods than at the start and at the end.
 
     Only times of a minute or longer count. Those with less than a minute between them are one time, and its length
-    excludes what is between. Reported are workloads without any running Pod at such a time, and those with fewer for 2 minutes
-    in all.
+    excludes what is between. Reported are workloads without any running Pod at such a time, and those with fewer for 2
+    minutes in all.
 
     `workload`: display name. `replicas`: running Pods at the start or at the end, whichever is less. `down`: so many
     fewer run, at least: all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the

@@ -12,6 +12,7 @@ from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.sources.cluster import adopt_pods
 from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, ranked, restarts
 from forewarn.policies.whatif.class_plan import _Run, _with_classes, plan, steps_of, wanted
 from forewarn.policies.whatif.comparison import ask
@@ -53,6 +54,7 @@ def cache_of(classes: Iterable[PriorityClass], made: Iterable[Made]) -> DumpCach
         cache.add(each.to_api())
     for one in made:
         cache.add(one.obj)
+    adopt_pods(cache)
     return cache
 
 

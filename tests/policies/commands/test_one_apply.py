@@ -319,8 +319,8 @@ def test_only_lost_pods_count_as_rejected_replicas(tmp_path: Path) -> None:
     new = write(tmp_path / "new.json", [each.obj for each in given])
     out = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout
     assert out.startswith(
-        "1 of 2 new Pods of default/new run; 1 replica of other/victim lost (Pending), 1 Pod preempted, "
-        "1 Pod of default/new rejected by quota default/q"
+        "1 of 2 new Pods of default/new run; 1 Pod rejected by quota default/q, "
+        "1 replica of other/victim lost (Pending), 1 Pod preempted"
     )
 
 

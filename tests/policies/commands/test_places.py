@@ -27,7 +27,7 @@ spec:
     metadata: {labels: {a: b}}
     spec:
       containers:
-      - name: c
+      - name: web
         resources: {requests: {cpu: 1x}}
 """
 TOLD = (

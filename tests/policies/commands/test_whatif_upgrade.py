@@ -137,7 +137,7 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
     ("drains", "fails", "text", "in_row"),
     [
         (((0, 3), (3.5, 6.5)), 1, "for 6 min", "for 6 min from 0 s to 6 min 30 s"),
-        (((0, 3), (3.5, 4)), 0, "for 3 min 30 s", "for 3 min 30 s from 0 s to 4 min"),
+        (((0, 3), (3.5, 4)), 0, "for 3 min", "from 0 s to 3 min"),
         (
             ((0, 3), (10, 14)),
             1,
@@ -396,5 +396,8 @@ def test_lost_pods_of_failed_jobs_count_once_in_the_shortest_line() -> None:
         replaced=Counter(),
         simulation=SimpleNamespace(world=SimpleNamespace(arrivals=())),
         new_nodes=None,
+        until_scheduled=False,
+        blocks=Blocks(),
+        has_blocked_rollouts=False,
     )
     assert effects_of(answer, most=2) == ["6 replicas of 2 workloads lost (2 failed Jobs)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -205,7 +206,9 @@ def test_while_a_deployment_is_paused_predict_scales_its_old_pods(given: Obj) ->
 
 def test_predict_reports_a_rollout_that_removes_a_container() -> None:
     both = {"containers": [{"name": "c", "image": "old"}, {"name": "sidecar", "image": "old"}]}
-    stored = Made("apps/v1", "Deployment", "w", "default").spec(**workload(pod=both, replicas=4)["spec"])
+    old = workload(pod=both, replicas=4)
+    applied = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(old)}}
+    stored = Made("apps/v1", "Deployment", "w", "default").spec(**old["spec"]).metadata(**applied)
     result = predict(cluster(make_node("n1"), stored, *map(running, range(4))), workload(replicas=4))
     assert result.outcomes == {"fits": 4}
 

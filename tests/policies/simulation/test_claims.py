@@ -258,7 +258,7 @@ def test_whatif_says_that_a_database_waits_for_the_zone_of_its_volume(
     status, out = run(capsys, "whatif", "lose", "zone", "a", "--cluster", cluster, "--fail-on", "pending")
     assert status == 1
     assert "default/db (priority 0): 1 → 0, 1 Pending" in out
-    assert "its PersistentVolume is not available there" in out
+    assert "no node is in its volume's zone (a)" in out
     status, out = run(capsys, "whatif", "lose", "node", "a-1", "--cluster", cluster, "--fail-on", "pending")
     assert (status, "1 → 0" in out) == (0, False)
 
