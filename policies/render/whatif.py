@@ -395,18 +395,21 @@ def down(outages: Sequence[Interruption], whose: str, losers: Sequence[str]) -> 
     """
     if not outages:
         return ""
-    first, *others = outages
-    if others:
-        most, total = max(each.most for each in outages), max(each.total for each in outages)
-        count = "1 replica" if most == 1 else f"up to {most} replicas"
-        return f"{count} each of {whose} down for up to {duration(total)}"
+    first, *others = sorted(outages, key=lambda each: each.down < each.replicas)  # all Pods of a workload first
     lasts = f"{duration(first.seconds)}{_most(first)}"
-    if [*losers] == [first.workload]:
+    if [*losers] == [each.workload for each in outages]:
         of_others = f"{first.down} of " if first.down < first.replicas else ""
         those = first.replicas if first.replicas > 1 else "one"
         return f"{of_others}the other {those} down for {lasts}"
+    same = {(each.most, each.total, each.down == each.replicas > 1) for each in outages}
+    if others and len(same) == 1 and not first.down == first.replicas > 1:
+        count = plural(first.most, "replica") if first.most == first.down else f"up to {plural(first.most, 'replica')}"
+        return f"{count} each of {whose} down for {duration(first.total)}"
     count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
-    return f"{count} of {whose} down for {lasts}"
+    longest = duration(max((each.total for each in others), default=0))
+    which = plural(len(others), "more workload") if others[1:] else "".join(each.workload for each in others)
+    more = f", {which} short of replicas for up to {longest}" if others else ""
+    return f"{count} of {first.workload if others else whose} down for {lasts}{more}"
 
 
 def _most(each: Interruption) -> str:

@@ -21,6 +21,8 @@ _LONG: Final = 120
 """
 FAILS: Final = 300
 """Seconds in all from which on interruptions count as fewer replicas (`--fail-on fewer`)."""
+_WHOLE: Final = 30
+"""Seconds of the shortest interruption of all of several Pods: the usual grace period."""
 _MINUTE: Final = 60
 """Seconds of the shortest interruption, between two interruptions, and for which a Pod must run until it is preempted,
 to count as running."""
@@ -31,9 +33,9 @@ _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 class Interruption(NamedTuple):
     """The times in which a workload has fewer running Pods than at the start and at the end.
 
-    Only times of a minute or longer count. Those with less than a minute between them are one time, and its length
-    excludes what is between. Reported are workloads without any running Pod at such a time, and those with fewer for 2
-    minutes in all.
+    Only times of a minute or longer count, and of 30 seconds if none of several replicas runs. Those with less than a
+    minute between them are one time, and its length excludes what is between. Reported are workloads without any
+    running Pod at such a time, and those with fewer for 2 minutes in all.
 
     `workload`: display name. `replicas`: running Pods at the start or at the end, whichever is less. `down`: so many
     fewer run, at least: all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the
@@ -135,16 +137,16 @@ def _times(
         if change < 0 and running[workload] <= wanted:
             missing[workload].append(int(seconds))
         elif change > 0 and running[workload] < wanted:
-            _add(times[workload][wanted - running[workload]], missing[workload].pop(), int(seconds))
+            down, since = wanted - running[workload], missing[workload].pop()
+            if seconds - since >= (_WHOLE if down == wanted > 1 else _MINUTE):
+                _add(times[workload][down], since, int(seconds))
         running[workload] += change
     return times
 
 
 def _add(times: list[_Time], since: int, until: int) -> None:
-    """Add a time of a minute or longer to the earlier ones: to the last of them, if less than a minute is between."""
+    """Add a time to the earlier ones: to the last of them, if less than a minute is between."""
     begins, seconds = since, until - since
-    if seconds < _MINUTE:  # as in a rollout that replaces Pods one after the other
-        return
     if times and since - times[-1].until < _MINUTE:
         begins, _, before = times.pop()
         seconds += before

@@ -529,7 +529,7 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
         (
             ("apply", "-f", "one.json", "-f", "golden.json"),
             [of_web(1, GOLD), of_web(1)],
-            "most affected of 2 clusters: b: rejected: Pod default/golden (no PriorityClass with name gold was found); ",
+            "most affected of 2 clusters: b: rejected: Pod default/golden (no PriorityClass with name gold ",
             ("OBJECTS LEFT OUT", "1", "0"),
         ),
         (

@@ -100,7 +100,9 @@ def test_topology_spread_honors_the_taint_of_a_drained_node(
     assert json.loads(capsys.readouterr().out)["fewer"] == lost
 
 
-@pytest.mark.parametrize(("away", "status", "lasts"), [("1h", 1, "1 h 35 s"), ("4m", 0, "4 min 35 s"), ("20s", 0, "")])
+@pytest.mark.parametrize(
+    ("away", "status", "lasts"), [("1h", 1, "1 h 35 s"), ("4m", 0, "4 min 35 s"), ("20s", 0, "55 s")]
+)
 def test_replicas_that_are_down_for_long_count_as_fewer(
     away: str, status: int, lasts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,10 +111,10 @@ def test_replicas_that_are_down_for_long_count_as_fewer(
     command = ("whatif", "upgrade", "--away", away, "--cluster", str(cluster), "--fail-on", "fewer")
     assert main([*command]) == status
     out = capsys.readouterr().out
-    assert (f"; 3 of 3 replicas of default/web down for {lasts}: upgrade" in out) == bool(lasts)
-    assert (f"default/web: 3 of 3 down from 0 s to {lasts}" in out) == bool(lasts)
+    assert f"; 3 of 3 replicas of default/web down for {lasts}: upgrade" in out
+    assert f"default/web: 3 of 3 down from 0 s to {lasts}" in out
     main([*command, "-o", "json"])
-    assert [each["down"] for each in json.loads(capsys.readouterr().out).get("interruptions", ())] == [3] * bool(lasts)
+    assert [each["down"] for each in json.loads(capsys.readouterr().out)["interruptions"]] == [3]
 
 
 def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +132,28 @@ def test_an_interruption_is_the_worst_of_several(tmp_path: Path, capsys: pytest.
         assert main([*command, "--fail-on", "fewer", "-o", "json"]) == 1
         (one,) = json.loads(capsys.readouterr().out)["interruptions"]
         worst[until] = one["down"], one["most"], round(one["since"] / 60), round(one["seconds"] / 60)
-    assert worst == {10.5: (1, 1, 0, 20), 13: (2, 2, 10, 3), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
+    assert worst == {10.5: (2, 2, 10, 0), 13: (2, 2, 10, 3), 20: (2, 2, 10, 10), 100: (2, 2, 10, 90)}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "grace", "text"),
+    [("Recreate", 30, "4 of 4 replicas of default/web down for 30 s"), ("Recreate", 29, ""), ("RollingUpdate", 59, "")],
+)
+def test_a_restart_that_stops_all_replicas_is_an_interruption(
+    strategy: str, grace: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": grace}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
+    spec = {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "strategy": {"type": strategy}}
+    web = Made("apps/v1", "Deployment", "web", "default").spec(template=template, **spec)
+    pods = [make_pod(f"web-{n}").labels(app="web").on("n0").spec(**pod) for n in range(4)]
+    cluster = tmp_path / "cluster.json"
+    made = [make_node("n0"), web, *pods]
+    cluster.write_text(json.dumps({"kind": "List", "items": [each.obj for each in made]}))
+    assert main(["whatif", "restart", "deployment/web", "--cluster", str(cluster)]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert ("down" in first) == bool(text)
+    assert text in first
 
 
 @pytest.mark.parametrize(
