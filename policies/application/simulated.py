@@ -251,7 +251,7 @@ def not_admitted(
     from forewarn.policies.rules.support.names import suggested
 
     ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
-    obj = _scaled_up(cluster, obj)
+    obj = obj if is_applied else _scaled_up(cluster, obj)
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
         _check_update(cluster, obj, before, is_applied=is_applied)
@@ -302,8 +302,9 @@ def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObj
     """Return the stored workload instead of an event that adds replicas to it; other objects unchanged."""
     from forewarn.policies.controllers.replica_set import spec_replicas
 
-    stored = cluster.workload(fields.group_kind(obj), *_key(obj)) if "replicas" in obj else None
-    return stored.object if stored and obj["replicas"] > spec_replicas(stored.object) else obj
+    replicas = None if "spec" in obj else obj.get("replicas")
+    stored = cluster.workload(fields.group_kind(obj), *_key(obj)) if isinstance(replicas, int) else None
+    return stored.object if stored and replicas > spec_replicas(stored.object) else obj
 
 
 def _fault_of_defaults(

@@ -18,6 +18,7 @@ from forewarn.policies.application.cluster import Cluster, Progress, autoscaling
 from forewarn.policies.application.places import Places, Rejected, left_out
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.controllers.applied import with_applied
+from forewarn.policies.controllers.new_pods import needed
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.findings import described, listed, quote
@@ -317,9 +318,11 @@ def _with_limit_ranges(
         if names[0] not in namespaces or any(workload.controller) or ref_of(obj, "default") in changed:
             continue
         running = sum(bool(pod.node_name and not pod.terminal) for pod in pods_of(after, obj))
-        fault = simulated.not_admitted(after, obj, is_applied=False) if running or kind == CRON_JOB else None
+        creates = running or (kind == CRON_JOB and needed(obj, obj))
+        fault = simulated.not_admitted(after, obj, is_applied=False) if creates else None
         if fault is not None and simulated.not_admitted(before, obj, is_applied=False) is None:
-            found[name] = NotRecreated(running, f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}")
+            rejected = NotRecreated(running, f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}")
+            found |= {name: rejected} if rejected.is_of_limit_range else {}
     return answer.blocks._replace(recreation=found)
 
 

@@ -12,6 +12,7 @@ from forewarn.policies.commands.shards import Shard, digest_of, marked, run_opti
 from forewarn.policies.commands.simulated import loaded_for
 from forewarn.policies.config.load import contents
 from forewarn.policies.terminal import as_json, counting
+from forewarn.policies.whatif.interruptions import FAILS
 
 if TYPE_CHECKING:
     import argparse
@@ -86,7 +87,8 @@ def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
     """Return the exit status: 1 if any row meets a condition of `fail_on`, otherwise 0."""
     ends = [row.end for row in sweep.rows]
     happens = {
-        "fewer": any(fewer for fewer, _ in ends),
+        "fewer": any(fewer for fewer, _ in ends)
+        or any(each.total >= FAILS for row in sweep.rows for each in row.interruptions),
         "pending": any(pending > sweep.before.pending for _, pending in ends),
         "preemption": any(row.preempted for row in sweep.rows),
         "pdb": any(row.violated_pdbs for row in sweep.rows),

@@ -145,8 +145,8 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     add("--timeline", action="store_true", help="also show all events in order")
     help_text = (
         "exit with 1 after fewer replicas, more Pending Pods, a preemption, a violated PDB, a rejection by a "
-        "ResourceQuota, or a blocked drain, upgrade or rollout (repeatable). Replicas that are down for 5 minutes "
-        "in all count as fewer."
+        "ResourceQuota or LimitRange, or a blocked drain, upgrade or rollout (repeatable). Replicas that are down "
+        "for 5 minutes in all count as fewer."
     )
     add("--fail-on", action="append", choices=(*HAPPENINGS, "quota", "blocked"), default=[], help=help_text)
     autoscaling.add_autoscaling_options(add)

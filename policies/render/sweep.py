@@ -182,7 +182,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     if not rows:
         return f"{cases}: {_nothing(sweep)} if one is lost{unread}"
     worst = rows[0]
-    (fewer, pending, preempted), (reserving, waiting, lost) = worst.others, worst.placeholders or (0, 0, 0)
+    (fewer, pending, preempted), (gone, waiting, evicted) = worst.others, worst.placeholders or (0, 0, 0)
     causes, anyway = worst.causes or NO_CAUSES, sweep.without_change and sweep.without_change.causes
     causes = causes._replace(rejected=max(causes.rejected - (anyway.rejected if anyway else 0), 0))
     more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
@@ -194,7 +194,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
         preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         "" if worst.settled else "no steady state",
-        on_placeholders(reserving, waiting, lost),
+        on_placeholders(evicted, waiting, gone),
     ]
     end, needs = with_nodes(worst), worst.node_groups
     grown = f"; with new nodes {end}" if end else _no_nodes(needs)

@@ -118,7 +118,7 @@ def _without_pods(result: WorkloadWhy) -> str:
 
 def _running(result: WorkloadWhy) -> str:
     """How many of the wanted Pods run; "" if none is wanted or runs."""
-    running, wanted = result.timeline.states["running"], result.replicas
+    running, wanted = result.timeline.states["running"], None if result.kind == "CronJob" else result.replicas
     if wanted and running <= wanted:
         return f"{running} of {plural(wanted, 'Pod')} {'runs' if 1 in (running, wanted) else 'run'}"
     more = f", {wanted} wanted" if wanted else ""

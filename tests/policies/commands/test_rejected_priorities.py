@@ -215,6 +215,30 @@ def test_events_on_workloads_whose_pods_are_rejected_are_left_out(tmp_path: Path
     assert answer.stdout.startswith(first)
 
 
+@pytest.mark.parametrize("replicas", [9, "9", None])
+def test_a_misplaced_number_of_replicas_hides_no_rejection(replicas: object, tmp_path: Path) -> None:
+    stored, bad = deployment("web"), deployment("web", priorityClassName="gone")
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), make_priority_class(5), stored]))
+    (tmp_path / "events.json").write_text(json.dumps([{"at": 0, "create": {**bad.obj, "replicas": replicas}}]))
+    given = ("--events", tmp_path / "events.json", "--cluster", tmp_path / "cluster.json")
+    answer = forewarn("whatif", "events", *given)
+    assert (answer.returncode, answer.stdout.startswith("rejected: ")) == (3, True)
+
+
+def test_a_limit_range_is_not_blamed_for_a_missing_class(tmp_path: Path) -> None:
+    stored = [make_node("n1"), make_priority_class(5), deployment("web", priorityClassName="class-5")]
+    stored.append(make_pod("web-1").labels(app="web").on("n1").of_class("class-5"))
+    (tmp_path / "cluster.json").write_text(cluster_text(stored))
+    limit_range = Made("v1", "LimitRange", "l", "default").spec(limits=[{"type": "Container", "default": {"cpu": "1"}}])
+    gone = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "class-5"}}
+    events = [{"at": 0, "create": limit_range.obj}, {"at": 0, "delete": gone}]
+    (tmp_path / "events.json").write_text(json.dumps(events))
+    given = ("--events", tmp_path / "events.json", "--cluster", tmp_path / "cluster.json")
+    answer = forewarn("whatif", "events", *given)
+    assert "class-5 rejected" in answer.stdout.partition("\n")[0], answer.stderr
+    assert "ResourceQuota" not in answer.stdout + answer.stderr
+
+
 def test_a_class_change_is_answered_although_the_restart_is_rejected(tmp_path: Path) -> None:
     limits = {"type": "Container", "default": {"cpu": "500m"}}
     limit_range = Made("v1", "LimitRange", "limits", "default").spec(limits=[limits])

@@ -16,7 +16,7 @@ from forewarn.policies.render.sweep import MAX_ROWS, markdown, render, verdict
 from forewarn.policies.whatif.answer import Causes
 from forewarn.policies.whatif.interruptions import Interruption
 from forewarn.policies.whatif.sweep import Needs, PlaceholderPods, Row, RunningAndPending, Sweep, from_dict, worst_first
-from tests.builders import cluster_text, make_node, make_pod
+from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import forewarn
 from tests.policies.commands.test_whatif_command import random_cluster
@@ -679,3 +679,23 @@ def test_pods_of_another_scheduler_are_not_pending(tmp_path: Path, capsys: pytes
     answer = asked(capsys, "lose", "--each", "zone", "--cluster", str(tmp_path / "cluster.yaml"))
     assert {(row["fewer"], row["pending"]) for row in answer["rows"]} == {(0, 0)}
     assert answer["notes"] == ['not simulated: new Pods of reports/nightly for another scheduler, "volcano"']
+
+
+def test_long_outages_meet_fail_on_fewer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A replacement waits for the grace period of a placeholder Pod, which is longer than 5 minutes."""
+
+    def pods(name: str, node: str, cpu: str, **spec: Any) -> list[Made]:
+        pod = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}], **spec}
+        template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+        selector = {"matchLabels": {"app": name}}
+        made = Made("apps/v1", "Deployment", name, "default").spec(replicas=1, selector=selector, template=template)
+        return [made, make_pod(f"{name}-1").labels(app=name).on(node).spec(**pod)]
+
+    cheap = {"priority": -10, "priorityClassName": "cheap", "terminationGracePeriodSeconds": 600}
+    nodes = [make_node(name).has(cpu="4") for name in ("n1", "n2")]
+    made = [make_priority_class(-10, "cheap"), *nodes, *pods("web", "n1", "2"), *pods("slow", "n2", "4", **cheap)]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": [each.obj for each in made]}))
+    for which in (["node", "n1"], ["--each", "node"]):
+        assert main(["whatif", "lose", *which, "--cluster", str(cluster), "--fail-on", "fewer"]) == 1
+        assert "1 replica of default/web down for " in capsys.readouterr().out

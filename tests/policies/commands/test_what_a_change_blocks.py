@@ -268,6 +268,8 @@ _RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
         ([_cron_job(), _MEMORY, _limit_range("1Gi")], _limit_range("2Gi"), _LOWERED),
         ([_cron_job(), _quota(1, 1)], _quota(0, 1), "new Pods of x/a rejected by quota x/q (1 running Pod"),
         ([_cron_job(suspend=True), _quota(2, 1)], _quota(1, 1), "no replica lost"),
+        ([_cron_job()], _default_cpu("0.5"), "new Pods of x/report rejected by LimitRanges; no replica lost"),
+        ([_cron_job(suspend=True)], _default_cpu("0.5"), "no replica lost"),
         ([_cron_job(), _quota(3, 1)], _quota(2, 1), "no replica lost"),
         (
             [_cron_job(3), _OFTEN, _quota(9, 1)],
@@ -283,6 +285,8 @@ _RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
         "LimitRange",
         "before as well",
         "suspended",
+        "LimitRange of CPU",
+        "suspended, LimitRange of CPU",
         "enough",
         "lowered beside another",
         "started in the simulation",
