@@ -303,8 +303,8 @@ def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObj
     from forewarn.policies.controllers.replica_set import spec_replicas
 
     replicas = None if "spec" in obj else obj.get("replicas")
-    stored = cluster.workload(fields.group_kind(obj), *_key(obj)) if isinstance(replicas, int) else None
-    return stored.object if stored and replicas > spec_replicas(stored.object) else obj
+    stored = cluster.workload(fields.group_kind(obj), *_key(obj))
+    return stored.object if stored and isinstance(replicas, int) and replicas > spec_replicas(stored.object) else obj
 
 
 def _fault_of_defaults(

@@ -199,13 +199,15 @@ class ClusterSnapshot:
     def lacks_namespace(self, name: str, created: Collection[str] = ()) -> bool:
         """Whether kube-apiserver rejects objects of a namespace, because no Namespace has this name.
 
-        `created`: names of the Namespaces that an apply creates. False if the state has no other Namespaces, or Pods
-        or workloads of this one. Source: apiserver, pkg/admission/plugin/namespace/lifecycle.
+        `created`: names of the Namespaces that an apply creates. False if the state has no other Namespaces, or other
+        objects of this one. Source: apiserver, pkg/admission/plugin/namespace/lifecycle.
         """
         if name in (*created, *registry.SYSTEM_NAMESPACES, registry.RELEASE_NAMESPACE) or self.namespace(name):
             return False
-        is_listed = any(key[1] not in created for key in self.namespaces)
-        return is_listed and not (self.pods_of(name) or self.workloads_of(name))
+        if not any(key[1] not in created for key in self.namespaces):
+            return False
+        others = (key[0] == name for table in (self.resource_quotas, self.limit_ranges) for key in table)
+        return not (self.pods_of(name) or self.workloads_of(name) or any(others))
 
     def node_of(self, pod: Pod) -> str:
         """Return the node whose capacity a Pod uses: its own, or the nominated one while it is being bound; or ""."""

@@ -118,6 +118,10 @@ def _is_there(pod: Pod) -> bool:
 _ADOPTING: Final = ("/ReplicationController", REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB)
 
 
+_ByLabel = Mapping["tuple[str, str] | None", "list[tuple[int, LabelSelector, Owner]]"]
+"""A label that the selector requires (None: unknown) -> place in the order of workloads, selector and owner."""
+
+
 class Adoption:
     """The adoption of Pods without a controller.
 
@@ -127,15 +131,19 @@ class Adoption:
 
     def __init__(self, cluster: ClusterSnapshot) -> None:
         self._cluster = cluster
-        self._by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}
+        self._by_namespace: dict[str, _ByLabel] = {}
 
     def of(self, pod: Pod) -> Pod:
         """Return the Pod, with the workload that adopts it as its owner."""
         if pod.owner is not None or pod.terminal or pod.terminating:
             return pod
-        if (adopting := self._by_namespace.get(pod.namespace)) is None:
-            adopting = self._by_namespace[pod.namespace] = [*_adopting(self._cluster.workloads_of(pod.namespace))]
-        for selector, owner in adopting:
+        if (by_label := self._by_namespace.get(pod.namespace)) is None:
+            adopting = enumerate(_adopting(self._cluster.workloads_of(pod.namespace)))
+            by_label = grouped((selector.label, (place, selector, owner)) for place, (selector, owner) in adopting)
+            self._by_namespace[pod.namespace] = by_label
+        found = [each for label in (None, *pod.labels.items()) for each in by_label.get(label, ())]
+        charge(len(found))
+        for _, selector, owner in sorted(found, key=lambda each: each[0]):
             is_member = owner.group_kind != STATEFUL_SET or ordinal_of(pod.name, owner.name) >= 0
             if is_member and selector.matches(pod.labels):
                 return replace(pod, owner=owner)

@@ -181,15 +181,28 @@ def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING)
     """Return a stored workload after `kubectl apply` of a manifest.
 
     Fields and containers that only `stored` has stay, such as defaults and the replicas that an autoscaler has set.
-    Those that the manifest of the previous apply has are removed: `last_applied`, or else `before`. Fields that a
-    snapshot lacks because it is redacted change only if the two manifests differ.
+    Those that the manifest of the previous apply has are removed: `last_applied`, or else `before`. If neither is
+    known, as with Helm, only containers are. Fields that a snapshot lacks because it is redacted change only if the two
+    manifests differ.
     Source: k8s.io/apimachinery/pkg/util/strategicpatch, `CreateThreeWayMergePatch`.
     """
     with suppress(InvalidObject):  # `not_admitted` reports it
-        before = last_applied(stored) or before
+        before = last_applied(stored) or before or _with_containers(stored)
     containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
     is_redacted = bool(containers) and not any("image" in container for container in containers.values())
     result: ApiObject = _merged(stored, given, before, "", is_redacted=is_redacted)
+    return result
+
+
+def _with_containers(stored: ApiObject) -> ApiObject:
+    """Return only the names of the containers."""
+    path = (*POD_TEMPLATE_PATHS.get(group_kind(stored), ()), "spec")
+    result: ApiObject = {
+        field: [{"name": name} for name in _by_name(at(stored, *path, field)) or ()]
+        for field in ("containers", "initContainers")
+    }
+    for key in reversed(path):
+        result = {key: result}
     return result
 
 

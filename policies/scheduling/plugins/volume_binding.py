@@ -522,6 +522,11 @@ class VolumeBinding(Plugin, FilterInColumns):
         state, reasons = CycleState(), dict[str, None]()
         if self.pre_filter(state, pod, ()).status is not None:
             return None
+        for key, values in self._required(state.data[self.name]) if self.snapshot.node_infos else ():
+            if not any(info.node.labels.get(key) in values for info in self.snapshot.node_infos):
+                name = key.rpartition("/")[2]
+                where = f"no node {'is in' if name in ('zone', 'region') else 'has'} its volume's {name}"
+                return Reason(where, f"{where} ({listed(sorted(values))})", ADD_NODES, of_volumes=True)
         for info in each(self.snapshot.node_infos, 1):
             status = self.filter(state, pod, info)
             if status is None or status.code is Code.ERROR:
@@ -529,11 +534,6 @@ class VolumeBinding(Plugin, FilterInColumns):
             reasons |= dict.fromkeys(status.reasons)
         if not reasons:
             return None
-        for key, values in self._required(state.data[self.name]):
-            if not any(info.node.labels.get(key) in values for info in self.snapshot.node_infos):
-                name = key.rpartition("/")[2]
-                where = f"no node {'is in' if name in ('zone', 'region') else 'has'} its volume's {name}"
-                return Reason(where, f"{where} ({listed(sorted(values))})", ADD_NODES, of_volumes=True)
         why = joined(reasons, " or ")
         return Reason(f"fits on no node: {why.short}", "", *why.fixes, of_volumes=True)
 

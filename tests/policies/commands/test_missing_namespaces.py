@@ -27,6 +27,7 @@ SHOP = make_namespace("shop")
         ([SHOP], "release-namespace", [], False),
         ([SHOP, make_pod("old", "new")], "new", [], False),
         ([SHOP, Made("apps/v1", "Deployment", "old", "new")], "new", [], False),
+        ([SHOP, Made("v1", "LimitRange", "old", "new").spec(limits=[])], "new", [], False),
         ([], "new", [], False),
         ([], "new", [make_namespace("other")], False),
     ],

@@ -138,3 +138,13 @@ def test_kubectl_rejects_what_it_cannot_read_of_the_last_apply(annotation: str) 
     edits = [Arrival(0, "update", restarted(kept).object), Arrival(0, "scale", {**stored.obj, "replicas": 2})]
     assert [rejected(cluster, *checked([edit])) for edit in edits] == [[], []]
     assert [str(fault) for _, fault in rejected(cluster, *checked([Arrival(0, "create", given)]))] == problems
+
+
+def test_without_an_earlier_manifest_only_other_containers_go() -> None:
+    def deployment(*names: str, **spec: Any) -> dict[str, Any]:
+        pod = {"containers": [{"name": name} for name in names]}
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {**spec, "template": {"spec": pod}}}
+
+    assert applied_to(deployment("old", "same", replicas=3), deployment("same", "new")) == deployment(
+        "same", "new", replicas=3
+    )
