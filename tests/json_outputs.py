@@ -40,7 +40,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.webhook.commands.review": "webhook-review",
 }
 """Module that prints -> the schema."""
-_RECORDED_FORMAT: Final = "forewarn.policies.commands.dry_run"
+_RECORDED_FORMAT: Final = "tests.recorded.batch"
 _LARGEST: Final = 200_000
 """Characters of a document, beyond which a test need not wait for its validation."""
 

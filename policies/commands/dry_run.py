@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import sys
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
 from time import time
-from typing import IO, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.cluster.cache import AnswerHead, Cache, ClusterSnapshot, head_of
 from forewarn.policies.commands import cluster_command
@@ -21,79 +14,26 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.config.load import load_limited_resources
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.documents import to_dict
-from forewarn.policies.dry_run import Answer, AnswerLine, dry_run, dry_run_apply
+from forewarn.policies.dry_run import Answer, AnswerLine, dry_run_apply
 from forewarn.policies.findings import first_of, listed, plural
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.validation.pod import NEEDS_GATE
-from forewarn.policies.kube_apiserver.validation.strict import strict_error, unknown_field_texts
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type
+from forewarn.policies.kube_apiserver.validation.strict import unknown_field_texts
+from forewarn.policies.objects.fields import InvalidObject, at, group_kind
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.render.head import line_of
 from forewarn.policies.scheduling.caveats import assumptions
-from forewarn.policies.sources.files import SourceError, find_files, read_file, status_of, unreadable
-from forewarn.policies.terminal import as_json, clean, complain, print_notice, progress
+from forewarn.policies.sources.files import SourceError, find_files, read_file, status_of
+from forewarn.policies.terminal import as_json, clean, complain, print_notice
 
-
-def run_batch(
-    path: str, answer: Callable[[ApiObject], ApiObject], decode: Callable[[bytes], object] = json.loads
-) -> int:
-    """Answer every line of a file (also .gz; `-` for standard input) on standard output.
-
-    `answer`: returns the response to a case without its id; may raise InvalidObject or ValueError. `decode`: parses a
-    line of JSON; may raise ValueError. Returns 1 if a line has no response, else 0. Raises SourceError for an
-    unreadable file.
-    """
-    status = 0
-    with _opened(path) as stream:
-        for number, line in enumerate(progress(_lines(stream, path), None, "cases", sys.stderr), 1):
-            if not line.strip():
-                continue
-            answered = _answer(line, number, answer, decode)
-            status = status or ("error" in answered)
-            sys.stdout.write(as_json(answered))
-    return int(status)
-
-
-def _answer(
-    line: bytes, number: int, answer: Callable[[ApiObject], ApiObject], decode: Callable[[bytes], object]
-) -> dict[str, Any]:
-    case_id: Any = None
-    try:
-        case = decode(line)
-        if not isinstance(case, dict):
-            raise ValueError(f"a case must be an object, not {json_type(case)}")
-        case_id = case.get("id")
-        return {"id": case_id, **answer(case)}
-    except InvalidObject as error:
-        return {"id": case_id, "error": f"line {number}: {error}" if case_id is None else str(error)}
-    except (ValueError, RecursionError) as error:
-        return {"id": case_id, "error": f"line {number}: {error}"}
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    try:
-        stream = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115  (closed below)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    with stream:
-        yield stream
-
-
-def _lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
-    try:
-        # By its first bytes, not its name: standard input has none.
-        zipped = hasattr(stream, "peek") and stream.peek(2)[:2] == b"\x1f\x8b"
-        yield from gzip.GzipFile(fileobj=stream) if zipped else stream
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(path, str(error)) from None
-
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
-_GROUPS: Final = (registry.POD_GROUP, registry.GROUP_TEMPLATES)
-_EVALUATED: Final = (registry.POD, registry.RESOURCE_QUOTA, registry.PRIORITY_CLASS, *_GROUPS)
+GROUPS: Final = (registry.POD_GROUP, registry.GROUP_TEMPLATES)
+_EVALUATED: Final = (registry.POD, registry.RESOURCE_QUOTA, registry.PRIORITY_CLASS, *GROUPS)
 _READ: Final = frozenset((*registry.LINTED, *registry.POD_TEMPLATE_PATHS))
 _SHOWN: Final = 10
 """Maximum kinds in a message."""
@@ -104,13 +44,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0 if all are accepted, 1 for a rejection or --fail-on, 2 for wrong usage, 3 without a
     result.
     """
-    parser = _parser()
+    parser = argument_parser()
     given = parser.parse_args(arguments)
     run = cluster_command.choose_cluster(given, parser, given.output, required=False)
-    if bool(given.batch) == bool(given.filename):
+    if not given.filename:
         parser.error("no manifests given. Fix: pass -f FILE")
-    if given.batch and given.fail_on:
-        parser.error("--fail-on goes with -f: each line of a batch says whether it is evaluated")
     try:
         limited = load_limited_resources(given.admission_config) if given.admission_config else ()
     except ConfigError as fault:
@@ -118,9 +56,6 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(given, parser, of_apiserver=True)
     options = Options(limited_resources=limited, minor=release.minor)
     try:
-        if given.batch:
-            answer = partial(answer_case, options=options, semantics=release.semantics())
-            return run_batch(given.batch, answer, _decode)
         cache = settle(cluster_command.loaded(run) if run.cluster else Cache(), release)
         cache.check_release()
     except (SourceError, InvalidObject) as fault:
@@ -136,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options of `forewarn dry-run`."""
     parser = Parser(
         prog="forewarn dry-run",
         description="Predict whether kube-apiserver accepts PriorityClasses, Pods, ResourceQuotas, PodGroups and "
@@ -154,7 +90,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
     never = "exit with 1 if an object is not evaluated (default: exit with 3 if no object is evaluated)"
     add("--fail-on", action="append", choices=("not-evaluated",), default=[], help=never)
-    add("--batch", metavar="CASES", help=argparse.SUPPRESS)  # recorded cases, see CONTRIBUTING.md
     add_release_options(add)
     cluster_command.add_output_option(add)
     return parser
@@ -187,13 +122,13 @@ def _files(given: argparse.Namespace, form: str, cluster: ClusterSnapshot, optio
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
         if given.validate == "warn" and answer.allowed:
             _warn(subject, options.minor)
-        if not _is_evaluated(subject, answer):
+        if not is_evaluated(subject, answer):
             others[group_kind(subject.object).rpartition("/")[2]] += 1
             continue
         evaluated += 1
         _print(form, cluster, path, subject, answer)
         status = status if answer.allowed else max(status, REFUSED)
-    if any(group_kind(s.object) in _GROUPS for _, s in subjects) and cluster.semantics.pods_are_grouped is None:
+    if any(group_kind(s.object) in GROUPS for _, s in subjects) and cluster.semantics.pods_are_grouped is None:
         print_notice(f"forewarn dry-run: PodGroup, Workload: {NEEDS_GATE}")
     if others:
         status = max(status, _report_others(others, given.fail_on, none=not evaluated))
@@ -212,7 +147,7 @@ def _verdict(
         return ""
     names: dict[str, list[str]] = {"rejected": [], "accepted": [], "not evaluated": []}
     for subject, answer in answers:
-        evaluated = "accepted" if _is_evaluated(subject, answer) else "not evaluated"
+        evaluated = "accepted" if is_evaluated(subject, answer) else "not evaluated"
         names[evaluated if answer.allowed else "rejected"].append(str(subject.ref))
     names["not evaluated"] += (kind or "no kind" for kind in others.elements())
     why = {"not evaluated": ": unsupported kind"}
@@ -240,7 +175,7 @@ def _print(form: str, cluster: ClusterSnapshot, path: str, subject: ReviewedObje
         print(clean(_rejection(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
 
 
-def _is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:
+def is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:
     """Report whether dry-run models the kind of the object. A rejection is a valid result for any kind."""
     return not answer.allowed or group_kind(subject.object) in _EVALUATED
 
@@ -278,80 +213,6 @@ def _rejection(path: str, subject: ReviewedObject, answer: Answer) -> str:
         return f'resource mapping not found for {name} from "{source}": {answer.message}'
     verb = "creating" if subject.operation is Operation.CREATE else "patching"
     return f'Error from server ({answer.reason}): error when {verb} "{source}": {answer.message}'
-
-
-def answer_case(case: ApiObject, *, options: Options, semantics: Semantics = DEFAULT) -> ApiObject:
-    """Return the response to one case: a request, and the objects of its cluster. Raises InvalidObject, ValueError.
-
-    `evaluated` is false for kinds that dry-run does not model; such objects are accepted. For PodGroups and
-    Workloads, the response also has the `reason`, and unknown fields are rejected.
-    """
-    subject, cluster = _case(case, semantics)
-    if group_kind(subject.object) not in _GROUPS:
-        answer = dry_run(subject, cluster, options, now=time())
-        answered = answer.to_dict()
-        return answered if _is_evaluated(subject, answer) else answered | {"evaluated": False}
-    error = strict_error(subject.object, options.minor)
-    answer = Answer(False, 400, error) if error else dry_run(subject, cluster, options, now=time())
-    return answer.to_dict() | {"reason": answer.reason}
-
-
-def _decode(line: bytes) -> object:
-    """Decode a line of JSON. Numbers with a fraction or exponent keep their text. Raises ValueError."""
-    try:
-        return json.loads(line, parse_float=Literal, parse_constant=_not_json)
-    except (ValueError, RecursionError) as problem:
-        raise ValueError(f"not JSON: {problem}") from None
-
-
-def _case(case: ApiObject, semantics: Semantics) -> tuple[ReviewedObject, ClusterSnapshot]:
-    """Return the request of a case, and the case's cluster. Raises ValueError, InvalidObject.
-
-    The case itself may contain `priorityClasses`.
-    """
-    operation = case.get("operation", "CREATE")
-    if operation not in list(Operation):
-        raise ValueError(f"unknown operation; known: {', '.join(Operation)}")
-    for key in ("object", "oldObject", "cluster"):
-        if not isinstance(case.get(key) or {}, dict):
-            raise ValueError(f"{key} must be an object")
-    if not (case.get("object") or case.get("oldObject")):
-        raise ValueError("object is missing")
-    cache = Cache(semantics=semantics)
-    classes = {key: case[key] for key in ("priorityClasses",) if key in case}
-    for kind, objects in {**(case.get("cluster") or {}), **classes}.items():
-        if not isinstance(objects, list) or not all(isinstance(obj, dict) for obj in objects):
-            raise ValueError(f"cluster.{kind} must be a list of objects")
-        for obj in objects:
-            cache.add(obj if obj.get("kind") else {**obj, **_header(kind)})
-    return ReviewedObject(case.get("object") or {}, Operation(operation), case.get("oldObject")), cache.snapshot()
-
-
-def _header(kind: str) -> ApiObject:
-    """The apiVersion and kind of the objects in a list with this plural; empty for an unknown plural."""
-    spec = next((spec for spec in registry.BY_GROUP_KIND.values() if spec.plural == kind.lower()), None)
-    return {"apiVersion": spec.api_version, "kind": spec.kind} if spec else {}
-
-
-class Literal(float):
-    """A JSON number that prints as written in the input, for error messages and quantities."""
-
-    def __new__(cls, text: str) -> Literal:
-        """Create a Literal from the text of a number."""
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-    __str__ = __repr__
-
-
-def _not_json(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _complain(fault: object, status: int) -> int:

@@ -1,4 +1,4 @@
-"""`forewarn preempt`, `simulate` and `autoscale` with `--batch`: replay recorded cases, as JSON lines.
+"""`forewarn preempt`, `simulate`, `dry-run` and `autoscale` with `--batch`: replay recorded cases, as JSON lines.
 
 For recordings of upstream's components, and for tests against upstream's code (CONTRIBUTING.md). The help of forewarn
 omits these commands.
@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.commands.cluster_command import answered
-from forewarn.policies.commands.dry_run import run_batch
+from forewarn.policies.commands.dry_run import argument_parser
 from forewarn.policies.commands.parser import Output, Parser
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import add_runs_options
+from forewarn.policies.config.load import load_limited_resources
 from forewarn.policies.findings import plural
 from forewarn.policies.objects.fields import json_type
+from forewarn.policies.options import Options
 from forewarn.policies.releases.minors import RECORDED_MINOR
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.terminal import print_notice
+from tests.recorded import batch
+from tests.recorded.batch import run_batch
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from forewarn.policies.cluster.cache import Cache
@@ -95,6 +100,25 @@ def simulate(arguments: Sequence[str]) -> int:
     return status
 
 
+def dry_run(arguments: Sequence[str]) -> int:
+    """Predict kube-apiserver's response to each case; returns as `preempt` does."""
+    parser = argument_parser()
+    _add_batch(parser)
+    options = parser.parse_args(arguments)
+    if options.filename or options.fail_on:
+        option = "-f" if options.filename else "--fail-on"
+        parser.error(f"{option} goes without --batch: each line says whether it is evaluated. Fix: remove it")
+    release = release_of(options, parser, of_apiserver=True)
+
+    def replayed() -> int:
+        limited = load_limited_resources(options.admission_config) if options.admission_config else ()
+        given = Options(limited_resources=limited, minor=release.minor)
+        answer = partial(batch.answer_case, options=given, semantics=release.semantics())
+        return run_batch(options.batch, answer, batch.decode_case)
+
+    return answered("dry-run", STDOUT, replayed)
+
+
 def autoscale(arguments: Sequence[str]) -> int:
     """Predict the decision of an autoscaler for each case; returns as `preempt` does."""
     parser = Parser(prog="forewarn autoscale", description="Answer recorded cases.")
@@ -120,7 +144,7 @@ AUTOSCALERS: Final = {
 """Values of `--autoscaler` -> modules beside this one."""
 
 
-def _add_batch(parser: Parser) -> None:
+def _add_batch(parser: argparse.ArgumentParser) -> None:
     help_text = "cases as JSON lines (.gz too; - for standard input)"
     parser.add_argument("--batch", required=True, metavar="FILE", help=help_text)
 

@@ -68,7 +68,7 @@ def test_a_command_runs_with_the_collector_of_cycles_and_ends_without() -> None:
     program = (
         "import gc, sys\n"
         "from forewarn.policies import cli\n"
-        "cli._load = lambda _: lambda _: print(gc.isenabled()) or 0\n"
+        "cli._load = lambda *_: lambda _: print(gc.isenabled()) or 0\n"
         "sys.argv = ['forewarn', 'explain']\n"
         "cli.main()\n"
         "print(gc.get_freeze_count() > 1_000)\n"

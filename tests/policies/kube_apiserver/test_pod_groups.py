@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.dry_run import answer_case
 from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
 from forewarn.policies.kube_apiserver.validation.pod import GROUP_VERSIONS
@@ -22,6 +21,7 @@ from forewarn.policies.releases.semantics import Semantics
 from tests.cases import cases, each
 from tests.policies.kube_apiserver.test_dry_run import json_values, pod, priority_class, quota
 from tests.policies.recorded import load
+from tests.recorded.batch import answer_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
