@@ -18,14 +18,13 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.documents import Always, Exact
-from forewarn.policies.forecast.impact import BY_CHOICE
+from forewarn.policies.forecast.impact import BY_CHOICE, Impact
 from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
 from forewarn.policies.objects.fields import at, group_kind, has_controller, int32
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.scheduling.preemption import rank_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.forecast.impact import Impact
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
     from forewarn.policies.scheduling.schedule_one import Prediction

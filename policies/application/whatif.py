@@ -55,7 +55,7 @@ from forewarn.policies.simulation.summary import (
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
-from forewarn.policies.whatif.answer import NotRecreated
+from forewarn.policies.whatif.answer import Answer, Blocks, NotRecreated, Preemption, WorkloadCount
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, prepare, typical
 from forewarn.policies.whatif.interruptions import FAILS
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.simulation.clock import Event
     from forewarn.policies.simulation.scenario import World
-    from forewarn.policies.whatif.answer import Answer, Blocks, Preemption, WorkloadCount
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
 

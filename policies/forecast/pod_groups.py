@@ -18,7 +18,7 @@ from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.pod_group_cycle import NotModelled, predict_pod_group
-from forewarn.policies.scheduling.preemption import violated_pdbs
+from forewarn.policies.scheduling.preemption import Victim, violated_pdbs
 from forewarn.policies.scheduling.queue.priority_queue import order_of_member
 from forewarn.policies.scheduling.responsible import (
     CLAIMS,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.scheduling.preemption import Victim
     from forewarn.policies.scheduling.snapshot import Snapshot
 
 MAX_PREEMPTIONS: Final = 500

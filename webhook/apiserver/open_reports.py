@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import grouped
+from forewarn.policies.findings import Finding, grouped
 from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.render.openreports import API_VERSION, NAME, report_of, result_of
 from forewarn.policies.sources.cluster import Written
@@ -18,7 +18,6 @@ from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound, ObjectA
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from forewarn.policies.findings import Finding
 
 GROUP: Final = f"/apis/{API_VERSION}"
 MAX_REPORTS: Final = 200

@@ -27,7 +27,7 @@ from forewarn.policies.disclosure import Disclose
 from forewarn.policies.sources.files import SourceError, reason, status_of, write_file
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint, RecentDecisions, ignore
-from forewarn.webhook.admission.prediction_access import Workers
+from forewarn.webhook.admission.prediction_access import PredictionProcess, Workers
 from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, no_grants, none, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
     from forewarn.webhook.admission.global_default import Reserve
-    from forewarn.webhook.admission.prediction_access import PredictionProcess
     from forewarn.webhook.informer.informer import Changed
 
 T = TypeVar("T")

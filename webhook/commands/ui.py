@@ -11,7 +11,7 @@ from forewarn.policies.application.cluster import require_nodes, with_node_group
 from forewarn.policies.application.findings import configured
 from forewarn.policies.cluster.cache import head_of
 from forewarn.policies.commands.autoscaling import configuration
-from forewarn.policies.commands.cluster_command import add_cluster_option, answered, loaded, options_with_cluster
+from forewarn.policies.commands.cluster_command import Run, add_cluster_option, answered, loaded, options_with_cluster
 from forewarn.policies.commands.parser import Parser, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import ConfigError, find_config
@@ -38,7 +38,6 @@ from forewarn.webhook.ui.shown import Cluster, Shown
 if TYPE_CHECKING:
     import argparse
 
-    from forewarn.policies.commands.cluster_command import Run
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.ui.processes import Load
     from forewarn.webhook.ui.processes import Run as Ask

@@ -28,14 +28,12 @@ from forewarn.policies.rules.support.context import Target
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.access_reviews import PATH, access_review
-from forewarn.webhook.doctor.installation import SUFFIX, Registered
+from forewarn.webhook.doctor.installation import SUFFIX, Installed, Registered
 from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, Seen, part
 from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from forewarn.webhook.doctor.installation import Installed
 
 
 RESPONSES: Final = Area("responses")

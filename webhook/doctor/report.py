@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from forewarn.policies.findings import cut, one_line, plural
-from forewarn.policies.objects.fields import list_at, text_at
+from forewarn.policies.objects.fields import ApiObject, list_at, text_at
 from forewarn.webhook.apiserver.client import Answer, ApiError, ApiServer, Timeouts
 
 if TYPE_CHECKING:
     from forewarn.policies.documents import Always
-    from forewarn.policies.objects.fields import ApiObject
 
 
 MAX_PER_CHECK: Final = 10

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 from forewarn.webhook.admission import replies
 from forewarn.webhook.admission.lanes import Deadline, Step, parse_timeout
 from forewarn.webhook.admission.prediction_access import Workers
-from forewarn.webhook.admission.replies import JSON, Reply, rejection
+from forewarn.webhook.admission.replies import JSON, Gate, Reply, rejection
 from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, Hook, bearer, route
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from forewarn.webhook.admission.endpoint import Endpoint
-    from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.health import Health
 
 

@@ -26,7 +26,7 @@ from forewarn.policies.application.predict import PredictResult, predicted
 from forewarn.policies.application.predict_request import PredictRequest
 from forewarn.policies.application.whatif import Workloads, risk, whatif, whatif_each
 from forewarn.policies.application.why import WhyRequest, why
-from forewarn.policies.cluster.cache import AnswerHead, Cache, head_of
+from forewarn.policies.cluster.cache import AnswerHead, Cache, ClusterSnapshot, head_of
 from forewarn.policies.commands import info_node_groups
 from forewarn.policies.commands.autoscaling import parsed_instance_types
 from forewarn.policies.commands.consolidate import lines as consolidation_lines
@@ -59,7 +59,6 @@ from forewarn.webhook.ui.questions import EDITS, CommandLine, on_standard_input
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.objects.node import Node

@@ -18,7 +18,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.policies.render.prediction import OUTCOMES
-from forewarn.webhook.ui.access import MAX_BYTES, PAGES, protect
+from forewarn.webhook.ui.access import MAX_BYTES, PAGES, Access, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.shown import Cluster, Shown, View, markup_of
@@ -26,7 +26,6 @@ from forewarn.webhook.workload_accuracy import headlines
 
 if TYPE_CHECKING:
     from forewarn.webhook.admission.endpoint import RecentDecision
-    from forewarn.webhook.ui.access import Access
     from forewarn.webhook.ui.viewers import Viewers
 
 

@@ -33,7 +33,7 @@ from forewarn.policies.objects.fields import (
 )
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.node import NO_EXECUTE, NO_SCHEDULE, Taint, read_taints
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.objects.pod import HostPort, Pod
 from forewarn.policies.objects.resources import ResourceList, read_resource_list
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.quantity import NANO
@@ -42,7 +42,6 @@ from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_la
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod import HostPort
 
 _EPHEMERAL: Final = frozenset(
     {

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import NO_HARM, not_running, preempted
+from forewarn.policies.findings import NO_HARM, Details, Harm, ObjectRef, not_running, preempted
 from forewarn.policies.light import NamedTuple
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Details, Harm, ObjectRef
     from forewarn.policies.forecast.impact import Impact, NewNodes
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod

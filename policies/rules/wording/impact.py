@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.disclosure import Audience, shown_count, shown_pods, shown_seconds
+from forewarn.policies.disclosure import Audience, ShownPods, shown_count, shown_pods, shown_seconds
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import Text, capital, cut, duration, listed, plural, quote
 from forewarn.policies.forecast.impact import (
@@ -27,7 +27,6 @@ from forewarn.policies.rules.wording.phrases import at_least, counted, of_namesp
 from forewarn.policies.scheduling.reasons import LOWER_REQUESTS, UNCORDON, Reason, in_short
 
 if TYPE_CHECKING:
-    from forewarn.policies.disclosure import ShownPods
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Promise
     from forewarn.policies.rules.support.details import (
