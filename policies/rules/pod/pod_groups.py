@@ -16,16 +16,8 @@ from forewarn.policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIO
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.objects.workload import PodTemplate, parts_of
 from forewarn.policies.releases.minors import NEWEST
+from forewarn.policies.rules.support import rule_text
 from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Target, rule
-from forewarn.policies.rules.support.rule_text import (
-    MAX_CHARACTERS,
-    class_name,
-    class_to_be,
-    completed,
-    integer,
-    name_of,
-    resolved_class,
-)
 
 if TYPE_CHECKING:
     from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
@@ -60,7 +52,7 @@ def _groups(context: Context) -> dict[tuple[str, str], GroupToBe]:
         with suppress(InvalidObject):
             group, namespace = PodGroup.from_api(subject.object), subject.effective_namespace
             name = next(iter(group.class_names), "")
-            priority = integer(group.spec.get("priority"))
+            priority = rule_text.integer(group.spec.get("priority"))
             if priority is None:
                 priority = priority_of(name, context)
             groups[namespace, group.name] = GroupToBe(namespace, group.name, name, priority, group.min_count, subject)
@@ -106,7 +98,7 @@ class _Members:
                     parts = () if template else parts_of(subject.object, context.options.class_paths)
                     for part in (template,) if template else parts:
                         if name := group_name(part):
-                            self.subjects.add(f"{subject.effective_namespace}/{name_of(subject)}")
+                            self.subjects.add(f"{subject.effective_namespace}/{rule_text.name_of(subject)}")
                             key = subject.effective_namespace, name
                             before = self.found.get(key, 0)
                             pods = _pods_of(subject, part)
@@ -151,15 +143,15 @@ def is_known_missing(template: PodTemplate, subject: ReviewedObject, context: Co
 
 def priority_of(name: str, context: Context) -> int | None:
     """The value of a PriorityClass, or of the global default for ""; None if unknown."""
-    values = resolved_class(name, context)
+    values = rule_text.resolved_class(name, context)
     return None if values is None else values.priority
 
 
 def priority_to_be(template: PodTemplate, subject: ReviewedObject, context: Context) -> tuple[str, int | None]:
     """Return the PriorityClass of the subject's new Pods, and their priority (None if unknown)."""
-    name = class_to_be(template, subject.effective_namespace, context)
-    given = None if template.is_template else integer(template.spec.get("priority"))
-    return name or class_name(template), priority_of(name, context) if given is None else given
+    name = rule_text.class_to_be(template, subject.effective_namespace, context)
+    given = None if template.is_template else rule_text.integer(template.spec.get("priority"))
+    return name or rule_text.class_name(template), priority_of(name, context) if given is None else given
 
 
 _FIXES: Final = (
@@ -203,7 +195,7 @@ def pod_group_invalid(subject: ReviewedObject, context: Context) -> Iterator[Pro
     for message in dict.fromkeys((str(fault), fault.path) for fault in faults):
         text, path = message
         fix = next((fix for part, fix in _FIXES if part in text), "correct this field")
-        yield Problem(cut(text, MAX_CHARACTERS), path, fix, detail={"rejection": text})
+        yield Problem(cut(text, rule_text.MAX_CHARACTERS), path, fix, detail={"rejection": text})
 
 
 def _of_template(template: PodTemplate) -> Iterable[FieldError]:
@@ -252,7 +244,7 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
             spec = admit_pod_group(spec, context.classes, with_policy=with_policy)
         except Forbidden as rejection:
             return [FieldError(rejection.path, str(rejection))]
-    faults, _ = validate_group(completed(subject), spec, old, semantics)
+    faults, _ = validate_group(rule_text.completed(subject), spec, old, semantics)
     by_class = given is None and old is None
     return [fault for fault in faults if not (by_class and fault.path == ("spec", "priority"))]
 
@@ -343,7 +335,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     least = int32(subject.object, *_MIN_COUNT) if subject.ref.kind == "PodGroup" else None
     if not least or groups_are_off(context):
         return
-    members = members_of(subject.effective_namespace, name_of(subject), context)
+    members = members_of(subject.effective_namespace, rule_text.name_of(subject), context)
     if members and members < least:
         yield Problem(
             Text(
@@ -431,7 +423,7 @@ def group_priority_too_high(subject: ReviewedObject, context: Context) -> Iterat
     template = context.template(subject)
     if template is None or group_kind(subject.object) not in GROUPS:
         return
-    higher = _TOO_HIGH.get(class_name(template))
+    higher = _TOO_HIGH.get(rule_text.class_name(template))
     if higher is not None:
         yield Problem(
             f"{higher.name} has value {higher.value}; a PodGroup may have {HIGHEST_USER_DEFINABLE_PRIORITY} at most",
