@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
-from forewarn.policies.autoscaling.karpenter.disruption import Disruption
+from forewarn.policies.autoscaling.karpenter.disruption import EMPTY, UNDERUTILIZED, Disruption
 from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
 from forewarn.policies.autoscaling.karpenter.pods import texts
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.autoscaling.karpenter.autoscaler import Decision
-    from forewarn.policies.autoscaling.karpenter.disruption import Round
+    from forewarn.policies.autoscaling.karpenter.disruption import Candidate, Command, Compute, Round
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
     from forewarn.policies.autoscaling.karpenter.state import ClusterState
     from forewarn.policies.objects.fields import ApiObject
@@ -211,6 +211,37 @@ def _agreement(answers: Sequence[Mapping[str, Any]]) -> list[str]:
     return shared
 
 
+_METHODS: Final = {
+    "_emptiness": "Emptiness",
+    "_drift": "Drift",
+    "_several": "MultiNodeConsolidation",
+    "_single": "SingleNodeConsolidation",
+}
+"""Method of Disruption -> upstream's name."""
+
+
+class _Recorded(Disruption):
+    """Also stores the candidates and budgets of each method, as the recordings do."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.considered: dict[str, list[str]] = {}
+        self.allowed: dict[str, dict[str, int]] = {}
+
+    def _method(self, reason: str, candidates: Sequence[Candidate], compute: Compute) -> Command | None:
+        method = _METHODS[compute.__name__]
+        self.considered[method] = sorted(candidate.name for candidate in candidates)
+        if candidates:
+            self.allowed[method] = self.budgets(reason)
+        return super()._method(reason, candidates, compute)
+
+
+def _method_of(command: Command) -> str:
+    if command.reason != UNDERUTILIZED:
+        return "Emptiness" if command.reason == EMPTY else "Drift"
+    return "SingleNodeConsolidation" if len(command.candidates) == 1 else "MultiNodeConsolidation"
+
+
 def answer_disruption(case: ApiObject) -> ApiObject:
     """Return the first command of Karpenter's disruption controller for a case. Raises as `answer_case`."""
     state, eviction, objects = state_of(case)
@@ -224,7 +255,7 @@ def answer_disruption(case: ApiObject) -> ApiObject:
     usage, pending = usage_by_pool(state.nodes), _taken(case, state)[0]
 
     def run(choices: Choices) -> ApiObject:
-        round_ = Disruption(
+        disruption = _Recorded(
             state,
             pods_by_node(objects),
             managed_pools(objects),
@@ -235,10 +266,11 @@ def answer_disruption(case: ApiObject) -> ApiObject:
             settings,
             choices,
             spot_to_spot=boolean(options, "spotToSpot"),
-        ).run()
+        )
+        round_ = disruption.run()
         if round_.not_predicted:
             raise NotPredicted(round_.not_predicted)
-        return _shown_round(round_, usage)
+        return {**_shown_round(round_, usage), "candidates": disruption.considered, "budgets": disruption.allowed}
 
     choices = Choices()
     first = run(choices)
@@ -262,8 +294,6 @@ def _shown_round(round_: Round, usage: Mapping[str, ResourceList]) -> dict[str, 
     command = round_.command
     shown: dict[str, Any] = {
         **_NO_COMMAND,
-        "candidates": round_.candidates,
-        "budgets": round_.budgets,
         "kept": round_.kept,
         "error": round_.error,
     }
@@ -272,7 +302,7 @@ def _shown_round(round_: Round, usage: Mapping[str, ResourceList]) -> dict[str, 
     existing = [(node, sorted(pod.pod.name for pod in pods)) for node, pods in command.existing]
     return {
         **shown,
-        "method": command.method,
+        "method": _method_of(command),
         "nodes": sorted(candidate.name for candidate in command.candidates),
         "replacements": sorted((_shown_claim(claim, usage) for claim in command.new), key=lambda claim: claim["pods"]),
         "existing": [{"node": node, "pods": pods} for node, pods in sorted(existing)],

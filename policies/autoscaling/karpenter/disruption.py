@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
 
+    Compute = Callable[["Sequence[Candidate]", dict[str, int]], "Command | None"]
+    """A method of disruption: candidates and budgets in, command out."""
+
 EMPTY: Final = "Empty"
 DRIFTED: Final = "Drifted"
 UNDERUTILIZED: Final = "Underutilized"
@@ -164,7 +167,6 @@ class Candidate:
 class Command(NamedTuple):
     """Nodes that Karpenter removes together. `new`: NodeClaims that it creates first. `existing`: node -> Pods."""
 
-    method: str
     reason: str
     candidates: Sequence[Candidate]
     new: Sequence[NewNodeClaim] = ()
@@ -174,15 +176,11 @@ class Command(NamedTuple):
 @dataclass
 class Round:
     """One round of Karpenter's disruption controller. `command`: None if no node is removed. `kept`: node -> why it
-    stays. `candidates`: method -> nodes that it considers. `budgets`: method -> NodePool -> nodes that may be removed.
-
-    `error`: why Karpenter ends the round. `not_predicted`: why forewarn does.
+    stays. `error`: why Karpenter ends the round. `not_predicted`: why forewarn does.
     """
 
     command: Command | None = None
     kept: dict[str, str] = field(default_factory=dict)
-    candidates: dict[str, list[str]] = field(default_factory=dict)
-    budgets: dict[str, dict[str, int]] = field(default_factory=dict)
     error: str = ""
     not_predicted: str = ""
 
@@ -294,35 +292,28 @@ class Disruption:
         candidates = [candidate for node in self._state.nodes if (candidate := self._candidate(node))]
         graceful = [candidate for candidate in candidates if not candidate.blocked]
         empty = [candidate for candidate in graceful if self._is_removable(candidate, empty=True)]
-        if command := self._method("Emptiness", EMPTY, empty, self._emptiness):
+        if command := self._method(EMPTY, empty, self._emptiness):
             return command
         drifted = [candidate for candidate in candidates if holds(candidate.claim, DRIFTED)]
         if any(candidate.pool.static for candidate in drifted):
             raise NotPredicted("drift of nodes of a static NodePool")
         if self._types is None:
             raise NotPredicted("drifted and underutilized nodes (only with --instance-types)")
-        if command := self._method("Drift", DRIFTED, drifted, self._drift):
+        if command := self._method(DRIFTED, drifted, self._drift):
             return command
         underutilized = [candidate for candidate in graceful if self._is_removable(candidate, empty=False)]
         if any(candidate.pool.policy == "Balanced" for candidate in underutilized):
             raise NotPredicted("consolidationPolicy Balanced")
-        if command := self._method("MultiNodeConsolidation", UNDERUTILIZED, underutilized, self._several):
+        if command := self._method(UNDERUTILIZED, underutilized, self._several):
             return command
-        return self._method("SingleNodeConsolidation", UNDERUTILIZED, underutilized, self._single)
+        return self._method(UNDERUTILIZED, underutilized, self._single)
 
-    def _method(
-        self,
-        method: str,
-        reason: str,
-        candidates: Sequence[Candidate],
-        compute: Callable[[Sequence[Candidate], dict[str, int]], Command | None],
-    ) -> Command | None:
-        self.round.candidates[method] = sorted(candidate.name for candidate in candidates)
-        if not candidates:
-            return None
-        budgets = {name: pool.allowed(reason) for name, pool in self.pools.items()}
-        self.round.budgets[method] = dict(budgets)
-        return compute(candidates, budgets)
+    def _method(self, reason: str, candidates: Sequence[Candidate], compute: Compute) -> Command | None:
+        return compute(candidates, self.budgets(reason)) if candidates else None
+
+    def budgets(self, reason: str) -> dict[str, int]:
+        """Return how many nodes may be removed for a reason, by NodePool."""
+        return {name: pool.allowed(reason) for name, pool in self.pools.items()}
 
     def _keep(self, name: str, why: str) -> None:
         """Record why a node stays; the last method that considers it has the last word."""
@@ -415,7 +406,7 @@ class Disruption:
 
     def _emptiness(self, candidates: Sequence[Candidate], budgets: dict[str, int]) -> Command | None:
         chosen = list(self._within(self._by_savings(candidates), budgets))
-        return Command("Emptiness", EMPTY, chosen) if chosen else None
+        return Command(EMPTY, chosen) if chosen else None
 
     def _drift(self, candidates: Sequence[Candidate], budgets: dict[str, int]) -> Command | None:
         ordered = self._choices.order(sorted(candidates, key=lambda candidate: candidate.name))
@@ -426,7 +417,7 @@ class Disruption:
             if result.problems:
                 self._keep(candidate.name, _no_place(result))
                 continue
-            return Command("Drift", DRIFTED, [candidate], result.new, result.existing)
+            return Command(DRIFTED, [candidate], result.new, result.existing)
         return None
 
     def _several(self, candidates: Sequence[Candidate], budgets: dict[str, int]) -> Command | None:
@@ -475,8 +466,7 @@ class Disruption:
             if len(candidates) == 1:
                 self._keep(candidates[0].name, problem)
             return None
-        method = "SingleNodeConsolidation" if len(candidates) == 1 else "MultiNodeConsolidation"
-        return Command(method, UNDERUTILIZED, candidates, new, result.existing)
+        return Command(UNDERUTILIZED, candidates, new, result.existing)
 
     def _cheaper(self, candidates: Sequence[Candidate], claim: NewNodeClaim) -> str:
         """Keep only cheaper instance types of the new node; returns why this is not possible, or ""."""
