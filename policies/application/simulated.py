@@ -103,10 +103,7 @@ def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
 def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> None:
     """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
     from forewarn.policies.kube_apiserver.priority import check_default
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
-        validate_priority_class,
-        validate_priority_class_update,
-    )
+    from forewarn.policies.kube_apiserver.validation import priority_class as validation
 
     old, ref = classes.get(new.name), fields.ref_of(obj)
     if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
@@ -114,10 +111,10 @@ def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str
             f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref
         )
     if old is None:
-        for error in validate_priority_class(obj)[:1]:
+        for error in validation.validate_priority_class(obj)[:1]:
             raise fields.InvalidObject(f"rejected: {error.text}", error.path, ref)
         return
-    for error in validate_priority_class_update(new, old)[:1]:
+    for error in validation.validate_priority_class_update(new, old)[:1]:
         kept = old.value if error.path == ("value",) else old.preemption_policy
         fix = "delete and recreate the class (forewarn whatif class)"
         raise fields.InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", error.path, ref)
@@ -339,18 +336,13 @@ def is_deleted_first(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
 def _admit_group(group: fields.ApiObject, cluster: ClusterSnapshot) -> None:
     """Raise Forbidden if the Priority plugin rejects a new PodGroup."""
     from forewarn.policies.kube_apiserver.priority import admit_pod_group
-    from forewarn.policies.kube_apiserver.validation.pod import (
-        GROUP_VERSIONS,
-        admission_gates,
-        defaulted_group,
-        group_decode_error,
-    )
+    from forewarn.policies.kube_apiserver.validation import pod as validation
 
-    if group.get("apiVersion") not in GROUP_VERSIONS or group_decode_error(group):
+    if group.get("apiVersion") not in validation.GROUP_VERSIONS or validation.group_decode_error(group):
         return
-    is_on, with_policy = admission_gates(group, cluster.semantics)
+    is_on, with_policy = validation.admission_gates(group, cluster.semantics)
     if is_on:
-        spec = defaulted_group(group, cluster.semantics)
+        spec = validation.defaulted_group(group, cluster.semantics)
         admit_pod_group(spec, cluster.priority_classes, with_policy=with_policy)
 
 

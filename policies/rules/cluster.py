@@ -11,16 +11,8 @@ from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, POD_TEMPLATE_
 from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
+from forewarn.policies.rules.support import details
 from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, Target, rule
-from forewarn.policies.rules.support.details import (
-    Cause,
-    NotPredicted,
-    PlaceholdersPreempted,
-    PodsOfMissingClass,
-    PodsWithPriority,
-    Preemption,
-    StaysPending,
-)
 from forewarn.policies.rules.support.predictions import Restarts, is_placeholder, needs_class
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_names_of_workloads, naming, priorities_of
 
@@ -53,7 +45,7 @@ def pods_of_missing_class(_: ReviewedObject, context: Context) -> Iterator[Probl
     names = {name for name, _ in context.pod_counts_by_priority if name and not context.is_known(name)}
     for name, users in sorted(_pods_of(names, context).items()):
         ref = ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name)
-        yield Problem(PodsOfMissingClass(name, users), object=ref)
+        yield Problem(details.PodsOfMissingClass(name, users), object=ref)
 
 
 @rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=("classes", "pods"))
@@ -89,7 +81,7 @@ def pods_older_than_default(_: ReviewedObject, context: Context) -> Iterator[Pro
     keep = "keeps" if len(pods) == 1 else "keep"
     after = f" without a class {keep} priority {priorities_of(pods)}; new Pods get {default.value}{may}"
     yield Problem(
-        PodsWithPriority(pods, after, "restart their workloads while nodes have free capacity", default.value),
+        details.PodsWithPriority(pods, after, "restart their workloads while nodes have free capacity", default.value),
         object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", default.name),
     )
 
@@ -131,8 +123,8 @@ def system_pods_outside_kube_system(_: ReviewedObject, context: Context) -> Iter
         have = "has" if len(pods) == 1 else "have"
         after = f" {have} priority {priorities_of(pods)} and can preempt all your workloads"
         fix = "use a class of your own, and restart the workload"
-        details = PodsWithPriority(pods, after, fix, is_in_namespace=True)
-        yield Problem(details, object=ObjectRef("v1", "Namespace", "", namespace))
+        problem = details.PodsWithPriority(pods, after, fix, is_in_namespace=True)
+        yield Problem(problem, object=ObjectRef("v1", "Namespace", "", namespace))
 
 
 def _reported(context: Context) -> Iterator[tuple[str, str, str]]:
@@ -268,8 +260,8 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
         victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
         if restart.impact.why_not:
-            details = NotPredicted(restart.impact, _NOT_PREDICTED_FIX, is_restart=True)
-            yield Problem(details, object=restart.ref, severity=Severity.NOTE)
+            problem = details.NotPredicted(restart.impact, _NOT_PREDICTED_FIX, is_restart=True)
+            yield Problem(problem, object=restart.ref, severity=Severity.NOTE)
         elif not victims:
             continue
         elif all(is_placeholder(victim, context.options) for victim in victims):
@@ -277,9 +269,11 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
             most = max(most, len(victims))
         else:
             fix = _free_fix(restart.ref, context)
-            yield Problem(Preemption(Cause.RESTART, restart.impact, preempting, victims, fix), object=restart.ref)
+            yield Problem(
+                details.Preemption(details.Cause.RESTART, restart.impact, preempting, victims, fix), object=restart.ref
+            )
     if of_placeholders:
-        yield Problem(PlaceholdersPreempted(of_placeholders, most), severity=Severity.NOTE)
+        yield Problem(details.PlaceholdersPreempted(of_placeholders, most), severity=Severity.NOTE)
     restarts.require_all()
 
 
@@ -344,9 +338,9 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
         if restart.is_blocked:
             pending = next(prediction for prediction in restart.impact.predictions if prediction.outcome == "pending")
             fits, new_nodes = needs_class(pending), restart.new_nodes
-            details = StaysPending(restart.impact, pending, restart.reasons, True, fits, new_nodes)
+            stuck = details.StaysPending(restart.impact, pending, restart.reasons, True, fits, new_nodes)
             is_helped = new_nodes is not None and new_nodes.pods >= restart.impact.pending
-            yield Problem(details, object=restart.ref, severity=Severity.NOTE if is_helped else None)
+            yield Problem(stuck, object=restart.ref, severity=Severity.NOTE if is_helped else None)
         elif restart.rejection:
             problem = f"a restart now would not finish: {cut(restart.rejection, MAX_CHARACTERS)}"
             harm = not_running([restart.impact.priority or 0])

@@ -204,9 +204,8 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if not subject.object:
         yield from diagnostics("parse-error", context)
     elif group_kind(subject.object) == registry.PRIORITY_CLASS:
-        from forewarn.policies.kube_apiserver.validation.priority_class import (
-            decode_error,  # only where there is a class: pods start without it
-        )
+        # Only where there is a class: pods start without it.
+        from forewarn.policies.kube_apiserver.validation.priority_class import decode_error
 
         fault = decode_error(subject.object)
         if fault is not None and fault.path != ("value",):  # priority-value-invalid

@@ -106,9 +106,8 @@ def priority_value_invalid(subject: ReviewedObject, context: Context) -> Iterato
 
     Fix: write an integer without quotes.
     """
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
-        decode_error,  # only where there is a class: pods start without it
-    )
+    # Only where there is a class: pods start without it.
+    from forewarn.policies.kube_apiserver.validation.priority_class import decode_error
 
     fault = decode_error(subject.object)
     if fault is not None and fault.path == ("value",):
@@ -136,9 +135,8 @@ def priority_value_too_high(subject: ReviewedObject, context: Context) -> Iterat
     value = rule_text.integer(subject.object.get("value")) or 0
     if subject.old is not None or value <= HIGHEST_USER_DEFINABLE_PRIORITY:
         return
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
-        validate_priority_class,  # only where there is a class: pods start without it
-    )
+    # Only where there is a class: pods start without it.
+    from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
 
     for fault in validate_priority_class(subject.object):
         if fault.path == ("value",):
@@ -201,9 +199,8 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
     name = metadata.get("name") or ""
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
-        name_faults,  # only where there is a class: pods start without it
-    )
+    # Only where there is a class: pods start without it.
+    from forewarn.policies.kube_apiserver.validation.priority_class import name_faults
 
     if not isinstance(name, str):
         return
@@ -253,9 +250,8 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
     if subject.old is not None or not rule_text.name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
     priority_class = rule_text.class_of(subject)
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
-        system_class_fault,  # only where there is a class: pods start without it
-    )
+    # Only where there is a class: pods start without it.
+    from forewarn.policies.kube_apiserver.validation.priority_class import system_class_fault
 
     if fault := system_class_fault(priority_class.name, priority_class.value, priority_class.global_default):
         detail = f": {fault}" if priority_class.name in SYSTEM_NAMES else ""
@@ -353,9 +349,8 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
         if context.phase is Phase.LINT:
             yield from _other_values(subject, context)
         return
-    from forewarn.policies.kube_apiserver.validation.priority_class import (
-        validate_priority_class_update,  # only where there is a class: pods start without it
-    )
+    # Only where there is a class: pods start without it.
+    from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class_update
 
     new, old = rule_text.class_of(subject), PriorityClass.from_api(subject.old)
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}

@@ -202,9 +202,8 @@ def _of_template(template: PodTemplate) -> Iterable[FieldError]:
     """The errors in a Pod's `schedulingGroup`. Raises InvalidObject."""
     if template.spec.get("schedulingGroup") is None:
         return ()
-    from forewarn.policies.kube_apiserver.validation.pod import (
-        validate_scheduling_group,  # the linter starts without it
-    )
+    # The linter starts without it.
+    from forewarn.policies.kube_apiserver.validation.pod import validate_scheduling_group
 
     mapping(template.object, "spec", "schedulingGroup")
     group = template.spec["schedulingGroup"]
@@ -216,35 +215,29 @@ def _of_template(template: PodTemplate) -> Iterable[FieldError]:
 def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     """Return the errors of a PodGroup or Workload, without errors that other rules report."""
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod_group
+    from forewarn.policies.kube_apiserver.validation import pod as validation
     from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
-    from forewarn.policies.kube_apiserver.validation.pod import (
-        GROUP_VERSIONS,
-        admission_gates,
-        defaulted_group,
-        group_decode_error,
-        validate_group,
-    )
 
-    if subject.object.get("apiVersion") not in GROUP_VERSIONS:
+    if subject.object.get("apiVersion") not in validation.GROUP_VERSIONS:
         return []
-    if fault := group_decode_error(subject.object):
+    if fault := validation.group_decode_error(subject.object):
         return [fault]
     old = subject.old and {**subject.old, "apiVersion": subject.object["apiVersion"], "kind": subject.object["kind"]}
-    if old and group_decode_error(old):
+    if old and validation.group_decode_error(old):
         return []
     semantics = _semantics(context)
-    spec = defaulted_group(subject.object, semantics)
+    spec = validation.defaulted_group(subject.object, semantics)
     if spec.get("compositePodGroupTemplates"):
         return []
     name, given = spec.get("priorityClassName") or "", spec.get("priority")
     is_known = name in context.classes if name else context.cluster is not None or context.classes_known
-    is_on, with_policy = admission_gates(subject.object, semantics)
+    is_on, with_policy = validation.admission_gates(subject.object, semantics)
     if is_known and is_on and old is None and group_kind(subject.object) == POD_GROUP:
         try:
             spec = admit_pod_group(spec, context.classes, with_policy=with_policy)
         except Forbidden as rejection:
             return [FieldError(rejection.path, str(rejection))]
-    faults, _ = validate_group(rule_text.completed(subject), spec, old, semantics)
+    faults, _ = validation.validate_group(rule_text.completed(subject), spec, old, semantics)
     by_class = given is None and old is None
     return [fault for fault in faults if not (by_class and fault.path == ("spec", "priority"))]
 
