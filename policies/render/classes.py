@@ -202,8 +202,9 @@ def _phrases(plan: Plan, most: int) -> Iterator[str]:
     """Yield the changes of priorities, the highest new one first because the plan is for it, and at most `most`
     effects. With fewer than _EFFECTS, without names.
     """
-    top = max((each.after.priority for each in plan.affected if each.after), default=0)
-    highest = [each for each in plan.affected if each.after and each.after.priority == top]
+    changed = [(each.after.priority, each) for each in plan.affected if each.after and each.differs]
+    top = max((priority for priority, _ in changed), default=0)
+    highest = [each for priority, each in changed if priority == top]
     yield from on_new_pods(highest)
     yield from on_new_pods([each for each in plan.lowered if each not in highest], are_named=most == _EFFECTS)
     unfinished = named(name for step in plan.steps for name in step.unfinished)

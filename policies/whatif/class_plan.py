@@ -150,7 +150,7 @@ def _is_recreated(old: PriorityClass, new: PriorityClass) -> bool:
 
 
 class _Unit(NamedTuple):
-    """Steps that change PriorityClasses (or none), and the workloads that get another priority through these steps."""
+    """Steps that change PriorityClasses (or none), and the workloads that get another priority or class after these."""
 
     steps: Sequence[Step]
     affected: list[Ranked]
@@ -427,7 +427,8 @@ def plan(
     simulation. Raises NotPredicted.
     """
     after = _with_classes(cluster, change.classes)
-    affected = [each for each in ranked(cluster, after, change.workloads) if each.differs and each.object]
+    every = (each for each in ranked(cluster, after, change.workloads) if each.object)
+    affected = [each for each in every if each.differs or workload_key(each.object) in change.workloads]
     result = _simulated(cluster, world, change, affected, progress, careful=False)
     if not result.preempted or not any(c.preemption_policy != PREEMPT_NEVER for c in new_classes(cluster, change)):
         return result

@@ -260,7 +260,8 @@ def test_a_deleted_class_that_is_used_is_reported() -> None:
     assert any(line.startswith("Fix: also pass these workloads") for line in render_plan(found))
 
 
-def test_a_workload_that_moves_to_another_class_keeps_its_other_fields() -> None:
+@pytest.mark.parametrize("value", [10, 20], ids=["same", "other"])
+def test_a_workload_that_moves_to_another_class_keeps_its_other_fields(value: int) -> None:
     made: list[Made] = [
         make_node("n1"),
         deployment("web", 2, "1", "old"),
@@ -268,7 +269,7 @@ def test_a_workload_that_moves_to_another_class_keeps_its_other_fields() -> None
     ]
     found = planned(
         cache_of([PriorityClass("old", 10)], made),
-        [PriorityClass("new", 20)],
+        [PriorityClass("new", value)],
         [deployment("web", 5, "3", "new")],
         "old",
     )
@@ -277,6 +278,17 @@ def test_a_workload_that_moves_to_another_class_keeps_its_other_fields() -> None
     assert moved["spec"]["replicas"] == 2
     assert moved["spec"]["template"]["spec"]["priorityClassName"] == "new"
     assert (found.steps[1].new_pods, found.complete) == (2, True)
+
+
+def test_the_first_line_omits_workloads_that_move_to_a_class_of_the_same_value() -> None:
+    made: list[Made] = [make_node("n1").has(cpu="9")]
+    for name, class_name, priority in (("db", "top", 50), ("web", "mid", 10)):
+        made += [deployment(name, 1, "1", class_name), *running(name, ["n1"], "1", priority, class_name)]
+    moved = [deployment("db", 1, "1", "core"), deployment("web", 1, "1", "high")]
+    new = [PriorityClass("core", 50), PriorityClass("high", 20)]
+    found = planned(cache_of([PriorityClass("top", 50), PriorityClass("mid", 10)], made), new, moved, "top", "mid")
+    assert [len(result.step.objects) for result in found.steps] == [0, 1, 1, 0]
+    assert ": new Pods of default/web get priority 20 instead of 10; no replica" in next(render_plan(found))
 
 
 def test_steps_beyond_the_maximum_are_counted() -> None:
