@@ -164,8 +164,24 @@ def explain(
 ) -> PodWhy | WorkloadWhy:
     """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster."""
     pod = evidence.otherwise
-    if pod is not None and not evidence.exists and (pod.namespace, pod.name) in cluster.pods:
-        evidence = pod
+    if pod is None or evidence.exists or namespace_not_found(cluster, pod.namespace):
+        return _explained(cluster, request, evidence, sources)
+    if (pod.namespace, pod.name) in cluster.pods:
+        return _explained(cluster, request, pod, sources)
+    try:
+        return _explained(cluster, request, evidence, sources)
+    except InvalidInput as no_workload:
+        try:
+            return _explained(cluster, request, pod, sources)
+        except InvalidInput as no_pod:
+            fix = "" if "Fix: " in str(no_pod) else f". Fix: pass -n NAMESPACE, or write pod/{pod.name}"
+            raise InvalidInput(f"{str(no_workload).partition(';')[0]}; {no_pod}{fix}") from None
+
+
+def _explained(
+    cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, sources: Sequence[str]
+) -> PodWhy | WorkloadWhy:
+    """Explain the Pod or workload of `evidence`."""
     evidence.forget()
     _read_events(sources, evidence)
     now = time.time() if evidence.is_live else evidence.latest or None

@@ -1059,7 +1059,7 @@ def kind_named(given: str) -> str:
 
 def meanings(name: str, namespace: str) -> Iterator[tuple[str, str]]:
     """Yield namespace and rest of POD, NAMESPACE/POD, KIND/NAME or NAMESPACE/KIND/NAME. A name that begins with a kind
-    has two meanings, the second of which counts if no object has the first: a namespace may be called `jobs`.
+    has two meanings, the second of which counts if nothing is known of the first: a namespace may be called `jobs`.
     """
     first, slash, rest = name.partition("/")
     if not slash or ("/" not in rest and kind_named(first)):

@@ -785,7 +785,18 @@ def test_a_namespace_may_have_the_name_of_a_kind(tmp_path: Path, capsys: pytest.
     assert out.startswith("Job default/web: ")
     status, _, err = why(capsys, tmp_path, made, "jobs/other")
     assert status == 2
-    assert "Job default/other not found, and no Event names its Pods" in err
+    both = "Job default/other not found, and no Event names its Pods; jobs/other: Pod not found in the cluster"
+    assert f"{both}; known: web. Fix: pass -n NAMESPACE, or write pod/other\n" in err
+
+
+def test_a_deleted_pod_is_found_in_a_namespace_with_the_name_of_a_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = event("Preempted", "Preempted by pod u1 on node n1")
+    about.obj["involvedObject"]["namespace"] = "jobs"
+    made = [make_node("n1"), make_pod("other").metadata(namespace="jobs").on("n1"), about]
+    _, out, _ = why(capsys, tmp_path, made, "jobs/web")
+    assert out.startswith("jobs/web: gone: preempted on n1")
 
 
 def test_an_unknown_workload_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
