@@ -51,6 +51,6 @@ def test_forewarn_refuses_it(plane: ControlPlane, webhook: Webhook, smuggler: No
     assert told.status == 1
     assert told.err.startswith(
         'Error from server (Forbidden): error when creating "STDIN": admission webhook "validate.forewarn.dev" denied '
-        'the request: a mutating webhook left spec.priority=2147483647; class "usual" is 10'
+        'the request: spec.priority is 2147483647; class "usual" is 10'
     )
     assert "[final-priority-mismatch" in told.err

@@ -786,12 +786,12 @@ def final_priority_mismatch(subject: ReviewedObject, context: Context) -> Iterat
     computed, given = resolved(template, context), at(subject.object, "spec", "priority")
     if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
         name = class_name(template)
-        left = "no spec.priority" if given is None else f"spec.priority={given}"
+        left = "no spec.priority" if given is None else f"spec.priority is {given}"
         right = f"class {quote(name)} is {computed.priority}" if name else f"the default is {computed.priority}"
         yield Problem(
-            f"a mutating webhook left {left}; {right}",
+            f"{left}; {right}",  # who set it is unknown if kube-apiserver did not send the review
             ("spec", "priority"),
-            "clear priority and preemptionPolicy only in the first call, when setting priorityClassName",
+            "leave it to kube-apiserver; mutating webhooks may clear it only when they first set the class",
             detail={"given": given, "computed": computed.priority},
         )
 
