@@ -33,7 +33,7 @@ from forewarn.policies.objects.fields import (
 )
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.volumes import Volume
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.objects.workload import is_managed_elsewhere, pod_template_of
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -49,12 +49,14 @@ MAX_SEQUENTIAL: Final = 5_000
 class NewPods(NamedTuple):
     """The missing Pods of a workload. `wanted`: the requested number of Pods.
 
-    `without_claims`: whether volumes are ignored whose claims are created together with the Pods.
+    `without_claims`: whether volumes are ignored whose claims are created together with the Pods. `none`: why `wanted`
+    is 0.
     """
 
     wanted: int
     pods: Sequence[Pod]
     without_claims: bool = False
+    none: str = "0 replicas"
 
 
 def new_pods(
@@ -75,7 +77,7 @@ def new_pods(
     present = {pod.name for pod in (pods_of(cluster, obj) if own is None else own)}
     missing = max(wanted - len(present), 0)
     if not missing:
-        return NewPods(wanted, ())
+        return NewPods(wanted, (), none=_why_none(obj) if replicas is None else "0 replicas")
     first = start_ordinal(obj) if group_kind(obj) == "apps/StatefulSet" else 0
     numbers = FreeNumbers(ref_of(obj).name, first, present)
     one = _pod(cluster, obj, template, numbers.name(0))
@@ -88,12 +90,13 @@ def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, 
     `own`: the existing Pods of the DaemonSet; None: found by `pods_of`. Without known nodes, there are no Pods.
     """
     if not cluster.objects.nodes:
-        return NewPods(0, ())
+        return NewPods(0, (), none="no nodes")
     pod = daemon(cluster, obj, template)
     nodes = _daemon_nodes(cluster, obj, template, pod)
     present = {node_of(pod) for pod in (pods_of(cluster, obj) if own is None else own)}
     whole = without_missing_claims(pod, cluster)
-    return NewPods(len(nodes), DaemonPods(whole, [name for name in nodes if name not in present]), whole is not pod)
+    missing = DaemonPods(whole, [name for name in nodes if name not in present])
+    return NewPods(len(nodes), missing, whole is not pod, "no node matches")
 
 
 def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
@@ -182,9 +185,25 @@ def replicas_of(obj: ApiObject) -> int:
     if kind == "/PodTemplate":
         return 0
     if kind in ("batch/Job", "batch/CronJob"):
-        job = obj if kind == "batch/Job" else mapping(obj, *JOB_TEMPLATE)
-        return 0 if boolean(obj, "spec", "suspend") else wanted_pods(job, JobStatus())
+        return 0 if boolean(obj, "spec", "suspend") else wanted_pods(_job_of(obj), JobStatus())
     return spec_replicas(obj)
+
+
+def _job_of(obj: ApiObject) -> ApiObject:
+    return obj if group_kind(obj) == JOB else mapping(obj, *JOB_TEMPLATE)
+
+
+def _why_none(obj: ApiObject) -> str:
+    """Return why `replicas_of` is 0."""
+    kind = group_kind(obj)
+    if kind not in (JOB, CRON_JOB):
+        return "0 replicas" if kind != "/PodTemplate" else "no controller uses a PodTemplate alone"
+    job = _job_of(obj)
+    if boolean(obj, "spec", "suspend") or boolean(job, "spec", "suspend"):
+        return "suspended"
+    if is_managed_elsewhere(job):
+        return "spec.managedBy"
+    return "parallelism 0" if at(job, "spec", "parallelism") == 0 else "completions 0"
 
 
 def needed(obj: ApiObject, stored: ApiObject) -> int:

@@ -109,6 +109,8 @@ class Placement:
     """Number of Pending Pods before this Pending Pod in the queue, which the prediction ignores; None for more than
     MAX_PENDING.
     """
+    none: str = ""
+    """Why `wanted` is 0."""
     rollout: Impact | None = None
     """The impact of the rollout if the object changes a stored workload's Pod template; `predictions` then omits new
     Pods that fit.
@@ -176,7 +178,7 @@ def placement_of(name: str, new: NewPods, arrive: int, admitted_pods: int, evalu
     """Return a Placement without predictions. `arrive`: how many of the new Pods the controller creates."""
     existing, later = max(new.wanted - len(new.pods), 0), len(new.pods) - arrive
     omitted, rejected = admitted_pods - evaluated, arrive - admitted_pods
-    return Placement(name, (), new.wanted, existing, new.without_claims, omitted, rejected, later=later)
+    return Placement(name, (), new.wanted, existing, new.without_claims, omitted, rejected, later=later, none=new.none)
 
 
 def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
@@ -189,7 +191,7 @@ def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None =
         own, stored = tuple(pods_of(cluster, obj)), cluster.workload(group_kind(obj), ref.namespace, ref.name)
         template = template_while_paused(cluster, obj, stored and stored.object, own, POD_TEMPLATE_PATHS)
         if template is None:
-            return NewPods(len(own), ()), str(ref)
+            return NewPods(len(own), (), none="paused"), str(ref)
     check_template(obj, cluster)
     if template.is_template:
         return new_pods(cluster, obj, template.object, replicas), str(ref)

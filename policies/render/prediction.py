@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 _WAITS: Final = "waits for"
 TOGETHER: Final = f"{ONE_BY_ONE}; replacement Pods are not included: see --cascade"
 GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
-NONE_WANTED: Final = "it creates no Pods (0 replicas, paused, suspended, spec.managedBy, or no node matches)"
 
 
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
@@ -93,7 +92,7 @@ def _of_object(
     predictions, cluster = placement.predictions, result.cluster
     if not predictions and placement.rollout is None and not placement.without_prediction:
         existing = f"{placement.existing} of {plural(placement.wanted, 'Pod')} exist; no new Pods"
-        yield f"{placement.name}: {existing if placement.wanted else NONE_WANTED}"
+        yield f"{placement.name}: {existing if placement.wanted else f'it creates no Pods ({placement.none})'}"
         return
     yield from _heading(placement, result, applied, paint)
     shown = Counter[str]()

@@ -17,7 +17,7 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, eva
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.render.prediction import NONE_WANTED, lines
+from forewarn.policies.render.prediction import lines
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -213,10 +213,30 @@ def test_predict_reports_a_rollout_that_removes_a_container() -> None:
     assert result.outcomes == {"fits": 4}
 
 
-def test_predict_reports_no_pods_of_a_new_paused_deployment() -> None:
-    result = predict(cluster(make_node("n1")), PAUSED)
+def job(kind: str = "Job", **spec: Any) -> Obj:
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+    made = {"template": template, **spec}
+    cron = {"schedule": "@daily", "jobTemplate": {"spec": made}}
+    return Made("batch/v1", kind, "w", "default").spec(**(made if kind == "Job" else cron)).obj
+
+
+@pytest.mark.parametrize(
+    ("obj", "why"),
+    [
+        (PAUSED, "paused"),
+        (workload(replicas=0), "0 replicas"),
+        (workload("DaemonSet", pod={"nodeSelector": {"no": "node"}}), "no node matches"),
+        (job(suspend=True), "suspended"),
+        (job("CronJob", suspend=True), "suspended"),
+        (job(managedBy="example.com/other"), "spec.managedBy"),
+        (job(parallelism=0), "parallelism 0"),
+        (job(completions=0), "completions 0"),
+    ],
+)
+def test_predict_says_why_a_new_workload_creates_no_pods(obj: Obj, why: str) -> None:
+    result = predict(cluster(make_node("n1")), obj)
     assert not result.outcomes
-    assert [*lines(result)] == [f"Deployment default/w: {NONE_WANTED}"]
+    assert [*lines(result)] == [f"{obj['kind']} default/w: it creates no Pods ({why})"]
 
 
 NO_ROOM: Obj = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500"}}}]}
