@@ -355,7 +355,8 @@ def _subject_of_lost(
         return lost_by_workload(counts)
     before = losing[0].before if len(losing) == 1 and not answer.rivals else 0
     lost, whose = sum(counts.values()), "" if is_told else of_workloads(counts, is_brief=is_shortest)
-    rivals = [name for name in answer.rivals if name not in answer.placeholders]
+    own_rivals = (name for name in answer.rivals if name not in answer.placeholders)
+    rivals = [f"more of {name}" if name in counts else name for name in own_rivals]
     whose += f" (or {_rivals(rivals, answer)})" if whose and rivals else ""
     return f"{f'{lost} of ' if before > 1 else ''}{plural(before if before > 1 else lost, 'replica')}{whose}", ""
 

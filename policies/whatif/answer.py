@@ -298,8 +298,8 @@ class Answer(NamedTuple):
     - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
-    - `rivals`: workloads that may lose replicas instead of those that do: chance decides which of equal Pods that are
-      created at the same time stays Pending.
+    - `rivals`: workloads that may lose replicas, or more of them, instead of others: chance decides which of equal Pods
+      that are created at the same time stays Pending.
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
     - `interruptions`: workloads, without DaemonSets, that have no running Pod for a minute (30 seconds if they have

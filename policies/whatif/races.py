@@ -28,7 +28,7 @@ _MAX_PAIRS: Final = 32
 
 
 class Rivals(NamedTuple):
-    """The workloads that may have Pending Pods instead of others. `is_complete`: there are no more.
+    """The workloads that may have Pending Pods, or more of them, instead of others. `is_complete`: there are no more.
 
     Their names are those of `Names`.
     """
@@ -46,7 +46,7 @@ class _Racing(NamedTuple):
 
 
 def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> Rivals:
-    """Return the workloads that may have Pending Pods at the end instead of `losers`.
+    """Return the workloads that may have Pending Pods, or more of them, at the end instead of other `losers`.
 
     A new Pod of each has the priority of a Pending Pod and is created at the same time, not to replace its victim:
     chance decides which of the two kube-scheduler tries first. The Pending Pod fits without the other one, which then
@@ -89,7 +89,8 @@ def _pairs(
     def pairs_of(pending: _Racing, others: Sequence[_Racing]) -> Iterator[tuple[_Racing, _Racing]]:
         start = bisect_left(others, pending.at - _AT_ONCE, key=_created)
         for rival in islice(others, start, bisect_right(others, pending.at + _AT_ONCE, key=_created)):
-            if rival.workload not in found and (rival.workload, pending.workload) not in preempted:
+            is_other = rival.workload != pending.workload and rival.workload not in found
+            if is_other and (rival.workload, pending.workload) not in preempted:
                 yield pending, rival
 
     for pending in waiting:
@@ -99,7 +100,7 @@ def _pairs(
 def _racing(
     simulation: Simulation, names: Names, losers: Container[str]
 ) -> tuple[Collection[_Racing], dict[int, list[_Racing]]]:
-    """Return a Pending Pod of each loser, and by priority a bound Pod of each other workload, the oldest first."""
+    """Return a Pending Pod of each loser, and by priority a bound Pod of each workload, the oldest first."""
     created = {event.pod: event.t for event in simulation.timeline.events if event.event == "created"}
     waiting: dict[str, _Racing] = {}
     bound: dict[int, dict[str, _Racing]] = {}
@@ -112,7 +113,7 @@ def _racing(
         racing = _Racing(created[key], workload, state.pod)
         if workload in losers and simulation.scheduler.is_pending(state):
             waiting.setdefault(workload, racing)
-        elif workload not in losers and state.pod.node_name:
+        elif state.pod.node_name:
             bound.setdefault(state.pod.effective_priority, {}).setdefault(workload, racing)
     return waiting.values(), {priority: sorted(each.values(), key=_created) for priority, each in bound.items()}
 

@@ -16,14 +16,16 @@ from forewarn.policies.whatif.questions import nodes_lost
 from tests.builders import Made, cluster_text, make_node, make_pod
 
 
-def of_workload(name: str, cpu: str, priority: int = 0, **spec: object) -> list[Made]:
-    """A ReplicaSet of one Pod, on node n1."""
-    pod = make_pod(name, "shop").priority(priority).request(cpu=cpu).labels(app=name).spec(**spec)
-    template = {"metadata": {"labels": {"app": name}}, "spec": {**pod.obj["spec"]}}
+def of_workload(name: str, cpu: str, priority: int = 0, count: int = 1, **spec: object) -> list[Made]:
+    """A ReplicaSet of `count` Pods, on node n1."""
+    names = [name, *(f"{name}-{number}" for number in range(1, count))]
+    pods = [make_pod(n, "shop").priority(priority).request(cpu=cpu).labels(app=name).spec(**spec) for n in names]
+    template = {"metadata": {"labels": {"app": name}}, "spec": {**pods[0].obj["spec"]}}
     selector = {"matchLabels": {"app": name}}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-{name}", "controller": True}
     set_ = Made("apps/v1", "ReplicaSet", name, "shop").metadata(uid=f"uid-{name}")
-    return [set_.spec(replicas=1, selector=selector, template=template), pod.metadata(ownerReferences=[owner]).on("n1")]
+    set_.spec(replicas=count, selector=selector, template=template)
+    return [set_, *(pod.metadata(ownerReferences=[owner]).on("n1") for pod in pods)]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +39,19 @@ def of_workload(name: str, cpu: str, priority: int = 0, **spec: object) -> list[
             [of_workload("api", "2"), of_workload("web", "2", nodeSelector={"disk": "ssd"})],
             "1 replica of shop/web lost (Pending",
         ),
+        (
+            [of_workload("api", "2", count=2), of_workload("web", "2")],
+            "2 replicas of shop/api and shop/web (or more of shop/api) lost (all Pending)",
+        ),
     ],
-    ids=["equal", "of other requests", "of higher priority", "too large anyway", "on no node anyway"],
+    ids=[
+        "equal",
+        "of other requests",
+        "of higher priority",
+        "too large anyway",
+        "on no node anyway",
+        "loses too",
+    ],
 )
 def test_each_workload_that_may_stay_pending_is_named(
     workloads: list[list[Made]], lost: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -48,7 +61,7 @@ def test_each_workload_that_may_stay_pending_is_named(
     (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *(made for each in workloads for made in each)]))
     assert main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.json")]) == 0
     line = capsys.readouterr().out.partition("\n")[0]
-    assert line.startswith(lost)
+    assert line.startswith(lost), line
     cluster = forewarn.load(str(tmp_path / "cluster.json"))
     question = nodes_lost(cluster.snapshot, ["n1"])
     world = simulated.world_with(cluster.cache, question.arrivals, 3600.0)
