@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element, fromstring, tostring
 
 from forewarn.policies.findings import cut, no_command_in_json, no_command_in_markup, one_line
 
@@ -71,6 +71,14 @@ def element(tag: str, *children: Child, **attributes: str | float | bool) -> Ele
             created.append(child)
             last = child
     return created
+
+
+def template(name: str) -> Element:
+    """Return the element in a file of `templates`. Line breaks and indents between elements do not count."""
+    root = fromstring(_shipped(f"templates/{name}"))
+    for each in root.iter():
+        each.text, each.tail = ((text or "").strip() or None for text in (each.text, each.tail))
+    return root
 
 
 def display_text(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forewarn.policies.findings import cut, duration, one_line, plural
-from forewarn.policies.render.html.elements import chart, display_text, element, section, table
+from forewarn.policies.render.html.elements import chart, display_text, element, section, table, template
 from forewarn.policies.render.whatif import pair
 from forewarn.policies.whatif.answer import Preemption, pairs
 from forewarn.policies.whatif.node_bands import Band, Frame, NodeBands, zone_of
@@ -307,56 +307,11 @@ def cascade(preemptions: Sequence[Preemption]) -> Element:
 
 def nodes(drawn: dict[str, object]) -> Element:
     """The controls, and an empty list that the script fills with nodes."""
-    search = element("input", id="search", type="search", autocomplete="off", placeholder="node, zone or workload")
-    tools = element(
-        "div",
-        element("label", "Search", search, class_="field"),
-        element(
-            "fieldset",
-            element("legend", "Height"),
-            element("label", element("input", type="radio", name="what", value="0", checked=True), "cpu"),
-            element("label", element("input", type="radio", name="what", value="1"), "memory"),
-        ),
-        element(
-            "label", "Show", element("select", element("option", "all classes", value="-1"), id="band"), class_="field"
-        ),
-        element(
-            "div",
-            element("label", "Moment", for_="moment"),
-            element("button", "▶", id="play", type="button", aria_label="play"),
-            element("input", id="moment", type="range", min=0, value=0, step=1),
-            element("output", "before", id="moment-told", for_="moment"),
-            class_="field time",
-        ),
-        class_="tools",
-        id="tools",
-        hidden=True,
-    )
-    legend = element("ul", id="legend", class_="legend", aria_label="legend")
-    status = element("p", id="found", class_="dim", role="status")
-    cells = element("div", id="nodes", role="listbox", aria_label="nodes", aria_describedby="nodes-hint", tabindex=0)
-    empty = element("p", "Select a node to see its Pods.", class_="dim")
-    details = element("div", empty, id="details", role="group", aria_live="polite", aria_label="selected node")
-    hint = element(
-        "p",
-        "Each node is filled from the bottom with the requests of its Pods, highest priority first; hatched: victims of"
-        " preemption. Use the arrow keys to move between nodes.",
-        id="nodes-hint",
-        class_="dim",
-    )
-    missing = drawn["notDrawn"]
-    more = f"{missing} nodes with fewer changes are not drawn (limit {MAX_NODES})." if missing else ""
-    return section(
-        "Nodes",
-        "nodes-title",
-        hint,
-        element("noscript", element("p", "The node chart needs JavaScript; the tables do not.")),
-        tools,
-        legend,
-        status,
-        element("div", cells, details, class_="map"),
-        element("p", more, class_="dim") if more else None,
-    )
+    shown = template("nodes.html")
+    if missing := drawn["notDrawn"]:
+        more = f"{missing} nodes with fewer changes are not drawn (limit {MAX_NODES})."
+        shown.append(element("p", more, class_="dim"))
+    return shown
 
 
 def preemption_section(preemptions: Sequence[Preemption]) -> Iterator[Element]:

@@ -25,6 +25,7 @@ from forewarn.policies.render.html.elements import (
     page_header,
     section,
     table,
+    template,
 )
 from forewarn.policies.render.html.nodes import cascade, node_data, nodes, preemption_section
 from forewarn.policies.render.prediction import lines
@@ -533,16 +534,7 @@ def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
     more = f"{len(shown)} shown, some of each rule; {plural(left, 'more finding')} not shown. Use -o json for all."
     note = element("p", more) if left else None
     shown_rows = table("Findings", _HEADS, rows, len(shown), _NAMED_BY)
-    return section("Findings", "findings", note, _search(), shown_rows)
-
-
-def _search() -> Element:
-    """The search field, which the script shows and handles."""
-    field = element("input", type="search", autocomplete="off", placeholder="rule, object or text")
-    status = element("span", role="status", class_="dim")
-    return element(
-        "div", element("label", "Search", field, class_="field"), status, class_="tools of-rows", hidden=True
-    )
+    return section("Findings", "findings", note, template("search.html"), shown_rows)
 
 
 _RISK_TITLE = "Risks by workload"
