@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.etree.ElementTree import Element, tostring
@@ -28,19 +29,6 @@ _MARGIN: Final = 28
 _AFTER: Final = _WIDTH - _MARGIN - _SIDE
 _HEAD: Final = 124
 _FEW: Final = 24
-_LIGHT: Final = ("#cfe3ea", "#aed0de", "#8abace", "#66a1bd", "#4785a8", "#30688f", "#204a73", "#142f54")
-_DARK: Final = ("#2c4654", "#34596b", "#3c6f86", "#4887a2", "#5b9fba", "#7ab6cd", "#a2cddf", "#d3e9f2")
-_STYLE: Final = (
-    "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1c2733}"
-    ".title{font-size:19px;font-weight:650}.dim{fill:#536170;font-size:12px}.head{font-weight:600}"
-    ".card{fill:#fff;stroke:#d9dfe5}.free{fill:#edf1f4}.gone{fill:none;stroke:#b3402b;stroke-dasharray:3 3}"
-    ".cordoned{fill:none;stroke:#536170}.hatch{stroke:#c8492f;stroke-width:2}"
-    + "".join(f".b{number}{{fill:{color}}}" for number, color in enumerate(_LIGHT))
-    + "@media (prefers-color-scheme:dark){text{fill:#e4eaf0}.dim{fill:#a3b1be}.card{fill:#19212a;stroke:#303c48}"
-    ".free{fill:#222c36}.gone{stroke:#f08d78}.cordoned{stroke:#a3b1be}.hatch{stroke:#ff8f73}"
-    + "".join(f".b{number}{{fill:{color}}}" for number, color in enumerate(_DARK))
-    + "}"
-)
 
 
 class _Cell(NamedTuple):
@@ -85,13 +73,17 @@ def _file(title: str, height: int, parts: Sequence[Element]) -> str:
     pattern = element("pattern", hatch, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
     card = element("rect", class_="card", x=0.5, y=0.5, width=_WIDTH - 1, height=height - 1, rx=12)
     drawing = element(
-        "svg", element("title", cut(one_line(title), 300)), element("style", _STYLE), pattern, card, *parts
+        "svg", element("title", cut(one_line(title), 300)), element("style", _style()), pattern, card, *parts
     )
     for name, value in (("xmlns", "http://www.w3.org/2000/svg"), ("viewBox", f"0 0 {_WIDTH} {height}")):
         drawing.set(name, value)
     for name, value in (("width", f"{_WIDTH}"), ("height", f"{height}"), ("role", "img")):
         drawing.set(name, value)
     return no_command_in_markup(tostring(drawing, encoding="unicode")) + "\n"
+
+
+def _style() -> str:
+    return "".join(files("forewarn.policies.render").joinpath("node_picture.css").read_text("utf-8").splitlines())
 
 
 def _heads(answer: Answer) -> Iterator[Element]:
