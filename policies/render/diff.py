@@ -474,14 +474,14 @@ def _over_quota(cluster: OnCluster) -> str:
     """A phrase about the Pods that ResourceQuotas reject; "" for none."""
     pods = cluster.answer.answer.over_quota if cluster.answer else Counter[str]()
     whose = _visible(cluster, [(name, name.partition("/")[0]) for name in pods])
-    return whatif.rejected_pods(pods, whose=f" of {whose}")
+    return whatif.rejected_pods(pods, f" of {whose}")
 
 
 def _down(cluster: OnCluster) -> str:
     """A phrase about the replicas that are down for a time; "" for none."""
     outages = cluster.answer.answer.outages if cluster.answer else ()
     whose = _visible(cluster, [(each.workload, each.workload.partition("/")[0]) for each in outages])
-    return whatif.down(outages, whose, ())
+    return whatif.down(outages, (), whose)
 
 
 def _replaced(cluster: OnCluster, losing: str) -> str:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import duration, equal_to, first_line, listed, plural
-from forewarn.policies.render import Painter, plain
+from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
-from forewarn.policies.render.whatif import (
-    down,
-    joined,
-    lost_by_workload,
-    lost_replicas,
-    named,
-    of_workloads,
-    on_placeholders,
-    preempted_pods,
-    too_few_healthy_pods,
-)
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import NO_CAUSES
+from forewarn.policies.whatif.sweep import PlaceholderPods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
@@ -38,58 +28,40 @@ _TEXTS: Final = ("case", SETTLED, _NEEDED, _WITH_NODES)
 """Columns with text instead of counts."""
 
 
+class _Column(NamedTuple):
+    """`is_shown`: whether a row needs the column; None if every sweep has it."""
+
+    head: str
+    cell: Callable[[Row], str | int]
+    is_shown: Callable[[Row], object] | None = None
+
+
+def _columns(sweep: Sweep) -> list[_Column]:
+    return [each for each in _COLUMNS if each.is_shown is None or any(map(each.is_shown, sweep.rows))]
+
+
 def heads_of(sweep: Sweep) -> list[str]:
     """The column heads: case, counts, the priority of lost replicas, time of the steady state; with node groups, the
     needed nodes.
     """
-    needed = [_NEEDED, _WITH_NODES] if has_groups(sweep) else []
-    reserving = ["placeholders preempted"] if _has_placeholders(sweep) else []
-    priority = ["priority"] if _has_priorities(sweep) else []
-    down_for_a_time = ["down"] if _has_outages(sweep) else []
-    return [
-        "case",
-        "fewer",
-        *priority,
-        *down_for_a_time,
-        "Pending",
-        "preempted",
-        "PDBs violated",
-        *reserving,
-        SETTLED,
-        *needed,
-    ]
+    return [column.head for column in _columns(sweep)]
+
+
+def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
+    """The cells of a row, in the order of `heads_of`."""
+    return [column.cell(row) for column in _columns(sweep)]
 
 
 def _has_placeholders(sweep: Sweep) -> bool:
     return any(row.placeholders for row in sweep.rows)
 
 
-def _has_outages(sweep: Sweep) -> bool:
-    return any(row.interruptions for row in sweep.rows)
+def _reserving(row: Row) -> PlaceholderPods:
+    return row.placeholders or PlaceholderPods(0, 0, 0)
 
 
-def _has_priorities(sweep: Sweep) -> bool:
-    return any(row.priority is not None for row in sweep.rows)
-
-
-def has_groups(sweep: Sweep) -> bool:
-    """Report whether the sweep includes the nodes that an autoscaler would add."""
-    return any(row.node_groups is not None for row in sweep.rows)
-
-
-def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
-    """The cells of a row, in the order of `heads_of`."""
-    seconds = duration(row.settled_at)
-    after = seconds if row.settled else f"not within {seconds}"
-    needed = [needs_text(row.node_groups), with_nodes(row)] if has_groups(sweep) else []
-    reserving = [row.placeholders.preempted if row.placeholders else 0] if _has_placeholders(sweep) else []
-    (fewer, *others), priority = row.others, [] if not _has_priorities(sweep) else [_priority(row)]
-    outages = [row.down] if _has_outages(sweep) else []
-    return [row.case, fewer, *priority, *outages, *others, row.violated_pdbs, *reserving, after, *needed]
-
-
-def _priority(row: Row) -> str | int:
-    return "-" if row.priority is None else row.priority
+def _steady_state(row: Row) -> str:
+    return f"{'' if row.settled else 'not within '}{duration(row.settled_at)}"
 
 
 def needs_text(needs: Needs | None) -> str:
@@ -108,6 +80,23 @@ def with_nodes(row: Row) -> str:
         return ""
     counts = f"{needs.fewer} fewer, {needs.pending} Pending{' (with placeholder Pods)' if row.placeholders else ''}"
     return f"{counts} after {duration(needs.back_at)}"
+
+
+_COLUMNS: Final = (
+    _Column("case", lambda row: row.case),
+    _Column("fewer", lambda row: row.others[0]),
+    _Column(
+        "priority", lambda row: "-" if row.priority is None else row.priority, lambda row: row.priority is not None
+    ),
+    _Column("down", lambda row: row.down, lambda row: row.interruptions),
+    _Column("Pending", lambda row: row.others[1]),
+    _Column("preempted", lambda row: row.others[2]),
+    _Column("PDBs violated", lambda row: row.violated_pdbs),
+    _Column("placeholders preempted", lambda row: _reserving(row).preempted, lambda row: row.placeholders),
+    _Column(SETTLED, _steady_state),
+    _Column(_NEEDED, lambda row: needs_text(row.node_groups), lambda row: row.node_groups is not None),
+    _Column(_WITH_NODES, with_nodes, lambda row: row.node_groups is not None),
+)
 
 
 def _no_nodes(needs: Needs | None) -> str:
@@ -159,18 +148,17 @@ def _lost(row: Row) -> str:
     """The lost replicas and their workloads as a subject."""
     fewer, names = row.others[0], row.workloads
     is_one_each = fewer == len(names) > 1
-    return (
-        lost_by_workload(dict.fromkeys(names, 1))[0] if is_one_each else plural(fewer, "replica") + of_workloads(names)
-    )
-
-
-def _down(row: Row) -> str:
-    return down(row.interruptions, named((each.workload for each in row.interruptions), is_counted=True), row.workloads)
+    one_each, _ = whatif.lost_by_workload(dict.fromkeys(names, 1))
+    return one_each if is_one_each else plural(fewer, "replica") + whatif.of_workloads(names)
 
 
 def basis(sweep: Sweep) -> str:
     """A note that defines columns."""
-    return f"{_BASIS}; down: replicas that do not run for a time" if _has_outages(sweep) else _BASIS
+    return (
+        f"{_BASIS}; down: replicas that do not run for a time"
+        if any(row.interruptions for row in sweep.rows)
+        else _BASIS
+    )
 
 
 def verdict(sweep: Sweep, rows: list[Row]) -> str:
@@ -182,23 +170,23 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     if not rows:
         return f"{cases}: {_nothing(sweep)} if one is lost{unread}"
     worst = rows[0]
-    (fewer, pending, preempted), (gone, waiting, evicted) = worst.others, worst.placeholders or (0, 0, 0)
+    (fewer, pending, preempted), reserving = worst.others, _reserving(worst)
     causes, anyway = worst.causes or NO_CAUSES, sweep.without_change and sweep.without_change.causes
     causes = causes._replace(rejected=max(causes.rejected - (anyway.rejected if anyway else 0), 0))
     more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
     effects = [
-        lost_replicas(fewer, _lost(worst), causes),
-        _down(worst),
+        whatif.lost_replicas(fewer, _lost(worst), causes),
+        whatif.down(worst.interruptions, worst.workloads),
         f"{plural(violated, 'PDB')} violated" if violated > 0 else "",
-        too_few_healthy_pods(worst.unhealthy_pdbs),
-        preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
+        whatif.too_few_healthy_pods(worst.unhealthy_pdbs),
+        whatif.preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         "" if worst.settled else "no steady state",
-        on_placeholders(evicted, waiting, gone),
+        whatif.on_placeholders(*reserving),
     ]
     end, needs = with_nodes(worst), worst.node_groups
     grown = f"; with new nodes {end}" if end else _no_nodes(needs)
-    cost = joined([effect for effect in effects if effect], 3, 1) + grown
+    cost = whatif.joined([effect for effect in effects if effect], 3, 1) + grown
     equal = [row.name for row in rows[1:] if (row.harm, row.end) == (worst.harm, worst.end)]
     harm = f"{len(rows)} of {cases} {'does' if len(rows) == 1 else 'do'} harm if lost"
     return first_line(f"{harm}; worst: {worst.case}{equal_to(equal, sweep.sweep)}: {cost}{unread}")

@@ -314,12 +314,11 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     losers = [each.workload for each in own if each.missed]
     told = {*losers, *_blocked_by_quotas(answer)}
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in told})
-    names = named((each.workload for each in answer.outages), is_counted=True)
-    quotas = _rejecting(answer, most)
+    whose = "" if {*rejected} == {*answer.summary.new_workloads} else of_workloads(rejected, is_brief=is_shortest)
     effects = [
-        rejected_pods(rejected, answer.summary.new_workloads, is_brief=is_shortest, quotas=quotas),
+        rejected_pods(rejected, whose, _rejecting(answer, most)),
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
-        down(answer.outages, names, () if answer.rivals else losers),
+        down(answer.outages, () if answer.rivals else losers),
         *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
         _starting(answer, [each for each in own if each.not_started], is_brief=is_brief),
@@ -390,12 +389,13 @@ def _quotas(answer: Answer, messages: Mapping[str, str]) -> str:
     return f"quota {named(map('/'.join, quotas))}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
 
 
-def down(outages: Sequence[Interruption], whose: str, losers: Sequence[str]) -> str:
-    """A phrase about the replicas that are down for a time; "" for none. `whose`: their workloads. `losers`: the
-    workloads that the phrase before it names, which lose other replicas.
+def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = "") -> str:
+    """A phrase about the replicas that are down for a time; "" for none. `losers`: the workloads that the phrase before
+    it names, which lose other replicas. `whose`: phrase with the workloads of `outages`.
     """
     if not outages:
         return ""
+    whose = whose or named((each.workload for each in outages), is_counted=True)
     first, *others = sorted(outages, key=lambda each: each.down < each.replicas)  # all Pods of a workload first
     lasts = f"{duration(first.seconds)}{_most(first)}"
     if [*losers] == [each.workload for each in outages]:
@@ -673,18 +673,10 @@ def _step(before: Resolved | None, after: Resolved | None) -> str:
     return f"get priority {_rank(after)} instead of {_rank(before)}"
 
 
-def rejected_pods(
-    over_quota: Counter[str],
-    known: Iterable[str] = (),
-    *,
-    whose: str = "",
-    is_brief: bool = False,
-    quotas: str = QUOTAS,
-) -> str:
-    """A phrase with the Pods that ResourceQuotas reject; "" for none. `known`: the workloads that the line names
-    already. `whose`: phrase with the workloads. `is_brief`: as in `of_workloads`. `quotas`: what rejects Pods.
+def rejected_pods(over_quota: Counter[str], whose: str, quotas: str = QUOTAS) -> str:
+    """A phrase with the Pods that ResourceQuotas reject; "" for none. `whose`: phrase with their workloads. `quotas`:
+    what rejects Pods.
     """
-    whose = whose or ("" if {*over_quota} == {*known} else of_workloads(over_quota, is_brief=is_brief))
     return f"{plural(over_quota.total(), 'Pod')}{whose} rejected by {quotas}" if over_quota else ""
 
 
