@@ -182,7 +182,7 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
         whatif.preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         "" if worst.settled else "no steady state",
-        whatif.on_placeholders(*reserving),
+        whatif.on_placeholders(reserving.preempted, reserving.pending, reserving.fewer),
     ]
     end, needs = with_nodes(worst), worst.node_groups
     grown = f"; with new nodes {end}" if end else _no_nodes(needs)

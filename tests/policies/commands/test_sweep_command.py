@@ -635,6 +635,20 @@ def test_counts_with_new_nodes_name_placeholder_pods() -> None:
     assert first.endswith("; with new nodes 1 fewer, 1 Pending (with placeholder Pods) after 4 min 15 s")
 
 
+@pytest.mark.parametrize(
+    ("pods", "told"),
+    [
+        (PlaceholderPods(fewer=0, pending=0, preempted=2), "2 placeholder Pods preempted"),
+        (PlaceholderPods(fewer=1, pending=1, preempted=2), "2 placeholder Pods preempted (1 Pending at the end)"),
+        (PlaceholderPods(fewer=1, pending=0, preempted=0), "1 placeholder Pod lost"),
+    ],
+)
+def test_the_first_line_tells_preempted_from_lost_placeholder_pods(pods: PlaceholderPods, told: str) -> None:
+    row = Row("node a", 3, 2, 3, 0, 1.0, True, placeholders=pods, workloads=["default/web"])
+    first = next(render(Sweep(HEAD, "node", RunningAndPending(9, 2), [row])))
+    assert first.endswith(f", {told}")
+
+
 def test_every_field_of_a_row_is_read_again() -> None:
     """The values are not the defaults, so that a field that `merge` drops makes a difference."""
     needs = Needs({"spot": 2}, 3, True, fewer=1, pending=2, back_at=9.5)
