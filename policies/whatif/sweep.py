@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from forewarn.policies.cluster.cache import AnswerHead, Result
 from forewarn.policies.documents import Shard, fields_of
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.questions import Question
-
-_Part = TypeVar("_Part", "Row", "Needs", "PlaceholderPods", "RunningAndPending", "Causes", Interruption)
 
 
 class Needs(NamedTuple):
@@ -297,7 +294,7 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
         before, without_change = document["before"], document.get("withoutChange")
         if document["version"] != 1 or document["sweep"] not in EVERY:
             raise ValueError("written by another version of forewarn")
-        rows, notes = [_row(row) for row in document["rows"]], _texts(document.get("notes", []))
+        rows, notes = [_row(row) for row in document["rows"]], _read(Sequence[str], document.get("notes", []))
         counts = _read(RunningAndPending, before)
         without_change = None if without_change is None else _row(without_change)
         return Sweep(head, document["sweep"], counts, rows, without_change, notes)
@@ -306,7 +303,7 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
 
 
 def _row(document: Mapping[str, Any]) -> Row:
-    row = _read(Row, document)
+    row: Row = _read(Row, document)
     if min(row.others) < 0:
         raise ValueError("a row of a sweep has more placeholder Pods than Pods")
     if (needs := row.node_groups) and needs.back_at is not None and None in (needs.fewer, needs.pending):
@@ -314,20 +311,20 @@ def _row(document: Mapping[str, Any]) -> Row:
     return row
 
 
-def _read(of: type[_Part], document: Mapping[str, Any]) -> _Part:
-    """Return the part of a sweep from its JSON. Raises KeyError, TypeError, AttributeError and ValueError."""
-    part: Any = of
-    values, hints = dict[str, Any](), get_type_hints(part)
-    for each in fields_of(part):
-        if each.key in document or not each.optional:
-            hint = hints[each.name]
-            reader = _READERS[get_args(hint)[0] if NoneType in get_args(hint) else hint]
-            values[each.name] = (_priority if each.name == "priority" else reader)(document[each.key])
-    return of(**values)
-
-
-def _counts(value: Any) -> dict[str, int]:
-    return {str(name): _integer(count) for name, count in value.items()}
+def _read(of: Any, value: Any) -> Any:
+    """Return a value of this type from its JSON. Raises KeyError, TypeError, AttributeError and ValueError."""
+    kinds = get_args(of)
+    if NoneType in kinds:
+        return _read(kinds[0], value)
+    if get_origin(of) is Sequence:
+        return [_read(kinds[0], each) for each in _of_type(list, value)]
+    if get_origin(of) is Mapping:
+        return {str(name): _read(kinds[1], each) for name, each in value.items()}
+    if not fields_of(of):
+        return _NUMBERS[of](value) if of in _NUMBERS else _of_type(of, value)
+    hints = get_type_hints(of)
+    given = {each.name: value[each.key] for each in fields_of(of) if each.key in value or not each.optional}
+    return of(**{name: _priority(it) if name == "priority" else _read(hints[name], it) for name, it in given.items()})
 
 
 def _seconds(value: Any) -> float:
@@ -353,20 +350,5 @@ def _of_type(of: type, value: Any) -> Any:
     return value
 
 
-def _texts(value: Any) -> list[str]:
-    return [_of_type(str, text) for text in _of_type(list, value)]
-
-
-_READERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
-    str: partial(_of_type, str),
-    bool: partial(_of_type, bool),
-    int: _integer,
-    float: _seconds,
-    Mapping[str, int]: _counts,
-    Sequence[str]: _texts,
-    Sequence[Interruption]: lambda value: [_read(Interruption, each) for each in _of_type(list, value)],
-    Needs: partial(_read, Needs),
-    Causes: partial(_read, Causes),
-    PlaceholderPods: partial(_read, PlaceholderPods),
-}
-"""Type of a field -> the function that reads and checks it in JSON."""
+_NUMBERS: Final[Mapping[type, Callable[[Any], float]]] = {int: _integer, float: _seconds}
+"""Type of a number -> the function that reads and checks it in JSON."""
