@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_provider
 from forewarn.policies.config.load import ConfigNode, contents, parse
+from forewarn.policies.kube_apiserver.validation.strict import fields_of
 from forewarn.policies.objects.fields import InvalidObject, json_type, mapping
 from forewarn.policies.objects.node import HOSTNAME, Node
 from forewarn.policies.objects.resources import CPU, MEMORY
@@ -27,19 +28,6 @@ _LONGEST: Final = 253
 _FIELDS: Final = ("name", "minSize", "size", "maxSize", "template")
 _NODE: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _NODE_FIELDS: Final = {
-    "metadata": (
-        "annotations",
-        "creationTimestamp",
-        "finalizers",
-        "generation",
-        "labels",
-        "managedFields",
-        "name",
-        "ownerReferences",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    ),
     "spec": ("configSource", "externalID", "podCIDR", "podCIDRs", "providerID", "taints", "unschedulable"),
     "status": (
         "addresses",
@@ -58,7 +46,9 @@ _NODE_FIELDS: Final = {
         "volumesInUse",
     ),
 }
-"""The known fields of a Node. A misspelled field is an error; other fields are ignored. Source: core/v1 types.go."""
+"""The known fields of a Node. A misspelled field is an error; other fields are ignored. Those of its metadata are in
+`fields_of`. Source: core/v1 types.go.
+"""
 _TAINT: Final = ("key", "value", "effect", "timeAdded")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NEEDED: Final = ("cpu", "memory", "pods")
@@ -90,10 +80,7 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
     for entry in root.elements():
         if len(groups) == MAX_GROUPS:
             raise entry.fault(f"more than {MAX_GROUPS} node groups")
-        given = dict(entry.items(_FIELDS))
-        for needed in ("name", "template"):
-            if needed not in given:
-                raise entry.fault(f"{needed} is missing")
+        given = entry.fields(_FIELDS, ("name", "template"))
         name = given["name"].text()
         if not name or len(name) > _LONGEST or not name.isprintable():
             raise given["name"].fault(f"must be 1 to {_LONGEST} printable characters")
@@ -138,10 +125,10 @@ def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) ->
     for part, value in entry.items(_NODE):
         if part == "kind" and value.text() != "Node":
             raise value.fault(f'must be Node, not "{value.text()}"')
-        if part in _NODE_FIELDS:
-            fields = dict(value.items(_NODE_FIELDS[part]))
-            if "taints" in fields:
-                _check_taints(fields["taints"])
+        known = fields_of("ObjectMeta").known if part == "metadata" else _NODE_FIELDS.get(part)
+        fields = value.fields(known) if known else {}
+        if "taints" in fields:
+            _check_taints(fields["taints"])
     given = entry.plain()
     status = {**mapping(given, "status")} if isinstance(given, dict) else {}
     written = {"allocatable": "allocatable", "capacity": "capacity"}
@@ -165,10 +152,7 @@ def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) ->
 def _check_taints(entry: ConfigNode) -> None:
     """Raise ConfigError at the first taint that the API server would reject. Source: `validateNodeTaints`."""
     for taint in entry.elements():
-        fields = dict(taint.items(_TAINT))
-        for needed in ("key", "effect"):
-            if needed not in fields:
-                raise taint.fault(f"{needed} is missing")
+        fields = taint.fields(_TAINT, ("key", "effect"))
         for name, field in fields.items():
             value = field.plain()
             if name != "timeAdded" and not isinstance(value, str) and (name != "value" or value is not None):

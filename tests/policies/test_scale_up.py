@@ -280,6 +280,7 @@ FINE = "template: {status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}"
         (f"- name: a\n  minSize: 3\n  maxSize: 2\n  {FINE}", "g.yaml:2:12: [0].minSize: 3 is greater than maxSize 2"),
         ("- name: a\n  template: {kind: Pod}", 'g.yaml:2:20: [0].template.kind: must be Node, not "Pod"'),
         ("- name: a\n  template: {spec: {taint: []}}", 'unknown key "taint"; did you mean "taints"?'),
+        ("- name: a\n  template: {metadata: {label: {}}}", 'unknown key "label"; did you mean "labels"?'),
         (
             "- name: a\n  template: {metadata: {labels: {a: true}}}",
             "g.yaml:2:37: [0].template.metadata.labels.a: must be",
