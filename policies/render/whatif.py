@@ -29,7 +29,7 @@ from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
 from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
-from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, left_out, limited, text_of
+from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, left_out, limited, markdown_table, text_of
 from forewarn.policies.rules.wording.forecasts import NOT_CREATED, NOT_CREATED_AFTER_REJECTED
 from forewarn.policies.scheduling.reasons import FitError, in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
@@ -38,7 +38,7 @@ from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes, not_
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text, workload_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.objects.fields import ApiObject
@@ -962,7 +962,7 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     yield paint(f"running{_without(answer)}: {counts}", "warning" if fewer else "good")
     rows = [*filter(is_affected, answer.workloads)]
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
-    yield from (f"  {line}" for line in _each_reason_once(rows[:MAX_LINES], _affected_text))
+    yield from (f"  {line}" for line in map(_affected_text, _each_reason_once(rows[:MAX_LINES])))
     yield from left_out(len(rows), MAX_LINES, one, "  ", many)
     yield from limited([*map(_down_text, answer.interruptions)], "workload")
     pending = [standing for standing in rows if standing.pending]
@@ -1084,16 +1084,16 @@ def rejected_by_quota(answer: Answer) -> Iterator[str]:
     yield from limited(lines, one, many, "")
 
 
-def _each_reason_once(standings: Iterable[WorkloadCount], tell: Callable[[WorkloadCount], str]) -> Iterator[str]:
-    """Yield the lines for these workloads, those of one priority with the same reason together; of lines with the same
-    reason in a row, only the first has the reason.
+def _each_reason_once(workloads: Iterable[WorkloadCount]) -> Iterator[WorkloadCount]:
+    """Yield the workloads, those of one priority with the same reason together; of several with the same reason in a
+    row, only the first has the reason.
     """
     before = ""
-    for _, equal in groupby(standings, lambda standing: standing.priority):
+    for _, equal in groupby(workloads, lambda workload: workload.priority):
         groups = grouped((in_short(each.message) if each.pending else "", each) for each in equal)
         for reason, group in groups.items():
-            for standing in group:
-                yield tell(standing._replace(message=_SAME) if reason and reason == before else standing)
+            for workload in group:
+                yield workload._replace(message=_SAME) if reason and reason == before else workload
                 before = reason
 
 
@@ -1248,8 +1248,8 @@ def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
     lines += [line for each in (*both, *upgrade_tables(answer)) for line in each.markdown()]
     affected_workloads = [*filter(is_affected, answer.workloads)]
     if affected_workloads:
-        lines += ["| workload | class | priority | running | Pending | reason |", "|---|---|---|---|---|---|"]
-        lines += _each_reason_once(affected_workloads[:most], _row)
+        rows = map(_row, _each_reason_once(affected_workloads[:most]))
+        lines += markdown_table(_HEADS, rows, longest=_LONGEST)
         more = len(affected_workloads) - most
         lines += [f"\nand {plural(more, 'more workload')}"] if more > 0 else []
     if arrived := autoscalers.arrived_table(answer):
@@ -1257,11 +1257,13 @@ def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
     return lines
 
 
-def _row(workload: WorkloadCount) -> str:
-    why = text_of(cut(one_line(in_short(workload.message) or workload.failure), _LONGEST))
-    named = text_of(workload.priority_class or "-")
-    counts = f"{workload.before} → {workload.after} | {workload.pending}"
-    return f"| {text_of(workload.workload)} | {named} | {workload.priority} | {counts} | {why} |"
+_HEADS: Final = ("workload", "class", "priority", "running", "Pending", "reason")
+
+
+def _row(workload: WorkloadCount) -> tuple[str | int, ...]:
+    own = workload.workload, workload.priority_class or "-", workload.priority
+    why = in_short(workload.message) or workload.failure
+    return *own, f"{workload.before} → {workload.after}", workload.pending, why
 
 
 def _picture(answer: Answer) -> Iterator[str]:
