@@ -23,6 +23,8 @@ from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
 
 GROUP_VERSIONS = ("v1alpha1", "v1alpha2", "v1alpha3", "v1beta1")
 """The versions of PodGroups and Workloads. v1alpha3 has the fields of v1beta1; their types are those of v1beta1."""
+_NODE = "io.k8s.api.core.v1.Node"
+"""A type without kind in the tables: files of node groups contain Nodes, but no linted manifest does."""
 Types = dict[str, dict[str, str]]
 """Type -> field -> what it holds: a type, `[` and the type of its items, `{` and that of its values, or nothing."""
 
@@ -57,7 +59,7 @@ def types_of(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
     read = {*LINTED, *POD_TEMPLATE_PATHS}
     wanted = {f"{s.api_version}/{s.kind}" for s in (*KINDS, *OPTIONAL) if s.group_kind in read}
     wanted |= {kind.replace("/", f"/{version}/") for kind in (POD_GROUP, GROUP_TEMPLATES) for version in GROUP_VERSIONS}
-    to_do, types = [], Types()
+    to_do, types = [_NODE], Types()
     for name, definition in definitions.items():
         for kind in definition.get("x-kubernetes-group-version-kind", ()):
             of_kind = "/".join(filter(None, (kind["group"], kind["version"], kind["kind"])))

@@ -26,30 +26,6 @@ MAX_SIZE: Final = 2**31 - 1
 _LONGEST: Final = 253
 """Maximum characters of a name."""
 _FIELDS: Final = ("name", "minSize", "size", "maxSize", "template")
-_NODE: Final = ("apiVersion", "kind", "metadata", "spec", "status")
-_NODE_FIELDS: Final = {
-    "spec": ("configSource", "externalID", "podCIDR", "podCIDRs", "providerID", "taints", "unschedulable"),
-    "status": (
-        "addresses",
-        "allocatable",
-        "capacity",
-        "conditions",
-        "config",
-        "daemonEndpoints",
-        "declaredFeatures",
-        "features",
-        "images",
-        "nodeInfo",
-        "phase",
-        "runtimeHandlers",
-        "volumesAttached",
-        "volumesInUse",
-    ),
-}
-"""The known fields of a Node. A misspelled field is an error; other fields are ignored. Those of its metadata are in
-`fields_of`. Source: core/v1 types.go.
-"""
-_TAINT: Final = ("key", "value", "effect", "timeAdded")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NEEDED: Final = ("cpu", "memory", "pods")
 POOL_LABELS: Final = (
@@ -122,11 +98,12 @@ def _size(node: ConfigNode) -> int:
 
 def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) -> NodeGroup:
     """Return the group with a template. `entry`: the template. Raises ConfigError."""
-    for part, value in entry.items(_NODE):
+    node = fields_of("Node")  # a misspelled field is an error; other fields are ignored
+    types = {part: name for part, _, name in node.nested}
+    for part, value in entry.items(node.known):
         if part == "kind" and value.text() != "Node":
             raise value.fault(f'must be Node, not "{value.text()}"')
-        known = fields_of("ObjectMeta").known if part == "metadata" else _NODE_FIELDS.get(part)
-        fields = value.fields(known) if known else {}
+        fields = value.fields(fields_of(types[part]).known) if part in types else {}
         if "taints" in fields:
             _check_taints(fields["taints"])
     given = entry.plain()
@@ -152,7 +129,7 @@ def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) ->
 def _check_taints(entry: ConfigNode) -> None:
     """Raise ConfigError at the first taint that the API server would reject. Source: `validateNodeTaints`."""
     for taint in entry.elements():
-        fields = taint.fields(_TAINT, ("key", "effect"))
+        fields = taint.fields(fields_of("Taint").known, ("key", "effect"))
         for name, field in fields.items():
             value = field.plain()
             if name != "timeAdded" and not isinstance(value, str) and (name != "value" or value is not None):

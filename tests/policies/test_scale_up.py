@@ -319,6 +319,11 @@ def test_what_a_file_may_not_say_is_told_with_its_place(text: str, problem: str)
     assert problem in str(fault.value)
 
 
+def test_a_template_may_have_the_fields_of_every_minor() -> None:
+    node = "{spec: {podPreemptionPolicy: {}}, status: {capacity: {cpu: 4, memory: 8Gi, pods: 9}}}"
+    assert [group.name for group in read_node_groups(f"- name: g\n  template: {node}", "g.yaml")] == ["g"]
+
+
 def test_there_are_not_more_groups_than_are_looked_at() -> None:
     text = "\n".join(f"- name: g{number}\n  {FINE}" for number in range(MAX_GROUPS + 1))
     with pytest.raises(ConfigError, match=f"more than {MAX_GROUPS} node groups"):
