@@ -169,18 +169,11 @@ def _cell(value: Cell, head: str, names_row: bool) -> Element:
 def document(title: str, body: Sequence[Child], scripts: Sequence[str] = ("tables.js", "page.js")) -> str:
     """The complete HTML file."""
     style, script = _shipped("page.css"), "".join(map(_shipped, scripts))
+    root = template("page.html")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=f"{policy}; base-uri 'none'; form-action 'none'"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", display_text(title)),
-        element("style", style),
-    )
-    root = element("html", head, element("body", *body, element("script", script)), lang="en")
+    next(root.iterfind("head/meta[@http-equiv]")).set("content", f"{policy}; base-uri 'none'; form-action 'none'")
+    next(root.iter("title")).text, next(root.iter("style")).text = display_text(title), style
+    root.append(element("body", *body, element("script", script)))
     return "<!doctype html>\n" + no_command_in_markup(tostring(root, encoding="unicode", method="html")) + "\n"
 
 
