@@ -35,11 +35,7 @@ def render(
     ends of the first line, the longest first.
     """
     headroom, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
-    pod = headroom.pod
-    named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
-    size = size_of(pod)
-    about = f"{headroom.name} ({named}priority {pod.effective_priority}, {size})"
-    text = f"{asked}{answer_to(result)}: {about}"
+    text = f"{asked}{answer_to(result)}: {headroom.name} ({about(headroom.pod)})"
     start, end = fitting(text, beside)
     yield paint(first_line(f"{start}{text}", end), "bold")
     yield from (f"  {line}" for line in _lines(headroom, paint))
@@ -124,6 +120,12 @@ def with_limits(count: Count, zones: str = "") -> str:
     """Return the number of Pods that fit and that quotas admit as a phrase, with both limits if a quota applies."""
     limits = limits_text(count, zones)
     return count_text(count.admitted) + (f" ({limits})" if limits else "")
+
+
+def about(pod: Pod) -> str:
+    """The class, the priority and the requests of a Pod as a phrase."""
+    named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
+    return f"{named}priority {pod.effective_priority}, {size_of(pod)}"
 
 
 def size_of(pod: Pod) -> str:

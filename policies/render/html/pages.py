@@ -10,7 +10,7 @@ from forewarn.policies.application.findings import counts
 from forewarn.policies.findings import Finding, Severity, duration, one_line, plural
 from forewarn.policies.render import autoscalers, node_pressure, risk, whatif
 from forewarn.policies.render.drain import emptied
-from forewarn.policies.render.headroom import answer_of, cpu, limits_text, memory, size_of, stranded_text, with_limits
+from forewarn.policies.render.headroom import about, answer_of, cpu, limits_text, memory, stranded_text, with_limits
 from forewarn.policies.render.html.elements import (
     MAX_ROWS,
     Amount,
@@ -242,13 +242,10 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
 
 
 def _headroom_header(headroom: Headroom, start: str, end: str) -> Element:
-    pod = headroom.pod
-    named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
-    size = size_of(pod)
     first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
-    tiles = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
-    title, lead = f"{answer_of(headroom)}: {headroom.name}", f"{named}priority {pod.effective_priority}, {size}"
-    return page_header(f"{start}{title}{end}", (*tiles, ("runs out on most nodes", first, False)), lead)
+    counts = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
+    tiles = (*counts, ("runs out on most nodes", first, False))
+    return page_header(f"{start}{answer_of(headroom)}: {headroom.name}{end}", tiles, about(headroom.pod))
 
 
 def _number(count: Count) -> str:
