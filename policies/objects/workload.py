@@ -187,21 +187,20 @@ def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING)
     Source: k8s.io/apimachinery/pkg/util/strategicpatch, `CreateThreeWayMergePatch`.
     """
     with suppress(InvalidObject):  # `not_admitted` reports it
-        before = last_applied(stored) or before or _with_containers(stored)
+        before = last_applied(stored) or before or _with_containers(stored, given)
     containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
     is_redacted = bool(containers) and not any("image" in container for container in containers.values())
     result: ApiObject = _merged(stored, given, before, "", is_redacted=is_redacted)
     return result
 
 
-def _with_containers(stored: ApiObject) -> ApiObject:
-    """Return only the names of the containers."""
-    path = (*POD_TEMPLATE_PATHS.get(group_kind(stored), ()), "spec")
-    result: ApiObject = {
-        field: [{"name": name} for name in _by_name(at(stored, *path, field)) or ()]
-        for field in ("containers", "initContainers")
-    }
-    for key in reversed(path):
+def _with_containers(stored: ApiObject, given: ApiObject) -> ApiObject:
+    """Return only the names of the stored containers, of each kind of which `given` has some."""
+    path, result = (*POD_TEMPLATE_PATHS.get(group_kind(stored), ()), "spec"), dict[str, Any]()
+    for field in ("containers", "initContainers"):
+        if at(given, *path, field):
+            result[field] = [{"name": name} for name in _by_name(at(stored, *path, field)) or ()]
+    for key in reversed(path if result else ()):
         result = {key: result}
     return result
 
