@@ -232,6 +232,7 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
     )
 
 
+_LONGEST_REASON: Final = 60
 _STOPPED: Final = {"suspend": "suspended", "paused": "paused"}
 """Field in the spec of a workload -> the word for its value True."""
 
@@ -240,7 +241,7 @@ def _inactive(obj: ApiObject) -> str | None:
     """Return why a workload's controller creates no Pods, or no new ones; None if it does."""
     job = job_record(obj) if group_kind(obj) == JOB else None
     if job is not None and job.failed is not None:
-        return f"failed ({job.failed.reason or job.failed.type})"
+        return f"failed ({cut(one_line(job.failed.reason or job.failed.type), _LONGEST_REASON)})"
     if job is not None and is_finished(obj):
         return "complete"
     if job is not None and at(obj, "spec", "parallelism") == 0:

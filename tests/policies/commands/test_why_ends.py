@@ -372,6 +372,13 @@ LOST_NODE.taint("node.kubernetes.io/unreachable", "NoExecute")
             0,
             "failed (FailureTarget)",
         ),
+        (
+            "batch/v1/Job",
+            {},
+            {"conditions": [{"type": "Failed", "status": "True", "reason": "A\n" + "long" * 99}]},
+            0,
+            "failed (A " + "long" * 14 + "l…)",
+        ),
         ("batch/v1/CronJob", {}, {}, 0, "no Job of it has Pods"),
         ("batch/v1/CronJob", {"suspend": True}, {}, 0, "suspended"),
     ],
