@@ -201,6 +201,11 @@ class WithoutChange(NamedTuple):
     lost: Hidden[Mapping[str, int]] = MappingProxyType({})
     """The same by workload."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no Pods are lost, preempted, Pending or rejected."""
+        return not (self.fewer or self.summary.evictions or self.summary.waiting or self.summary.missing)
+
 
 class Runs(NamedTuple):
     """Runs with random ties and races. `alike`: the number of runs like the answer, which take at most `longest`

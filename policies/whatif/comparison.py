@@ -103,15 +103,19 @@ def ask(
     prepare(simulation, question)
     run(simulation, ended) if run else simulation.run()
     answer = ended(simulation, question)._replace(occupancy=occupancy)
-    return _compared_with(outcome_without_change(world), answer) if without else answer
+    return _compared_without(answer, question, world) if without else answer
 
 
-def _compared_with(without: WithoutChange | None, answer: Answer) -> Answer:
-    """Add the outcome without the change. If the change creates Pods, those that are created anyway do not count."""
-    counts, anyway = answer.summary.new_workloads, without.summary.new_workloads if without else {}
-    others = [name for name, pods in counts.items() if anyway.get(name) == pods]
-    summary = summarize(answer.simulation, others) if 0 < len(others) < len(counts) else answer.summary
-    return answer._replace(without_change=without, summary=summary)
+def _compared_without(answer: Answer, question: Question, world: World) -> Answer:
+    """Add the outcome without the change, unless nothing changes. Of workloads that the question does not change, Pods
+    that are created anyway are no new Pods.
+    """
+    without, summary = outcome_without_change(world), answer.summary
+    changed = {"/".join(ref_of(arrival.object, DEFAULT_NAMESPACE)[2:]) for arrival in question.arrivals}
+    same = dict(summary.new_workloads.items() & without.summary.new_workloads.items())
+    others = [name for name in same if summary.names.group(name) not in changed]
+    shown = None if without.is_quiet and at_rest(world) else without
+    return answer._replace(without_change=shown, summary=summarize(answer.simulation, others) if others else summary)
 
 
 class OverQuota(NamedTuple):
@@ -272,7 +276,7 @@ def typical(
     if others:
         runs = Runs(len(answers), len(most), max(map(_seconds, most)), max(map(_seconds, others)))
         chosen = chosen._replace(typical_of=runs)
-    return _compared_with(first.without_change, chosen)
+    return chosen if chosen is first else _compared_without(chosen, question, world)
 
 
 def _seconds(answer: Answer) -> float:
@@ -678,12 +682,10 @@ def at_rest(world: World) -> bool:
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
-def outcome_without_change(world: World) -> WithoutChange | None:
-    """Return the outcome without the event; None if nothing changes without the event."""
+def outcome_without_change(world: World) -> WithoutChange:
+    """Return the outcome without the event."""
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()
     lost = losses.of(simulation)
-    summary = summarize(simulation)
-    quiet = not (any(lost.values()) or summary.evictions or summary.waiting or summary.missing or summary.new_pods)
-    return None if quiet and at_rest(world) else WithoutChange(summary, sum(lost.values()), lost)
+    return WithoutChange(summarize(simulation), sum(lost.values()), lost)

@@ -708,6 +708,16 @@ ANYWAY = (
 )
 
 
+def test_pods_that_are_created_anyway_and_run_are_no_outcome_without_the_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    created = Made("batch/v1", "Job", "import", "reports").spec(template={"spec": {"containers": []}})
+    (tmp_path / "job.json").write_text(json.dumps(created.obj))
+    both = ("lose", "node", "b-1", "--cluster", SHOWN, "--cluster", str(tmp_path / "job.json"))
+    assert "without this change" not in run(capsys, *both)[1]
+    assert "withoutChange" not in run(capsys, *both, "-o", "json")[1]
+
+
 def test_the_first_line_names_what_happens_anyway(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node(name).has(cpu="4", pods="110") for name in ("n1", "n2", "n3")]
     pods = [
