@@ -109,8 +109,11 @@ def _fix_of(answer: Answer) -> str:
     fixes = [f"remove all but one of {_pdbs(several)}, or narrow a selector"] if several else []
     how = "lower minAvailable, more Pods, or higher maxUnavailable"
     fixes += [f"let {_pdbs(one)} allow a disruption ({how})"] if one else []
-    if any(blockers[pdb].healthy < blockers[pdb].expected and not blockers[pdb].never for pdb in one):
+    waiting = [blockers[pdb] for pdb in one if not blockers[pdb].never]
+    if any(each.all_unready for each in waiting):
         fixes.append("or get all its Pods ready")
+    elif waiting and answer.causes.pending and answer.drained[1:]:
+        fixes.append("or drain fewer nodes at once")
     if any(blockers[pdb].unready for pdb in one):
         fixes.append("or set unhealthyPodEvictionPolicy: AlwaysAllow to evict Pods that are not ready")
     return "; ".join(fixes)

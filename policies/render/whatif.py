@@ -801,8 +801,8 @@ def _drained(answer: Answer) -> str:
 def _blocked(answer: Answer, where: str) -> str:
     """The PDBs that block drains or an upgrade, and how many Pods of a single one are not ready; "" for none."""
     blockers = answer.drains_blocked_by
-    unready = blockers[0].expected - blockers[0].healthy if len(blockers) == 1 else 0
-    why = f" ({unready} of {plural(blockers[0].expected, 'Pod')} not ready)" if unready > 0 else ""
+    unready = blockers[0].all_unready if len(blockers) == 1 else 0
+    why = f" ({unready} of {plural(blockers[0].expected, 'Pod')} not ready)" if unready else ""
     return f", blocked{where} by {_named_pdbs([each.budget for each in blockers])}{why}" if blockers else ""
 
 

@@ -286,6 +286,12 @@ def test_a_drain_that_pods_that_are_not_ready_block_says_so(
     assert f"Fix: {ALLOW_A_DISRUPTION.replace('shop', 'default')}{more}\n" in out
 
 
+def test_a_drain_that_pending_pods_block_says_what_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    """All Pods were ready; the replacement of an evicted one is Pending because every node is cordoned."""
+    out = run(capsys, "drain", "a-1", "a-2", "b-1", "b-2", "--cluster", SHOWN)[1]
+    assert f"Fix: {ALLOW_A_DISRUPTION}; or drain fewer nodes at once\n" in out
+
+
 NEW_NODE = json.dumps(make_node("a-1").has(cpu="4").obj)
 
 
