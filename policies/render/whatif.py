@@ -21,7 +21,7 @@ from forewarn.policies.findings import (
     one_line,
     plural,
 )
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS, STATEFUL_SET
+from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import quota_in, requirement_in
 from forewarn.policies.objects.fields import group_kind, int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
@@ -682,12 +682,13 @@ def rejected_pods(over_quota: Counter[str], whose: str, quotas: str = QUOTAS) ->
 
 class WithAddedNodes(NamedTuple):
     """By workload, the Pods that are Pending at the end without added nodes: how many run or stay Pending with these,
-    or are not replaced.
+    or are not replaced. `later`: Pods that run too, and that no controller creates before the first of these run.
     """
 
     helped: Counter[str]
     staying: Counter[str]
     gone: Counter[str]
+    later: Counter[str]
 
     @classmethod
     def of(cls, answer: Answer) -> WithAddedNodes:
@@ -697,7 +698,10 @@ class WithAddedNodes(NamedTuple):
         there = {each.workload for each in (answer.new_nodes.scheduled if answer.new_nodes else ())} & without.keys()
         # A StatefulSet creates its next Pod once the Pending one runs.
         next_ones = (each.workload for each in answer.workloads if each.kind == STATEFUL_SET and each.workload in there)
-        return cls(without - staying - gone | Counter(next_ones), staying, gone)
+        helped = without - staying - gone | Counter(next_ones)
+        anyway = answer.without_change.summary.new_workloads if answer.without_change else {}
+        later = Counter(answer.summary.new_workloads) - Counter(anyway) - staying
+        return cls(helped, staying, gone, Counter({name: later[name] for name in helped & later}))
 
 
 def _on_added_nodes(answer: Answer, most: int) -> str:
@@ -705,21 +709,33 @@ def _on_added_nodes(answer: Answer, most: int) -> str:
     added = len(answer.new_nodes.nodes) if answer.new_nodes else 0
     if not (added or answer.until_scheduled):
         return ""
-    helped, staying, gone = WithAddedNodes.of(answer)
+    helped, staying, gone, later = WithAddedNodes.of(answer)
     why = _reasons(each for each in answer.workloads if staying[each.workload]) if most == _EFFECTS else ""
     left = f", {plural(staying.total(), 'Pod stays', 'Pods stay')} Pending{why}" if staying else ""
     left += f", {plural(gone.total(), 'Pod')}{of_workloads(gone)} not replaced" if gone else ""
     if not added:
         return f"no new nodes {'help' if staying else 'needed'}{left or ', no Pod is Pending'}"
+    nodes, count, whose = plural(added, "new node"), helped.total(), of_workloads(helped)
+    if not helped and not left:
+        return _scheduled_on(nodes, answer)
     if not helped:
         return f"{plural(added, 'new node helps', 'new nodes help')} no Pending Pod{left}"
-    nodes, count, whose = plural(added, "new node"), helped.total(), of_workloads(helped)
+    left = f", then {plural(later.total(), 'new Pod')}{left}" if later else left
     lost = answer.without_change.lost if answer.without_change else {}
     if not lost.keys().isdisjoint(helped):  # others preempt running Pods without the new nodes
         pods = f"{plural(count, 'Pod')}{whose} would be Pending"
         return f"{f'{nodes} needed, or {pods}' if answer.until_scheduled else f'{pods} without {nodes}'}{left}"
     needed = f"{nodes} needed for {plural(count, 'Pending Pod')}{whose}"
     return f"{needed if answer.until_scheduled else _now_run(count, whose)}{left}"
+
+
+def _scheduled_on(nodes: str, answer: Answer) -> str:
+    """A phrase about these nodes, if no Pod is Pending without them: which Pods are scheduled there."""
+    daemons = {each.workload for each in answer.workloads if each.kind == DAEMON_SET}
+    scheduled = answer.new_nodes.scheduled if answer.new_nodes else ()
+    pods = Counter({each.workload: each.pods for each in scheduled if each.workload not in daemons})
+    where = f"{plural(pods.total(), 'Pod')}{of_workloads(pods)} scheduled on {nodes}"
+    return where if pods else f"{nodes} not needed, no Pod is Pending"
 
 
 def _now_run(count: int, whose: str) -> str:

@@ -232,7 +232,7 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
             4,
             1,
             "more nodes may be needed",
-            "4 new nodes needed for 1 Pending Pod of default/a0, 1 Pod stays Pending",
+            "4 new nodes needed for 1 Pending Pod of default/a0, then 3 new Pods, 1 Pod stays Pending",
         ),
         (
             [("Deployment", 5, "1"), ("Deployment", 2, "64")],
@@ -256,7 +256,8 @@ def test_as_many_nodes_as_pending_pods_need(
 @pytest.mark.parametrize(
     ("workloads", "first"),
     [
-        ([("Deployment", 4, "1")], "1 new node helps no Pending Pod"),
+        ([("Deployment", 4, "1")], "2 Pods of default/a0 scheduled on 1 new node"),
+        ([("StatefulSet", 4, "2")], "1 Pending Pod of default/a0 now runs, then 1 new Pod"),
         ([("Deployment", 4, "64")], "1 new node helps no Pending Pod, 4 Pods stay Pending (2 nodes: too small even "),
         ([("Deployment", 8, "1")], "4 Pending Pods of default/a0 now run"),
         ([("StatefulSet", 3, "3")], "1 Pending Pod of default/a0 now runs, 1 Pod stays Pending (2 nodes: insufficient"),
@@ -308,7 +309,7 @@ def test_the_first_line_does_not_count_daemon_set_pods(tmp_path: Path, capsys: p
     daemons = Made("apps/v1", "DaemonSet", "agent", "default").spec(**spec)
     for pending, counts in (
         (3, "3 Pending Pods of default/p0, default/p1 and default/p2 now run"),
-        (0, "2 new nodes help no Pending Pod"),
+        (0, "2 new nodes not needed, no Pod is Pending"),
     ):
         pods = [make_pod(f"p{number}").request(cpu="2").spec(nodeSelector={"new": ""}) for number in range(pending)]
         node = make_node("n1").has(cpu="4").label("new", "")
