@@ -124,7 +124,7 @@ def _outcome(
     wanted = _wanted(answer, change, most, end)
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer, most), *wanted]))
     unwanted = _unwanted(answer, end, most, max(most - bool(said), _FEWEST))
-    no_effect = _no_effect(answer, of_class)
+    no_effect = _no_effect(answer, is_later=bool(of_class and _ranked(answer, change) and not answer.reprioritized))
     left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
     of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
     anyway = "" if end else _started(answer)[1]
@@ -145,9 +145,10 @@ def _unwanted(answer: Answer, end: Answer | None, most: int, shown: int) -> str:
     return f"no harm by the change itself; without it as well: {text}" if text and answer.is_as_without else text
 
 
-def _no_effect(answer: Answer, of_class: Sequence[str]) -> str:
+def _no_effect(answer: Answer, *, is_later: bool) -> str:
+    """The phrase beside others. `is_later`: new Pods that change priority are not created yet, and may stay Pending."""
     is_pending = _creates(answer) and answer.summary.new_pods_pending
-    return NO_EFFECT.removesuffix(OR_PENDING if is_pending or (of_class and not answer.reprioritized) else "")
+    return NO_EFFECT.removesuffix(OR_PENDING if is_pending or is_later else "")
 
 
 def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:

@@ -1469,7 +1469,10 @@ def test_the_first_line_counts_the_classes_that_it_does_not_name(
         (
             "new --value 5 --default",
             "gold",
-            "no workload's new Pods change priority, Pods without a class may preempt 1 more Pod; no ",
+            (
+                "no workload's new Pods change priority, Pods without a class may preempt 1 more Pod; "
+                "no replica lost, no Pod preempted or newly Pending: "
+            ),
         ),
         ("new --value 5", "gold", "no workload's new Pods change priority, no replica lost"),
         (
