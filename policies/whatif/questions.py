@@ -17,6 +17,7 @@ from forewarn.policies.findings import cut, first_of, grouped, listed, plural, q
 from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE, Node
+from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.rules.support.rule_text import integer
@@ -244,7 +245,10 @@ def applied(
     cluster: ClusterSnapshot,
     autoscalers: Mapping[tuple[str, str], ApiObject],
 ) -> Question:
-    """Return the question of applying objects. `autoscalers`: as in `scaled`."""
+    """Return the question of applying objects. `autoscalers`: as in `scaled`.
+
+    The title says so if all are workloads, and the apply changes none of them.
+    """
     notes, undone, scalers = [], list[str](), _by_target(autoscalers)
     for obj in (arrival.object for arrival in arrivals if scalers):
         ref, replicas = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "replicas")
@@ -256,11 +260,19 @@ def applied(
             undone += [text] if text else []
     left = len(notes) - _MOST_NOTES
     others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []
-    title = f"{title}{undone[0] if len(undone) == 1 else ''}"
+    is_same = arrivals and all(_is_stored(arrival.object, cluster) for arrival in arrivals)
+    title = f"{title}{' (unchanged)' if is_same else ''}{undone[0] if len(undone) == 1 else ''}"
     return Question(title, arrivals, notes=[*notes[:_MOST_NOTES], *others])
 
 
 _MOST_NOTES: Final = 10
+
+
+def _is_stored(obj: ApiObject, cluster: ClusterSnapshot) -> bool:
+    """Report whether an object is a workload that an apply does not change, which ignores the status."""
+    stored = cluster.workload(group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:])
+    given = {name: value for name, value in obj.items() if name != "status"}
+    return stored is not None and applied_to(stored.object, given) == stored.object
 
 
 def with_pods(cluster: ClusterSnapshot, workload: str, namespace: str) -> Key:

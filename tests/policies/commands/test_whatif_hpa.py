@@ -160,7 +160,7 @@ def test_scaling_a_workload_names_the_autoscaler_that_may_change_it_again(
 
 @pytest.mark.parametrize(
     ("replicas", "notes", "undone"),
-    [(1, 0, ""), (2, 1, ""), (6, 1, " (stored HPA team/a would set replicas back to 3)")],
+    [(1, 0, " (unchanged)"), (2, 1, ""), (6, 1, " (stored HPA team/a would set replicas back to 3)")],
 )
 def test_an_applied_number_of_replicas_names_the_autoscaler_too(
     replicas: int, notes: int, undone: str, tmp_path: Path
