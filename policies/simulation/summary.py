@@ -9,8 +9,10 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.controllers.view import controller_of
 from forewarn.policies.documents import Document, Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import duration, grouped, listed, plural, quote
+from forewarn.policies.kinds.registry import REPLICA_SET
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_gated
 from forewarn.policies.scheduling.plugins.volume_binding import cause_of_volumes
@@ -239,8 +241,8 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
 
 
 def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
-    """Return the new Pods, without replaced ones, those that their workload deleted in a rollout, and those that name
-    their node or another scheduler, which kube-scheduler ignores.
+    """Return the new Pods, without replaced ones, those that their workload deleted in a rollout or created of an older
+    template, and those that name their node or another scheduler, which kube-scheduler ignores.
     """
     scheduled = {event.pod for event in simulation.timeline.events if event.event == "scheduled"}
     new, origins = (levels.new | levels.rolled_out | levels.replacements) - levels.replaced, simulation.timeline.origins
@@ -248,8 +250,22 @@ def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
         pods, leaves = (state.pod for state in simulation.api.pods.values()), simulation.scheduler.leaves
         new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - scheduled
     rolled_out = {origins[pod].workload for pod in levels.rolled_out}
-    deleted = levels.scaled_down & new - _existing(simulation, new).keys()
+    existing = _existing(simulation, new)
+    deleted = levels.scaled_down & new - existing.keys()
+    new -= _of_older_sets(simulation, existing.values())
     return new - {pod for pod in deleted if origins[pod].workload in rolled_out}
+
+
+def _of_older_sets(simulation: Simulation, states: Iterable[PodState]) -> set[str]:
+    """Return the Pods of ReplicaSets that their Deployments scale up before they roll out another."""
+    api, known = simulation.api, {each.key for each in simulation.world.workloads}
+    found = set[str]()
+    for state in states:
+        key = controller_of(state.pod)
+        own = api.workloads.get(key) if key and key[0] == REPLICA_SET and key in known else None
+        siblings = api.owned(own.controller) if own and own.controller else ()
+        found.update([state.pod.key] * any(each.key not in known for each in siblings))
+    return found
 
 
 def _existing(simulation: Simulation, pods: Iterable[str]) -> dict[str, PodState]:

@@ -714,6 +714,32 @@ ANYWAY = (
 )
 
 
+def test_pods_of_the_older_replica_set_are_no_new_pods_of_a_blocked_rollout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Deployment scales it up first."""
+    labels = {"app": "web", "pod-template-hash": "1"}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web", "controller": True}
+    of_set = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "uid-web-1", "controller": True}
+    sizes = {"deployment.kubernetes.io/desired-replicas": "2", "deployment.kubernetes.io/max-replicas": "3"}
+
+    def workload(kind: str, name: str, replicas: int, labels: dict[str, str], **pod: Any) -> Made:
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}], **pod}}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        return Made("apps/v1", kind, name, "default").spec(**spec)
+
+    made = [
+        *(make_node("n1"), workload("Deployment", "web", 2, {"app": "web"})),
+        workload("ReplicaSet", "web-1", 2, labels).metadata(labels=labels, annotations=sizes, ownerReferences=[owner]),
+        *(make_pod(f"web-1-{n}").labels(**labels).metadata(ownerReferences=[of_set]).on("n1") for n in "ab"),
+    ]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    changed = workload("Deployment", "web", 6, {"app": "web"}, nodeSelector={"disk": "ssd"})
+    (tmp_path / "web.json").write_text(json.dumps(changed.obj))
+    out = run(capsys, "apply", "-f", str(tmp_path / "web.json"), "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert out.startswith("rollout of default/web blocked: 0 of 6 new Pods run, 3 stay Pending")
+
+
 def test_pods_that_are_created_anyway_and_run_are_no_outcome_without_the_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
