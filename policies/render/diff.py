@@ -393,13 +393,14 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
     losing, of_placeholders = _losing(cluster), _preemptions(cluster, placeholders=True)
     phrases = [
         *_rejections(cluster),
+        *(whatif.rollouts(answer) for answer in answers if answer.has_blocked_rollouts),
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
         losing,
         _down(cluster),
         *(phrase for answer in answers for phrase in whatif.on_new_pods(answer.reprioritized)),
         _by_autoscalers(cluster.autoscaled),
-        *map(whatif.rollouts, answers),
+        *(whatif.rollouts(answer) for answer in answers if not answer.has_blocked_rollouts),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
         _some(count["pending"], "new Pod", f"Pending{_common_reason(cluster) if reasons else ''}"),
         _replaced(cluster, losing),

@@ -339,7 +339,7 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     causes = causes._replace(pending=0, rejected=0, not_recreated=0) if is_shortest else causes
     why = _constraint(losing) if most > _BRIEF else ""
     subject, parts = _subject_of_lost(answer, losing, is_told=is_told, is_shortest=is_shortest)
-    reasons = "; ".join(filter(None, (why, "" if is_shortest else _lost_anyway(answer, losing))))
+    reasons = "; ".join(filter(None, (why, _lost_anyway(answer, losing))))
     lost = sum(each.missed for each in losing)
     replicas = lost_replicas(lost, subject, causes, _rejecting(answer, most), parts, reasons)
     failed = sum(bool(each.failure) for each in own if not each.missed)

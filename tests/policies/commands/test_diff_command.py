@@ -1505,3 +1505,17 @@ def test_objects_without_a_prediction_are_neither_rejected_nor_running(
     )
     assert "  1 changed object not predicted: Deployment shop/member: kube-apiserver rejects PodGroup train" in text
     assert "  As far as simulated, all Pods of shop/web run\n" in text
+
+
+def test_a_blocked_rollout_is_first(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    low, high = (deployment("web", 1, "1", priorityClassName=name) for name in ("low", "high"))
+    snapshot(tmp_path / "c.yaml", 4, ("web-1", 1, "low"))
+    node, none, *others = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
+    others[-1]["metadata"]["labels"] = low["spec"]["template"]["metadata"]["labels"]
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "shop"}}
+    quota |= {"spec": {"hard": {"pods": "1"}}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
+    write(tmp_path / "c.yaml", node, none, quota, low, *others)
+    sides = versions({"web.yaml": [low]}, {"web.yaml": [high]})
+    line = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout.partition("\n")[0]
+    first = 'cluster "c": rollout of shop/web blocked by quota shop/q, new Pods of shop/web get priority '
+    assert line.startswith(first), line
