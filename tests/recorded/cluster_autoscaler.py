@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
@@ -22,12 +23,12 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
     DEFAULT,
-    LIMITS_NOT_MODELLED,
     NOT_READY,
     Decision,
     Orchestrator,
     Priorities,
     Settings,
+    node_amounts,
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
     filter_out_schedulable,
@@ -37,7 +38,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.objects.fields import at, boolean, int32, items, mapping, strings, text
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.resources import CPU, MEMORY
+from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
 from forewarn.policies.options import Options
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ class _Scene:
             group.name: max(group.size - len(strings(entry, "nodes")), 0)
             for group, entry in zip(self.groups, entries, strict=True)
         }
-        if self._settings.limits:
-            raise NotPredicted(LIMITS_NOT_MODELLED)
         if sum(self._upcoming.values()) > MAX_NODES:
             raise NotPredicted(f"more than {MAX_NODES} nodes are on their way")
         self.snapshot = snapshot.with_nodes(list(_upcoming(self.groups, self._templates, self._upcoming)))
@@ -105,7 +104,9 @@ class _Scene:
         is_stopped = not schedulable or _is_unhealthy(len(nodes), ready, len(nodes))
         if is_stopped or not equivalence_groups or 0 < settings.max_nodes_total <= schedulable:
             return Decision()
-        return Orchestrator(snapshot, self.groups, self._templates, settings).decide(equivalence_groups)
+        used = _used(self._nodes.values(), self.groups, self._upcoming)
+        left = {name: max(limit - used[name], 0) for name, limit in settings.limits.items()}
+        return Orchestrator(snapshot, self.groups, self._templates, settings, left).decide(equivalence_groups)
 
 
 def _as_dict(
@@ -196,3 +197,14 @@ def _upcoming(
             info = templates[group.name].clone()
             info.node = group.new_node(f"upcoming-{number}")
             yield info
+
+
+def _used(nodes: Iterable[ApiObject], groups: Iterable[NodeGroup], upcoming: Mapping[str, int]) -> Counter[str]:
+    """Return the limited resources of all nodes. Source: resourcequotas `calculateUsages`."""
+    used = Counter[str]()
+    for node in nodes:
+        used.update(node_amounts(read_resource_list(node, ("status", "capacity"), node)))
+    for group in groups:
+        amounts = node_amounts(group.capacity)
+        used.update({name: amount * upcoming[group.name] for name, amount in amounts.items()})
+    return used
