@@ -64,21 +64,32 @@ class _Time(NamedTuple):
     seconds: int
 
 
+class AtStart:
+    """The running Pods at the start of simulations of the same cluster: their workloads by node, and their number."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        origins = simulation.timeline.origins
+        self.nodes: dict[str, dict[str, Workload]] = {node.name: {} for node in simulation.world.nodes}
+        self.where: dict[str, str] = {}
+        self.running: Counter[Workload] = Counter()
+        for pod in (state.pod for state in simulation.world.pods if not state.terminating):
+            if pod.node_name in self.nodes and not pod.terminal:
+                workload = origins[pod.key].workload
+                self.where[pod.key] = pod.node_name
+                self.nodes[pod.node_name][pod.key] = workload
+                self.running[workload] += 1
+
+
 class RunningPods:
     """`start`: the number of running Pods by workload."""
 
-    def __init__(self, simulation: Simulation, events: Sequence[Event]) -> None:
-        """`events`: of the simulation, all or some."""
-        self._events, self._origins = events, simulation.timeline.origins
-        self._nodes: dict[str, dict[str, Workload]] = {node.name: {} for node in simulation.world.nodes}
-        self._where: dict[str, str] = {}
-        self.start: Counter[Workload] = Counter()
-        for pod in (state.pod for state in simulation.world.pods if not state.terminating):
-            if pod.node_name in self._nodes and not pod.terminal:
-                workload = self._origins[pod.key].workload
-                self._where[pod.key] = pod.node_name
-                self._nodes[pod.node_name][pod.key] = workload
-                self.start[workload] += 1
+    def __init__(self, simulation: Simulation, events: Sequence[Event], at_start: AtStart | None = None) -> None:
+        """`events`: of the simulation, all or some. `at_start`: of the simulation, if it is known."""
+        at_start = at_start or AtStart(simulation)
+        self._events = events
+        self._nodes = {node: {**pods} for node, pods in at_start.nodes.items()}
+        self._where = {**at_start.where}
+        self.start = Counter(at_start.running)
 
     def changes(self) -> Iterator[tuple[float, Workload, int]]:
         """Yield (seconds, workload, change of its number). Call this once."""
@@ -111,10 +122,12 @@ def _without_brief_runs(events: Sequence[Event]) -> list[Event]:
     return [event for place, event in enumerate(events) if place not in brief]
 
 
-def interruptions(simulation: Simulation, names: Names, origins: Iterable[Origin]) -> list[Interruption]:
+def interruptions(
+    simulation: Simulation, names: Names, origins: Iterable[Origin], at_start: AtStart | None = None
+) -> list[Interruption]:
     """Return the interruptions of these workloads, without DaemonSets: the highest priority first."""
     of = {origin.workload: origin for origin in origins if origin.kind != DAEMON_SET}
-    pods = RunningPods(simulation, _without_brief_runs(simulation.timeline.events))
+    pods = RunningPods(simulation, _without_brief_runs(simulation.timeline.events), at_start)
     changes, end = [*pods.changes()], Counter(pods.start)
     for _, workload, change in changes:
         end[workload] += change

@@ -16,7 +16,7 @@ from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import Causes, rank_of_loss
 from forewarn.policies.whatif.arrivals import Branch
 from forewarn.policies.whatif.comparison import Losses, failed_jobs, failures_in, pdbs_below_desired
-from forewarn.policies.whatif.interruptions import Interruption, interruptions
+from forewarn.policies.whatif.interruptions import AtStart, Interruption, interruptions
 
 if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
@@ -166,7 +166,7 @@ class Tally:
             origin.workload: origin for origin in (origins[p.pod.key] for p in simulation.api.pods.values())
         }
         self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
-        self._failed = failed_jobs(simulation)
+        self._failed, self._at_start = failed_jobs(simulation), AtStart(simulation)
         self._waiting = {name for name in _names(simulation) if _is_pending(name, simulation)}
         self.pending = len(self._waiting)
         self.running = self._losses.running
@@ -228,7 +228,7 @@ class Tally:
 
     def _interruptions(self, simulation: Simulation) -> list[Interruption]:
         names, reserving = self._losses.names, {*map(self._losses.names.of, self._placeholders)}
-        found = interruptions(simulation, names, self._origins.values())
+        found = interruptions(simulation, names, self._origins.values(), self._at_start)
         return [each for each in found if each.workload not in reserving]
 
     def _causes(self, simulation: Simulation, lost: Mapping[tuple[str, str], int]) -> Causes | None:
