@@ -140,7 +140,8 @@ def _outcome(
 
 def _unwanted(answer: Answer, end: Answer | None, most: int, shown: int) -> str:
     """The effects that need attention, and whether they happen anyway. `shown`: the most effects after others."""
-    effects = effects_of(answer, end, most)
+    effects, with_nodes = effects_of(answer, end, most), effects_of(end, most=most) if end else []
+    effects = [effect for effect in effects if effect not in with_nodes] or effects
     text = joined(effects[:1] if end is not None and most <= _BRIEF else effects, shown, 1)
     return f"no harm by the change itself; without it as well: {text}" if text and answer.is_as_without else text
 

@@ -247,7 +247,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     large = {"metadata": {"labels": {"app": "later"}}, "spec": make_pod("later").request(cpu="4").obj["spec"]}
     later = Made("apps/v1", "StatefulSet", "later", "reports").spec(replicas=1, template=large)
     (directory / "later.json").write_text(json.dumps(later.obj))
-    names |= {"LATER": "later.json", "HUGE": "huge.json", "WEB_GETS_TOP": "top.json"}
+    eight_pods = Made("v1", "ResourceQuota", "eight", "shop").spec(hard={"pods": "8"})
+    (directory / "eight.json").write_text(json.dumps(eight_pods.obj))
+    names |= {"LATER": "later.json", "HUGE": "huge.json", "WEB_GETS_TOP": "top.json", "EIGHT_PODS": "eight.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
 
