@@ -304,6 +304,15 @@ def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObj
     return stored.object if stored and isinstance(replicas, int) and replicas > spec_replicas(stored.object) else obj
 
 
+def fault_of_defaults(cluster: ClusterSnapshot, workload: fields.ApiObject) -> fields.InvalidObject | None:
+    """Return the error if defaults of LimitRanges make the new Pods of a stored workload invalid."""
+    where = POD_TEMPLATE_PATHS.get(fields.group_kind(workload), ())
+    with suppress(fields.InvalidObject):  # no new Pods, whatever the LimitRanges
+        spec = fields.mapping(workload, *where, "spec")
+        return _fault_of_defaults(cluster, spec, where, fields.ref_of(workload, "default")) if where else None
+    return None
+
+
 def _fault_of_defaults(
     cluster: ClusterSnapshot, spec: fields.ApiObject, where: Path, ref: ObjectRef
 ) -> fields.InvalidObject | None:

@@ -216,12 +216,8 @@ def whatif(
             new_pods=new_pods,
             reprioritized=reprioritized,
             placeholders=placeholders_of(answer, cluster.snapshot.pods.values(), cluster.config.options),
-            blocks=answer.blocks._replace(
-                recreation=dict(_next_jobs(answer, question, cluster.snapshot, cache.snapshot()))
-                | dict(answer.blocks.recreation)
-            ),
+            blocks=_blocks(answer, question, cluster.snapshot, cache.snapshot()),
         )
-        answer = answer._replace(blocks=_with_limit_ranges(answer, cluster.snapshot, cache.snapshot(), question))
         alone = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
         answer = answer._replace(alike=runs and runs.alike)
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
@@ -282,6 +278,13 @@ def _new_pods(
     return others, [workload for workload in own if class_change.workload_key(workload.object) in given]
 
 
+def _blocks(answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot) -> Blocks:
+    """Return what the change blocks, also next Pods of CronJobs, and Pods that its LimitRanges make invalid."""
+    next_jobs = dict(_next_jobs(answer, question, before, after))
+    limited = dict(_by_limit_ranges(answer, question, before, after))
+    return answer.blocks._replace(recreation=next_jobs | dict(answer.blocks.recreation) | limited)
+
+
 def _next_jobs(
     answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot
 ) -> Iterator[tuple[str, NotRecreated]]:
@@ -305,24 +308,23 @@ def _next_jobs(
                 yield name, NotRecreated(0, found.why)
 
 
-def _with_limit_ranges(
-    answer: Answer, before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question
-) -> Blocks:
-    """Return what the change blocks, with the workloads whose new Pods become invalid by its LimitRanges."""
+def _by_limit_ranges(
+    answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot
+) -> Iterator[tuple[str, NotRecreated]]:
+    """Yield the workloads, by name, whose new Pods become invalid by LimitRanges of the change."""
     created = [arrival.object for arrival in question.arrivals if arrival.op == "create"]
     namespaces = {ref_of(obj, "default").namespace for obj in created if group_kind(obj) == LIMIT_RANGE}
-    changed, found = {ref_of(obj, "default") for obj in created}, dict(answer.blocks.recreation)
+    changed = {ref_of(obj, "default") for obj in created}
     for (kind, *names), workload in sorted(after.workloads.items()) if namespaces else ():
-        obj, name = workload.object, answer.summary.names.of((kind, "/".join(names)))
+        obj = workload.object
         if names[0] not in namespaces or any(workload.controller) or ref_of(obj, "default") in changed:
             continue
         running = sum(bool(pod.node_name and not pod.terminal) for pod in pods_of(after, obj))
         creates = running or (kind == CRON_JOB and needed(obj, obj))
-        fault = simulated.not_admitted(after, obj, is_applied=False) if creates else None
-        if fault is not None and simulated.not_admitted(before, obj, is_applied=False) is None:
-            rejected = NotRecreated(running, f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}")
-            found |= {name: rejected} if rejected.is_of_limit_range else {}
-    return answer.blocks._replace(recreation=found)
+        fault = simulated.fault_of_defaults(after, obj) if creates else None
+        if fault is not None and simulated.fault_of_defaults(before, obj) is None:
+            message = f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}"
+            yield answer.summary.names.of((kind, "/".join(names))), NotRecreated(running, message, "LimitRange")
 
 
 def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
@@ -504,7 +506,7 @@ class Workloads:
 
     def require(self, cluster: ClusterSnapshot) -> None:
         """Raise InvalidInput for an unknown namespace or class."""
-        unknown = questions.namespace_not_found(cluster, self.namespace) if self.namespace is not None else ""
+        unknown = questions.unknown_namespace(cluster, self.namespace) if self.namespace is not None else ""
         if (name := self.priority_class) and name not in cluster.priority_classes:
             unknown += f"; PriorityClass {quote(name)} not found{suggested(name, cluster.priority_classes)}"
         if unknown:

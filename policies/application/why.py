@@ -12,14 +12,14 @@ from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
-from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods
+from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods, rejection_in
 from forewarn.policies.forecast.placement import new_pods_of
 from forewarn.policies.forecast.why_not import why_not
 from forewarn.policies.kinds.registry import DAEMON_SET, JOB, POD
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.sources.files import SourceError
-from forewarn.policies.whatif.questions import elsewhere, namespace_not_found, pod_not_found
+from forewarn.policies.whatif.questions import elsewhere, pod_not_found, unknown_namespace
 from forewarn.policies.why.evidence import LONG, Evidence, ids, job_record
 from forewarn.policies.why.troubles import (
     diagnose,
@@ -164,7 +164,7 @@ def explain(
 ) -> PodWhy | WorkloadWhy:
     """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster."""
     pod = evidence.otherwise
-    if pod is None or evidence.exists or namespace_not_found(cluster, pod.namespace):
+    if pod is None or evidence.exists or unknown_namespace(cluster, pod.namespace):
         return _explained(cluster, request, evidence, sources)
     if (pod.namespace, pod.name) in cluster.pods:
         return _explained(cluster, request, pod, sources)
@@ -194,7 +194,7 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if diagnosis is None:
         near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
-        if namespace != request.namespace and namespace_not_found(cluster, namespace):
+        if namespace != request.namespace and unknown_namespace(cluster, namespace):
             near += f". Fix: for a workload, write KIND/NAME; known: {', '.join(kind_names())}"
         near += quota_hint(cluster, namespace)
         if evidence.not_read:  # they could name a Pod that was deleted
@@ -261,7 +261,9 @@ def _not_created(
     existing = sum(pods.states[state] for state in counted) + pods.not_explained
     if evidence.kind == DAEMON_SET:
         wanted = _wanted_daemons(cluster, obj)
-        return wanted, max((wanted or 0) - existing, 0), ""
+        missing = max((wanted or 0) - existing, 0)
+        why = rejection_in(evidence.events.creation_failure()) if missing else ""
+        return wanted, missing, cut(one_line(why), LONG)
     found = missing_pods(cluster, obj, existing, evidence.events.creation_failure()) if obj else None
     if found is None:
         return None, 0, ""

@@ -84,7 +84,12 @@ def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None
     if not why:
         created, rejection = _rejection(cluster, obj)
         why = "" if created else rejection
-    return MissingPods(wanted, missing, why.rpartition(" is forbidden: ")[2])
+    return MissingPods(wanted, missing, rejection_in(why))
+
+
+def rejection_in(message: str) -> str:
+    """Return why kube-apiserver rejects a Pod, from the message of a controller."""
+    return message.rpartition(" is forbidden: ")[2]
 
 
 def counts_terminating(obj: ApiObject) -> bool:

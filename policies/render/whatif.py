@@ -184,7 +184,7 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
 def _against_replacements(answer: Answer, *, are_named: bool) -> str:
     """What rejects replacements of running Pods."""
     recreation = answer.blocks.recreation
-    quotas = {name: each.message for name, each in recreation.items() if not each.is_of_limit_range}
+    quotas = {name: each.message for name, each in recreation.items() if each.by == "ResourceQuota"}
     by_quotas = [_quotas(answer, quotas if are_named else {})] if quotas else []
     return " and ".join([*by_quotas, *["LimitRanges"] * (len(quotas) < len(recreation))])
 
@@ -400,7 +400,7 @@ def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = ""
     whose = whose or named((each.workload for each in outages), is_counted=True)
     first, *others = sorted(outages, key=lambda each: each.down < each.replicas)  # all Pods of a workload first
     lasts = f"{duration(first.seconds)}{_most(first)}"
-    if [*losers] == [each.workload for each in outages]:
+    if not others and [*losers] == [first.workload]:
         of_others = f"{first.down} of " if first.down < first.replicas else ""
         those = first.replicas if first.replicas > 1 else "one"
         return f"{of_others}the other {those} down for {lasts}"
@@ -1095,8 +1095,7 @@ def rejected_by_quota(answer: Answer) -> Iterator[str]:
     one, many = "workload with rejected Pods", "workloads with rejected Pods"
     yield from limited([*missing(answer.summary)], one, many, "")
     lines = [
-        f"{name}: a {'LimitRange' if each.is_of_limit_range else 'ResourceQuota'} rejects new Pods"
-        f"{_not_recreated(each.pods)}: {each.message}"
+        f"{name}: a {each.by} rejects new Pods{_not_recreated(each.pods)}: {each.message}"
         for name, each in answer.blocks.recreation.items()
     ]
     yield from limited(lines, one, many, "")

@@ -262,15 +262,12 @@ class NotRecreated(NamedTuple):
     running Pods.
 
     `pods`: how many they reject if all running Pods of the namespace are recreated. `message`: kube-apiserver's, of the
-    last one.
+    last one. `by`: the kind of the object that rejects them.
     """
 
     pods: int
     message: str
-
-    @property
-    def is_of_limit_range(self) -> bool:
-        return "(LimitRange" in self.message
+    by: str = "ResourceQuota"
 
 
 class Blocks(NamedTuple):

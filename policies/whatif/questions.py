@@ -387,7 +387,7 @@ def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[K
     keys = _inside(cluster, kinds, pattern, labels)
     if not keys:
         what = f"no workload in namespace {quote(pattern)} matches {quote(selector)}"
-        hint = "" if _inside(cluster, kinds, pattern, {}) else namespace_not_found(cluster, pattern)
+        hint = "" if _inside(cluster, kinds, pattern, {}) else unknown_namespace(cluster, pattern)
         if _inside(cluster, {registry.JOB}, pattern, labels):
             what = f"{quote(selector)} matches only Jobs in namespace {quote(pattern)}, whose template is immutable"
             hint = ""
@@ -493,7 +493,7 @@ def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fi
         return f". Fix: {fix}"
     there = [key[2] for key in cluster.workloads if key[:2] == (kind, namespace)]
     others = sorted(f"{key[0].rpartition('/')[2].lower()}/{key[2]}" for key in cluster.workloads if key[1] == namespace)
-    found = suggested(name, there) or namespace_not_found(cluster, namespace)
+    found = suggested(name, there) or unknown_namespace(cluster, namespace)
     return found or (f"; known: {listed(others)}" if others else f"; namespace {quote(namespace)} has no workloads")
 
 
@@ -502,14 +502,14 @@ def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
     known = [key[1] for key in cluster.pods if key[0] == namespace]
     near = f"; known: {listed(named)}" if named else suggested(name, known)
-    near = near or namespace_not_found(cluster, namespace)
+    near = near or unknown_namespace(cluster, namespace)
     if not near:
         names = sorted({key[0] for key in cluster.pods})
         near = f"; namespaces with Pods: {listed(names)}. Fix: write NAMESPACE/POD" if names else ""
     return f"Pod not found in the cluster{near}"
 
 
-def namespace_not_found(cluster: ClusterSnapshot, namespace: str) -> str:
+def unknown_namespace(cluster: ClusterSnapshot, namespace: str) -> str:
     """Return the message suffix `; namespace "shpo" not found; did you mean "shop"?`; "" if the namespace exists."""
     namespaces = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
     namespaces.update(key[1] for key in cluster.namespaces)

@@ -78,7 +78,11 @@ def _first_line(
             _quota(0, 1),
             {
                 "recreation": {
-                    "x/a": {"pods": 1, "message": "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"}
+                    "x/a": {
+                        "pods": 1,
+                        "message": "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0",
+                        "by": "ResourceQuota",
+                    }
                 }
             },
         ),

@@ -12,10 +12,11 @@ import pytest
 from forewarn.policies.cli import main
 from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.render.drain import upgrade_tables
-from forewarn.policies.render.whatif import effects_of, render
+from forewarn.policies.render.whatif import down, effects_of, render
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.whatif.answer import Blocks, Causes, WorkloadCount
 from forewarn.policies.whatif.comparison import ask
+from forewarn.policies.whatif.interruptions import Interruption
 from forewarn.policies.whatif.questions import upgraded
 from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep, blockers_of
 from tests.builders import Made, make_node, make_pod
@@ -227,6 +228,15 @@ def test_the_replicas_that_are_not_lost_may_be_down(
     main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)])
     lost = f"1 of {replicas} replicas of default/web lost (Pending), {text} for 30 min"
     assert lost in capsys.readouterr().out.splitlines()[0]
+
+
+def test_each_of_several_workloads_that_lose_replicas_may_be_down_as_well() -> None:
+    """One of them comes first, and is named."""
+    outages = [Interruption(name, 0, 2, 2, 0, 60, 60, 1, 60, 2, 60) for name in ("x/a", "x/b")]
+    assert down(outages[:1], ["x/a"]) == "the other 2 down for 1 min"
+    assert down(outages, ["x/a", "x/b"]) == (
+        "2 of 2 replicas of x/a down for 1 min, x/b short of replicas for up to 1 min"
+    )
 
 
 def test_replicas_that_are_scaled_down_are_not_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

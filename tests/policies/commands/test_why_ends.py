@@ -342,6 +342,17 @@ def test_pods_of_a_job_that_do_not_exist_are_told(
     assert why(capsys, tmp_path, made, "job/web")[1].splitlines()[0].endswith(end)
 
 
+def test_missing_pods_of_a_daemon_set_have_the_reason_of_their_event(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+    workload = Made("apps/v1", "DaemonSet", "web", "default").spec(template=template)
+    workload.spec(selector={"matchLabels": {"app": "web"}})
+    made = [make_node("n1"), workload, event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="DaemonSet")]
+    line = why(capsys, tmp_path, made, "ds/web")[1].splitlines()[0]
+    assert line == f"DaemonSet default/web: 0 of 1 Pod runs; 1 not created: {QUOTA}"
+
+
 READY = {"type": "Ready", "status": "True"}
 NOWHERE = "fits on no node (1 node: insufficient cpu; no Pod of lower priority and 1 more reason)"
 FINISHED = {"conditions": [{"type": "Complete", "status": "True"}]}
