@@ -202,7 +202,7 @@ def _why(usage: Usage | None, amount: Callable[[int], str]) -> str:
 
 def size(number: int) -> str:
     """A number of bytes as text, for example `1.5Gi`."""
-    return next((f"{number / factor:.3g}{unit}" for unit, factor in _UNITS if number >= factor), str(number))
+    return next((f"{number / factor:.4g}{unit}" for unit, factor in _UNITS if number >= factor), str(number))
 
 
 def processes(number: int) -> str:

@@ -217,7 +217,7 @@ def cpu(milli: int) -> str:
 
 def memory(size: int) -> str:
     """An amount of memory in GiB as text."""
-    return f"{size / _GIB:.3g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
+    return f"{size / _GIB:.4g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 
 def _placeholders(reserve: Placeholders, headroom: Headroom, paint: Painter) -> Iterator[str]:

@@ -388,8 +388,10 @@ class _Loading:
         if registry.is_snapshot_version(obj) and _is_time(read := obj.get("time")):
             self._read.append(read)
         times = [at(obj, "metadata", "creationTimestamp"), at(obj, "status", "startTime")]
-        if obj.get("kind") == "Node" and isinstance(conditions := at(obj, "status", "conditions"), list):
-            times += [at(condition, "lastHeartbeatTime") for condition in conditions]
+        if isinstance(conditions := at(obj, "status", "conditions"), list):
+            times += [
+                at(condition, f"last{what}Time") for condition in conditions for what in ("Heartbeat", "Transition")
+            ]
         for time in times:
             if isinstance(time, str) and time > self._newest and _is_time(time):
                 self._newest = time

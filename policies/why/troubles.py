@@ -70,6 +70,8 @@ _FREED: Final = {"ephemeral-storage": ", or free the node's disk", "inodes": ", 
 """How to prevent another eviction, by resource, other than by a higher priority."""
 _PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskPressure": "NodeHasDiskPressure",
                            "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
+_JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
+"""The finalizer of each Pod of a Job, which the Job controller removes as soon as the Pod has ended."""
 _REJECTED: Final = "Pod was rejected: "
 """The start of the message of every Pod that the kubelet does not admit. Source: pkg/kubelet, kubelet.go, rejectPod."""
 LOST: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
@@ -392,9 +394,10 @@ def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Tr
     late = now is not None and now > pod.deadline
     has_terminated = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
     node = evidence.nodes.get(pod.node)
-    if pod.finalizers and (has_terminated or late or not pod.node):
-        what = "finalizer" if len(pod.finalizers) == 1 else "finalizers"
-        text = f"still exists because of {what} {listed([*pod.finalizers], _SHOWN)}"
+    has_ended = has_terminated or late or not pod.node
+    if finalizers := [name for name in pod.finalizers if has_ended or name != _JOB_TRACKING]:
+        what = "finalizer" if len(finalizers) == 1 else "finalizers"
+        text = f"exists as long as it has {what} {listed(finalizers, _SHOWN)}"
         yield _stuck_since(pod, text, "", "the controller that set a finalizer must remove it")
     elif pod.node and not has_terminated and (node is None or node.not_ready is not None) and evidence.nodes:
         text = f"{pod.node} {_problem_of(node)}: its kubelet does not confirm that the containers stopped"

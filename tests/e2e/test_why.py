@@ -241,7 +241,7 @@ def test_a_finalizer_keeps_a_deleted_pod(stage: Stage, plane: ControlPlane) -> N
     stage.api.delete(low, gracePeriodSeconds="0")
     answer = answered(plane, stage, "low", "deleted", "stuck-terminating")
     message = messages(answer)["stuck-terminating"]
-    assert message.startswith("still exists because of finalizer example.com/hold; deletion requested at ")
+    assert message.startswith("exists as long as it has finalizer example.com/hold; deletion requested at ")
     stage.api.patch(low, {"metadata": {"finalizers": None}})
 
 

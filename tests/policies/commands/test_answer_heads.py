@@ -146,10 +146,11 @@ def test_the_time_of_a_snapshot(objects: list[dict[str, Any]], time: str, is_rea
     assert (origin.time, origin.is_read) == (time, is_read)
 
 
-def test_without_a_time_the_newest_object_tells_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("field", ["lastHeartbeatTime", "lastTransitionTime"])
+def test_without_a_time_the_newest_object_tells_it(field: str, tmp_path: Path) -> None:
     node = make_node("n1").obj
     node["metadata"]["creationTimestamp"] = CREATED
-    node["status"]["conditions"] = [{"type": "Ready", "lastHeartbeatTime": time} for time in (READ, "9999-99-99")]
+    node["status"]["conditions"] = [{"type": "Ready", field: time} for time in (READ, "9999-99-99")]
     paths = written(tmp_path, *state(absent="/Node"), node)
     origin = load_cluster(str(paths["cluster"])).snapshot().origin
     assert (origin.time, origin.is_read) == (READ, False)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.policies.application.node import size
 from forewarn.policies.cli import main
 from forewarn.policies.findings import one_line
 from forewarn.policies.kube_apiserver.quota import matches_scope
@@ -732,3 +733,7 @@ def test_a_pod_that_names_its_node_is_left_to_the_kubelet_of_that_node(
     (tmp_path / "pod.json").write_text(json.dumps(make_pod("agent").on("b-1").obj))
     main(["whatif", "apply", "-f", str(tmp_path / "pod.json"), "--cluster", "docs/examples/whatif/cluster.yaml"])
     assert "Fix: pass it to forewarn whatif pressure b-1 --admit\n" in capsys.readouterr().out
+
+
+def test_a_size_below_the_next_unit_has_no_exponent() -> None:
+    assert [size(1000 << 20), size(3 << 29), size(1023)] == ["1000Mi", "1.5Gi", "1023"]

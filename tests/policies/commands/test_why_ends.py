@@ -174,12 +174,15 @@ def terminating(**metadata: Any) -> MadePod:
           "100Mi): container app used 412Mi and requests 100Mi")]),
         ([terminating(), event("SuccessfulDelete", "Deleted pod: web", "we", "ReplicaSet")], "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)"]),
-        ([terminating(finalizers=["a.io/b"])], "terminating",
+        ([terminating(finalizers=["batch.kubernetes.io/job-tracking"])], "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)"]),
+        ([terminating(finalizers=["a.io/b"])], "terminating",
+         ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)",
+          "stuck-terminating: exists as long as it has finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z"]),
         ([terminating(finalizers=["a.io/b"]).status(containerStatuses=[ended("Error", 137)]), make_node("n1")],
          "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)",
-          "stuck-terminating: still exists because of finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z"]),
+          "stuck-terminating: exists as long as it has finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z"]),
         ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 0, app="web")], "running",
          ["drain-blocked: n1 is cordoned, and PodDisruptionBudget b allows no disruption"]),
         ([pod(phase="Running").labels(app="web"), CORDONED, make_budget("b", 1, app="web"),
@@ -282,7 +285,7 @@ def test_a_long_cause_is_cut_in_the_first_line_only(tmp_path: Path, capsys: pyte
 def test_a_pod_that_does_not_terminate_says_why_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = terminating(finalizers=["a.io/b"]).status(phase="Succeeded", containerStatuses=[])
     out = why(capsys, tmp_path, [made], "default/web")[1]
-    first = "ended on n1: still exists because of finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z\n"
+    first = "ended on n1: exists as long as it has finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z\n"
     assert out.startswith(f"default/web (priority 5): {first}"), out
     assert "\n  deleted at 2026-" in out
 
