@@ -308,7 +308,7 @@ class Levels:
     """Computes the cascade depth of evictions. A replacement Pod has the depth of the eviction of the Pod it replaces.
 
     `new`: names of created Pods that replace no other Pod. `rolled_out`: of those that replace a Pod that their
-    workload deleted, as in a rollout, and no victim of a preemption. `replaced`: new Pods that others deleted or
+    workload deleted, as in a rollout. `replaced`: new Pods that others deleted or
     preempted, with their `replacements`. `scaled_down`: Pods that their workload deleted.
     """
 
@@ -353,8 +353,7 @@ class Levels:
                 self.replaced.discard(pod)
         elif deleted := self._deleted.get(origin.workload):
             self._of[pod], _ = deleted.popleft()
-            if not self._of[pod]:
-                self.rolled_out.add(pod)
+            self.rolled_out.add(pod)
         else:
             self.new.add(pod)
 

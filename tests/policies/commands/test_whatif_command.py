@@ -1536,3 +1536,22 @@ def test_the_first_line_has_the_reason_of_gated_pods(tmp_path: Path, capsys: pyt
     first = run(capsys, "apply", "-f", str(new), "--cluster", SHOWN)[1].splitlines()[0]
     why = "kept out of the scheduling queue by scheduling gates"
     assert first.startswith(f"Pod default/new stays Pending ({why}); no replica lost")
+
+
+def test_new_pods_that_replace_replacements_of_victims_count_as_new_pods(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rollout of `low` deletes Pods of the old template that replaced preempted ones."""
+
+    def deployment(name: str, value: int) -> list[Made]:
+        spec = make_pod(name).of_class(name).request(cpu="1").obj["spec"]
+        template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+        web = Made("apps/v1", "Deployment", name, "default").spec(replicas=2, template=template)
+        pods = (make_pod(f"{name}-{n}").labels(app=name).request(cpu="1").on("n1") for n in "ab")
+        running = (pod.spec(priorityClassName=name).priority(value) for pod in pods)
+        return [make_priority_class(value, name), web.spec(selector={"matchLabels": {"app": name}}), *running]
+
+    made = [make_node("n1"), *deployment("low", 10), *deployment("mid", 1000)]
+    cluster = listed_in(tmp_path / "c.json", *(each.obj for each in made))
+    _, out, _ = run(capsys, "class", "low", "--value", "2000", "--cluster", cluster)
+    assert "both replacement Pods are scheduled after" in out
