@@ -817,10 +817,11 @@ def _drained(answer: Answer) -> str:
 
 
 def _blocked(answer: Answer, where: str) -> str:
-    """The PDBs that block drains or an upgrade, and how many Pods of a single one are not ready; "" for none."""
+    """The PDBs that block drains or an upgrade, and why if all overlap or Pods of a single one are not ready."""
     blockers = answer.drains_blocked_by
     unready = blockers[0].all_unready if len(blockers) == 1 else 0
     why = f" ({unready} of {plural(blockers[0].expected, 'Pod')} not ready)" if unready else ""
+    why = ", which select the same Pods" if all(each.overlaps for each in blockers) else why
     return f", blocked{where} by {_named_pdbs([each.budget for each in blockers])}{why}" if blockers else ""
 
 

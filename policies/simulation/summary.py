@@ -244,28 +244,28 @@ def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
     """Return the new Pods, without replaced ones, those that their workload deleted in a rollout or created of an older
     template, and those that name their node or another scheduler, which kube-scheduler ignores.
     """
-    scheduled = {event.pod for event in simulation.timeline.events if event.event == "scheduled"}
     new, origins = (levels.new | levels.rolled_out | levels.replacements) - levels.replaced, simulation.timeline.origins
+    existing, rolled_out = _existing(simulation, origins), {origins[pod].workload for pod in levels.rolled_out}
+    deleted = {pod for pod in levels.scaled_down - existing.keys() if origins[pod].workload in rolled_out}
+    older, newer = _by_replica_sets(simulation, existing.values())
+    new = (new | newer) - older - deleted
+    scheduled = {event.pod for event in simulation.timeline.events if event.event == "scheduled"}
     if not new <= scheduled:
         pods, leaves = (state.pod for state in simulation.api.pods.values()), simulation.scheduler.leaves
         new -= {pod.key for pod in pods if pod.node_name or leaves(pod)} - scheduled
-    rolled_out = {origins[pod].workload for pod in levels.rolled_out}
-    existing = _existing(simulation, new)
-    deleted = levels.scaled_down & new - existing.keys()
-    new -= _of_older_sets(simulation, existing.values())
-    return new - {pod for pod in deleted if origins[pod].workload in rolled_out}
+    return new
 
 
-def _of_older_sets(simulation: Simulation, states: Iterable[PodState]) -> set[str]:
-    """Return the Pods of ReplicaSets that their Deployments scale up before they roll out another."""
-    api, known = simulation.api, {each.key for each in simulation.world.workloads}
-    found = set[str]()
+def _by_replica_sets(simulation: Simulation, states: Iterable[PodState]) -> tuple[set[str], set[str]]:
+    """Return the Pods of the ReplicaSets that Deployments no longer use, and of those that they created in the run."""
+    known, sets = {each.key for each in simulation.world.workloads}, simulation.api.workloads
+    rolled_out = {own.controller for key, own in sets.items() if key[0] == REPLICA_SET and key not in known}
+    older, newer = set[str](), set[str]()
     for state in states:
         key = controller_of(state.pod)
-        own = api.workloads.get(key) if key and key[0] == REPLICA_SET and key in known else None
-        siblings = api.owned(own.controller) if own and own.controller else ()
-        found.update([state.pod.key] * any(each.key not in known for each in siblings))
-    return found
+        if key in sets and sets[key].controller in rolled_out - {None}:
+            (older if key in known else newer).add(state.pod.key)
+    return older, newer
 
 
 def _existing(simulation: Simulation, pods: Iterable[str]) -> dict[str, PodState]:

@@ -22,7 +22,9 @@ from forewarn.policies.manifests.documents import MAX_DEPTH, NOT_TEXT, Document,
 _IN_OTHER_WORDS: Final = {
     "found unexpected ':'": "a ':' inside of brackets or braces needs quotes, or a space behind it",
     "could not find expected ':'": "did not find the ':' of a key",
-    "mapping values are not allowed in this context": "a key cannot stand here (': ' inside a value needs quotes)",
+    "mapping values are not allowed in this context": (
+        "a key cannot stand here (check the indentation; ': ' inside a value needs quotes)"
+    ),
 }
 
 

@@ -357,6 +357,8 @@ def test_a_drain_that_several_budgets_block_has_another_fix(
     assert fix.format("default/of-web, default/web" if "web" in more else "default/web") in text
     assert needs in text
     assert ("select the same Pods: the eviction API allows one" in text) is ("web" in more)
+    first, _, _ = text.partition("\n")
+    assert ("PDBs default/of-web and default/web, which select the same Pods; " in first) is ("web" in more)
 
 
 def test_preemptions_on_nodes_that_an_autoscaler_adds_have_a_row() -> None:
