@@ -305,7 +305,7 @@ class Answer(NamedTuple):
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
     - `interruptions`: workloads, without DaemonSets, that have no running Pod for a minute (30 seconds if they have
-      several) or longer, or fewer for 2 minutes in all, and at the end as many again.
+      several) or longer, or fewer for 2 minutes in all.
     """
 
     change: str

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.kinds.registry import DAEMON_SET
+from forewarn.policies.controllers.disruption import SCALED
+from forewarn.policies.controllers.replica_set import spec_replicas
+from forewarn.policies.kinds.registry import DAEMON_SET, DEFAULT_NAMESPACE
+from forewarn.policies.objects.fields import group_kind, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,18 +34,18 @@ _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
 
 
 class Interruption(NamedTuple):
-    """The times in which a workload has fewer running Pods than at the start and at the end.
+    """The times in which a workload has fewer running Pods than at the start, without those that are lost at the end
+    and those by which it was scaled down.
 
     Only times of a minute or longer count, and of 30 seconds if none of several replicas runs. Those with less than a
     minute between them are one time, and its length excludes what is between. Reported are workloads without any
     running Pod at such a time, and those with fewer for 2 minutes in all.
 
-    `workload`: display name. `replicas`: running Pods at the start or at the end, whichever is less. `down`: so many
-    fewer run, at least: all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the
-    largest. `since`, `until`: when the first of these times begins, and the last one ends. `seconds`: how long these
-    times are in all. `times`: number of these times. `longest`: seconds of the longest of these times. `most`: how many
-    replicas are down at any time. `total`: seconds in all in which one or more replicas are down; from 300 on,
-    `--fail-on fewer` is met.
+    `workload`: display name. `replicas`: running Pods without an interruption. `down`: so many fewer run, at least:
+    all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the largest. `since`,
+    `until`: when the first of these times begins, and the last one ends. `seconds`: how long these times are in all.
+    `times`: number of these times. `longest`: seconds of the longest of these times. `most`: how many replicas are down
+    at any time. `total`: seconds in all in which one or more replicas are down; from 300 on, `--fail-on fewer` is met.
     """
 
     workload: str
@@ -62,6 +65,22 @@ class _Time(NamedTuple):
     since: int
     until: int
     seconds: int
+
+
+class _Level(NamedTuple):
+    """At least so many of the replicas do not run."""
+
+    down: int
+    replicas: int
+
+
+class _Step(NamedTuple):
+    """A change of the numbers of running Pods and of replicas. `seconds`: since the start."""
+
+    seconds: float
+    workload: Workload
+    running: int
+    replicas: int
 
 
 class AtStart:
@@ -128,32 +147,43 @@ def interruptions(
     """Return the interruptions of these workloads, without DaemonSets: the highest priority first."""
     of = {origin.workload: origin for origin in origins if origin.kind != DAEMON_SET}
     pods = RunningPods(simulation, _without_brief_runs(simulation.timeline.events), at_start)
-    changes, end = [*pods.changes()], Counter(pods.start)
-    for _, workload, change in changes:
-        end[workload] += change
-    replicas = {workload: min(pods.start[workload], end[workload]) for workload in of}
-    found = [
-        _worst(names.of(key), of[key].priority, replicas[key], times)
-        for key, times in _times(changes, pods.start, replicas).items()
-    ]
+    steps = [*_scaled(simulation, pods.start), *(_Step(*change, 0) for change in pods.changes())]
+    times = _times(sorted((step for step in steps if step.workload in of), key=lambda step: step.seconds), pods.start)
+    found = [_worst(names.of(key), of[key].priority, each) for key, each in times.items()]
     return sorted(filter(None, found), key=lambda each: (-each.priority, -each.seconds, each.workload))
 
 
-def _times(
-    changes: Iterable[tuple[float, Workload, int]], running: Counter[Workload], replicas: Mapping[Workload, int]
-) -> Mapping[Workload, Mapping[int, list[_Time]]]:
-    """By workload and number of replicas, when at least so many of `replicas` do not run. `running`: at the start."""
+def _scaled(simulation: Simulation, start: Mapping[Workload, int]) -> Iterator[_Step]:
+    """Yield how users scale and delete workloads, up to the running Pods at the start."""
+    replicas = Counter(start)
+    for at, operation, obj, _ in sorted(simulation.world.arrivals, key=lambda arrival: arrival.at):
+        kind, ref = group_kind(obj), ref_of(obj, DEFAULT_NAMESPACE)
+        if kind in SCALED and at <= simulation.clock.now:
+            workload = kind, f"{ref.namespace}/{ref.name}"
+            wanted = 0 if operation == "delete" else obj["replicas"] if operation == "scale" else spec_replicas(obj)
+            change = min(wanted, start[workload]) - replicas[workload]
+            replicas[workload] += change
+            yield _Step(at, workload, 0, change)
+
+
+def _times(steps: Sequence[_Step], running: Counter[Workload]) -> Mapping[Workload, Mapping[_Level, list[_Time]]]:
+    """By workload and level, when so many Pods do not run, without those lost at the end. `running`: at the start."""
+    lost: Counter[Workload] = Counter()
+    for step in steps:
+        lost[step.workload] += step.replicas - step.running
+    replicas = running - +lost
     missing: dict[Workload, list[int]] = defaultdict(list)
-    times: dict[Workload, dict[int, list[_Time]]] = defaultdict(lambda: defaultdict(list))
-    for seconds, workload, change in changes:
-        wanted = replicas.get(workload, 0)
-        if change < 0 and running[workload] <= wanted:
-            missing[workload].append(int(seconds))
-        elif change > 0 and running[workload] < wanted:
-            down, since = wanted - running[workload], missing[workload].pop()
-            if seconds - since >= (_WHOLE if down == wanted > 1 else _MINUTE):
-                _add(times[workload][down], since, int(seconds))
+    times: dict[Workload, dict[_Level, list[_Time]]] = defaultdict(lambda: defaultdict(list))
+    for seconds, workload, change, more in steps:
+        since, before = missing[workload], replicas[workload]
         running[workload] += change
+        replicas[workload] += more
+        down = max(replicas[workload] - running[workload], 0)
+        while len(since) > down:
+            level, start = _Level(len(since), before), since.pop()
+            if seconds - start >= (_WHOLE if level.down == before > 1 else _MINUTE):
+                _add(times[workload][level], start, int(seconds))
+        since += [int(seconds)] * (down - len(since))
     return times
 
 
@@ -166,13 +196,16 @@ def _add(times: list[_Time], since: int, until: int) -> None:
     times.append(_Time(begins, until, seconds))
 
 
-def _worst(workload: str, priority: int, replicas: int, times: Mapping[int, list[_Time]]) -> Interruption | None:
-    """The number of replicas whose times are worst, with these; None if they are too short."""
-    total = {down: sum(one.seconds for one in each) for down, each in times.items() if each}
-    reported = [down for down in total if down == replicas or total[down] >= _LONG]
+def _worst(workload: str, priority: int, times: Mapping[_Level, list[_Time]]) -> Interruption | None:
+    """The level whose times are worst, with these; None if they are too short."""
+    total = {level: sum(one.seconds for one in each) for level, each in times.items()}
+    reported = [level for level in total if level.down == level.replicas or total[level] >= _LONG]
     if not reported:
         return None
-    down = max(reported, key=lambda each: (each == replicas, each * total[each]))
-    found, longest = times[down], max(one.seconds for one in times[down])
-    span = found[0].since, found[-1].until, total[down], len(found), longest
-    return Interruption(workload, priority, down, replicas, *span, max(total), max(total.values()))
+    worst = max(reported, key=lambda each: (each.down == each.replicas, each.down * total[each]))
+    found, longest = times[worst], max(one.seconds for one in times[worst])
+    span = found[0].since, found[-1].until, total[worst], len(found), longest
+    in_all = Counter[int]()
+    for level, seconds in total.items():
+        in_all[level.down] += seconds
+    return Interruption(workload, priority, *worst, *span, max(in_all), max(in_all.values()))

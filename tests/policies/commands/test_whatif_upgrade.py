@@ -22,7 +22,7 @@ from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep, blockers
 from tests.builders import Made, make_node, make_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from forewarn.policies.objects.fields import ApiObject
@@ -239,17 +239,29 @@ def test_each_of_several_workloads_that_lose_replicas_may_be_down_as_well() -> N
     )
 
 
-def test_replicas_that_are_scaled_down_are_not_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("scaled", "text"),
+    [
+        ({0: 2}, "2 of 2 replicas of default/web down for 19 min"),
+        ({30: 1}, "3 of 3 replicas of default/web down for 19 min"),
+        ({10: 1}, "3 of 3 replicas of default/web down for 9 min (1 or more for 19 min)"),
+        ({10: 0}, "3 of 3 replicas of default/web down for 9 min"),
+        ({0: 1, 10: 3}, "3 of 3 replicas of default/web down for 10 min (1 or more for 19 min)"),
+    ],
+)
+def test_replicas_that_are_scaled_down_are_not_down(
+    scaled: Mapping[int, int], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The only node is away from minute 1 to 20. `scaled`: the number of replicas, by minute."""
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": objects_of(3, 0, nodes=1)}))
-    scale = {"kind": "ReplicaSet", "namespace": "default", "name": "web", "replicas": 2}
-    at = [{"at": 0, "scale": scale}, {"at": 60, "drain": "n0"}, {"at": 1200, "uncordon": "n0"}]
+    web = {"kind": "ReplicaSet", "namespace": "default", "name": "web"}
+    at: list[Any] = [{"at": 60 * minute, "scale": {**web, "replicas": count}} for minute, count in scaled.items()]
+    at += [{"at": 60, "drain": "n0"}, {"at": 1200, "uncordon": "n0"}]
     events.write_text(json.dumps(at))
     main(["whatif", "events", "--events", str(events), "--until", "2h", "--cluster", str(cluster)])
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith(
-        "1 node drained, 1 Pod of default/web removed; 2 of 2 replicas of default/web down for 19 min"
-    )
+    assert f"; {text}: events" in first
 
 
 def test_a_pod_that_is_preempted_at_once_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
