@@ -147,9 +147,8 @@ def _nothing(sweep: Sweep) -> str:
 def _lost(row: Row) -> str:
     """The lost replicas and their workloads as a subject."""
     fewer, names = row.others[0], row.workloads
-    is_one_each = fewer == len(names) > 1
-    one_each, _ = whatif.lost_by_workload(dict.fromkeys(names, 1))
-    return one_each if is_one_each else plural(fewer, "replica") + whatif.of_workloads(names)
+    each = " each" if fewer == len(names) > 1 else ""
+    return f"{plural(1 if each else fewer, 'replica')}{each}{whatif.of_workloads(names)}"
 
 
 def basis(sweep: Sweep) -> str:

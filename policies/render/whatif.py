@@ -353,13 +353,17 @@ def _subject_of_lost(
     """The lost replicas as a subject, and how many each workload loses, if that names the workloads."""
     counts = {each.workload: each.missed for each in losing}
     if len(losing) > 1 and not (is_told or is_shortest or answer.rivals):
-        return lost_by_workload(counts)
+        return _lost_by_workload(losing)
     before = losing[0].before if len(losing) == 1 and not answer.rivals else 0
-    lost, whose = sum(counts.values()), "" if is_told else of_workloads(counts, is_brief=is_shortest)
+    whose = "" if is_told else of_workloads(counts, is_brief=is_shortest)
     own_rivals = (name for name in answer.rivals if name not in answer.placeholders)
     rivals = [f"more of {name}" if name in counts else name for name in own_rivals]
     whose += f" (or {_rivals(rivals, answer)})" if whose and rivals else ""
-    return f"{f'{lost} of ' if before > 1 else ''}{plural(before if before > 1 else lost, 'replica')}{whose}", ""
+    return f"{_of_replicas(sum(counts.values()), before)}{whose}", ""
+
+
+def _of_replicas(count: int, replicas: int) -> str:
+    return f"{count} of {plural(replicas, 'replica')}" if replicas > 1 else plural(count, "replica")
 
 
 def _lost_anyway(answer: Answer, losing: Sequence[WorkloadCount]) -> str:
@@ -408,7 +412,7 @@ def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = ""
     if others and len(same) == 1 and not first.down == first.replicas > 1:
         count = plural(first.most, "replica") if first.most == first.down else f"up to {plural(first.most, 'replica')}"
         return f"{count} each of {whose} down for {duration(first.total)}"
-    count = f"{first.down} of {plural(first.replicas, 'replica')}" if first.replicas > 1 else "1 replica"
+    count = _of_replicas(first.down, first.replicas)
     longest = duration(max((each.total for each in others), default=0))
     which = plural(len(others), "more workload") if others[1:] else "".join(each.workload for each in others)
     more = f", {which} short of replicas for up to {longest}" if others else ""
@@ -447,14 +451,24 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_nam
     return f"{text} ({also} {_WITHOUT})" if text and also and not answer.is_as_without else text
 
 
-def lost_by_workload(counts: Mapping[str, int]) -> tuple[str, str]:
-    """The lost replicas of several workloads as a subject; and how many each loses, of few if the numbers differ."""
-    whose, lost = of_workloads(counts), sum(counts.values())
-    if len({*counts.values()}) == 1:
-        return f"{plural(lost // len(counts), 'replica')} each{whose}", ""
-    if len(counts) > NAMED:
+def _lost_by_workload(losing: Sequence[WorkloadCount]) -> tuple[str, str]:
+    """The lost replicas of several workloads as a subject; and how many each loses, of few if this differs."""
+    first, lost, whose = losing[0], sum(each.missed for each in losing), of_workloads(each.workload for each in losing)
+    before = first.before if len({each.before for each in losing}) == 1 else 0
+    are_few = len(losing) <= NAMED
+    names_all = are_few and not before and any(each.missed == each.before for each in losing)
+    if len({each.missed for each in losing}) == 1 and not names_all:
+        return f"{_of_replicas(first.missed, before)} each{whose}", ""
+    if not are_few:
         return f"{plural(lost, 'replica')}{whose}", ""
-    return plural(lost, "replica"), ", ".join(f"{pods} of {named([name])}" for name, pods in counts.items())
+    return plural(lost, "replica"), ", ".join(f"{_of_all(each)} of {named([each.workload])}" for each in losing)
+
+
+def _of_all(losing: WorkloadCount) -> str:
+    """How many replicas a workload loses, whose name follows."""
+    if losing.missed < losing.before:
+        return f"{losing.missed}"
+    return f"all {losing.missed}" if losing.missed > 1 else "all"
 
 
 def lost_replicas(

@@ -264,7 +264,7 @@ def test_a_pod_of_a_later_round_without_a_node_is_explained(lost: Any) -> None:
     assert (reason["pods"], reaction["karpenter"]["considered"]) == (1, 9)
     assert reason["reason"].startswith("all available instance types exceed limits for nodepool")
     text = lost(*stateful_set(5), text=True)
-    assert "with 4 new nodes of db, 5 replicas lost (4 of reports/nightly, 1 of shop/db; all Pending), " in text
+    assert "with 4 new nodes of db, 5 replicas lost (all 4 of reports/nightly, 1 of shop/db; all Pending), " in text
     assert "Karpenter would add nodes for 4 Pods (no NodePool helps: 5)" in text
 
 

@@ -238,6 +238,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "spread.json").write_text(cluster_text([*nodes, *of_spread]))
     (directory / "volume-and-spread.json").write_text(cluster_text([*nodes, *data, *of_volume, *of_spread]))
     names |= {"VOLUME": "volume.json", "SPREAD": "spread.json", "BOTH": "volume-and-spread.json"}
+    for word, of_db, of_web in (("TWO_GONE", "aa", "aa"), ("ONE_GONE", "a", "ab")):
+        both = _of_workload("db", of_db, volumes=volumes) + _of_workload("web", of_web, volumes=volumes)
+        (directory / f"{word}.json").write_text(cluster_text([*nodes, *data, *both]))
+        names[word] = f"{word}.json"
     names |= {"FIRST": "part-0.json", "SECOND": "part-1.json"}
     (directory / "huge.json").write_text(json.dumps(make_pod("huge", "shop").request(cpu="99").obj))
     top = Made("scheduling.k8s.io/v1", "PriorityClass", "top").obj | {"value": 500_000}

@@ -704,7 +704,7 @@ def test_the_first_line_names_why_replicas_are_lost(tmp_path: Path, capsys: pyte
     (tmp_path / "quota.json").write_text(json.dumps(quota))
     given = ("--cluster", SHOWN, "--cluster", str(tmp_path / "quota.json"))
     first = run(capsys, "lose", "node", "a-1", *given)[1].splitlines()[0]
-    lost = "1 replica each of shop/web and reports/nightly lost (1 Pending, 1 rejected by quota shop/few)"
+    lost = "1 of 4 replicas each of shop/web and reports/nightly lost (1 Pending, 1 rejected by quota shop/few)"
     assert first == f"{lost}: loss of node a-1 with 2 Pods"
 
 
