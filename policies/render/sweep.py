@@ -175,9 +175,9 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
     effects = [
         whatif.lost_replicas(fewer, _lost(worst), causes),
+        whatif.too_few_healthy_pods(worst.unhealthy_pdbs),
         whatif.down(worst.interruptions, worst.workloads),
         f"{plural(violated, 'PDB')} violated" if violated > 0 else "",
-        whatif.too_few_healthy_pods(worst.unhealthy_pdbs),
         whatif.preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         "" if worst.settled else "no steady state",

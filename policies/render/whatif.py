@@ -313,6 +313,7 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     """
     is_brief, is_shortest = most <= _BRIEF, most < _FEWEST
     own = [each for each in answer.workloads if each.workload not in answer.placeholders]
+    violated = answer.summary.violated_pdbs
     losers = [each.workload for each in own if each.missed]
     told = {*losers, *_blocked_by_quotas(answer)}
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in told})
@@ -320,8 +321,9 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     effects = [
         rejected_pods(rejected, whose, _rejecting(answer, most)),
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
+        too_few_healthy_pods(sorted(answer.pdbs.keys() - violated.keys()), are_named=not is_shortest),
         down(answer.outages, () if answer.rivals else losers),
-        *_pdbs(answer, is_brief=is_brief, are_named=not is_shortest),
+        f"{plural(len(violated), 'PDB')} violated" if is_brief and violated else _violated(violated),
         _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
         _starting(answer, [each for each in own if each.not_started], is_brief=is_brief),
     ]
@@ -406,7 +408,7 @@ def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = ""
     lasts = f"{duration(first.seconds)}{_most(first)}"
     if not others and [*losers] == [first.workload]:
         of_others = f"{first.down} of " if first.down < first.replicas else ""
-        those = first.replicas if first.replicas > 1 else "one"
+        those = plural(first.replicas, "replica") if first.replicas > 1 else "replica"
         return f"{of_others}the other {those} down for {lasts}"
     same = {(each.most, each.total, each.down == each.replicas > 1) for each in outages}
     if others and len(same) == 1 and not first.down == first.replicas > 1:
@@ -501,16 +503,9 @@ def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], *,
     return f"{plural(count, 'Pod')}{of} preempted" if count else ""
 
 
-def _pdbs(answer: Answer, *, is_brief: bool, are_named: bool) -> list[str]:
-    """Phrases with the PodDisruptionBudgets that preemption violates, or with too few Pods; one in a brief line."""
-    violations, names = answer.summary.violated_pdbs, sorted(answer.summary.violated_pdbs)
-    several = f"{plural(sum(violations.values()), 'violation')} of {_named_pdbs(names)}"
-    effects = [
-        (f"{plural(len(names), 'PDB')} violated" if is_brief else several) if names else "",
-        too_few_healthy_pods(sorted({*answer.pdbs} - {*names}), are_named=are_named),
-    ]
-    found = [effect for effect in effects if effect]
-    return [", ".join(found)] if is_brief and found else found
+def _violated(pdbs: Mapping[str, int]) -> str:
+    """A phrase with the number of violations of each of these PDBs; "" for none."""
+    return f"{plural(sum(pdbs.values()), 'violation')} of {_named_pdbs(sorted(pdbs))}" if pdbs else ""
 
 
 def too_few_healthy_pods(pdbs: Sequence[str], *, are_named: bool = True) -> str:

@@ -273,6 +273,16 @@ def test_the_verdict_names_cases_that_are_as_bad_as_the_worst() -> None:
     assert "; worst: node n0 (equal: n1, n2, n3 and 5 more): 1 replica lost" in verdict(found, list(found.rows))
 
 
+def test_what_lasts_comes_before_what_ends() -> None:
+    outage = Interruption("x/a", 0, 1, 2, 0, 60, 60, 1, 60, 1, 60)
+    worst = rows(1, fewer=1, pdbs=2)[0]._replace(interruptions=[outage], unhealthy_pdbs=["x/b"])
+    found = Sweep(HEAD, "node", RunningAndPending(9, 0), [worst])
+    effects = (
+        "1 replica lost, PDB x/b with too few healthy Pods, 1 of 2 replicas of x/a down for 1 min, and 1 more effect"
+    )
+    assert verdict(found, [worst]).endswith(f": {effects}")
+
+
 def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
     sweep = Sweep(HEAD, "node", RunningAndPending(9, 0), [*rows(MAX_ROWS + 5, fewer=1), *rows(70)])
     lines = list(render(sweep))

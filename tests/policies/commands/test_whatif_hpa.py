@@ -210,12 +210,12 @@ def test_a_brief_line_tells_of_violated_pdbs_pdbs_with_too_few_pods_and_placehol
     answer = forewarn.whatif(forewarn.load("docs/examples/whatif/cluster.yaml"), change).answer
     summary = answer.summary._replace(violated_pdbs={"shop/web": 2})
     answer = answer._replace(summary=summary, pdbs={"shop/web": (1, 2), "shop/db": (0, 1)})
-    pdbs = "1 PDB violated, PDB shop/db with too few healthy Pods"
+    pdbs = ["PDB shop/db with too few healthy Pods", "1 PDB violated"]
     lost = "4 of 4 replicas of reports/nightly lost (all Pending)"
-    assert effects_of(answer, most=3) == [lost, pdbs, "4 Pods preempted"]
+    assert effects_of(answer, most=3) == [lost, *pdbs, "4 Pods preempted"]
     answer = answer._replace(placeholders=["reports/nightly"])
     reserving = "4 placeholder Pods preempted (4 Pending at the end)"
-    assert effects_of(answer, most=3) == [f"{pdbs}, {reserving}"]
+    assert effects_of(answer, most=3) == [pdbs[0], f"{pdbs[1]}, {reserving}"]
 
 
 def test_the_shortest_line_counts_failed_jobs_and_the_row_counts_new_pods_as_the_line() -> None:

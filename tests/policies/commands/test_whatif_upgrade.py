@@ -214,26 +214,27 @@ def test_interruptions_of_any_number_of_replicas_are_added_up(
 
 
 @pytest.mark.parametrize(
-    ("replicas", "drained", "text"),
-    [(3, 3, "the other 2 down"), (3, 2, "1 of the other 2 down"), (2, 2, "the other one down")],
+    ("replicas", "away", "text"),
+    [(3, 3, "the other 2 replicas down"), (3, 2, "1 of the other 2 replicas down"), (2, 2, "the other replica down")],
 )
 def test_the_replicas_that_are_not_lost_may_be_down(
-    replicas: int, drained: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    replicas: int, away: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """What lasts comes before it: the PodDisruptionBudget has too few healthy Pods at the end."""
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
-    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(replicas, 0, nodes=replicas, cpu="1")}))
-    drains = [{"at": 0, "drain": f"n{number}"} for number in range(drained)]
-    uncordons = [{"at": 1800, "uncordon": f"n{number}"} for number in range(1, drained)]
-    events.write_text(json.dumps(drains + uncordons))
+    objects = objects_of(replicas, replicas, nodes=replicas, cpu="1")
+    cluster.write_text(json.dumps({"kind": "List", "items": objects}))
+    lost = [{"at": 0, "lost": f"n{number}"} for number in range(away)]
+    events.write_text(json.dumps(lost + [{"at": 1800, "create": node} for node in objects[1:away]]))
     main(["whatif", "events", "--events", str(events), "--until", "6h", "--cluster", str(cluster)])
-    lost = f"1 of {replicas} replicas of default/web lost (Pending), {text} for 30 min"
-    assert lost in capsys.readouterr().out.splitlines()[0]
+    lasts = f"1 of {replicas} replicas of default/web lost (Pending), PDB default/web with too few healthy Pods"
+    assert f"{lasts}, {text} for 30 min" in capsys.readouterr().out.splitlines()[0]
 
 
 def test_each_of_several_workloads_that_lose_replicas_may_be_down_as_well() -> None:
     """One of them comes first, and is named."""
     outages = [Interruption(name, 0, 2, 2, 0, 60, 60, 1, 60, 2, 60) for name in ("x/a", "x/b")]
-    assert down(outages[:1], ["x/a"]) == "the other 2 down for 1 min"
+    assert down(outages[:1], ["x/a"]) == "the other 2 replicas down for 1 min"
     assert down(outages, ["x/a", "x/b"]) == (
         "2 of 2 replicas of x/a down for 1 min, x/b short of replicas for up to 1 min"
     )
