@@ -20,6 +20,7 @@ from forewarn.policies.findings import (
     listed,
     one_line,
     plural,
+    shortened,
 )
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import quota_in, requirement_in
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.upgrade import ForcedPod
 
 _WITHOUT: Final = "also without the change"
+_WITHOUT_NODES: Final = "; without: "
+_LONGEST_END: Final = 160
+"""Characters of what happens without new nodes, and of the event, in a first line that is too long."""
 OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
 QUOTAS: Final = "ResourceQuotas"
@@ -70,7 +74,10 @@ _REPLACEMENT: Final = "replacement Pod"
 
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
-    yield paint(first_line(*_headline_and_title(answer, change)), "bold")
+    text, title = _headline_and_title(answer, change)
+    start, *without = text.partition(_WITHOUT_NODES)
+    end = "".join([*without, title])
+    yield paint(first_line(start, end, shortened(end, _LONGEST_END)), "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -94,7 +101,7 @@ def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[str
     """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short."""
     text, grown = "", "" if answer.of_upgrade is answer else "with new nodes, "
     frames = [(start, f": {title}" if title else "") for start, title in answer.frames]
-    for (start, end), fewest in zip(frames, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 1), strict=True):
+    for (start, end), fewest in zip(frames, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 2), strict=True):
         for most in range(_EFFECTS, fewest - 1, -1):
             text = f"{start}{grown}{_headline(answer.of_upgrade, change, most)}"
             if len(f"{text}{end}") <= LONGEST_LINE:
@@ -114,7 +121,7 @@ def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
         return "; ".join(filter(None, (_outcome(answer, change, of_class, most), _no_nodes(answer), removed)))
     end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if most > _FEWEST else ''}", removed]
     without = _outcome(answer, change, [], most, _with_same_new_pods(answer))
-    return "; ".join([*of_class, ", ".join(filter(None, end)), f"without: {without}"])
+    return f"{'; '.join([*of_class, ', '.join(filter(None, end))])}{_WITHOUT_NODES}{without}"
 
 
 def _outcome(
@@ -239,7 +246,8 @@ def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
     if arrived is None or not arrived.nodes or answer.upgrade is not None:
         return ""
     new = "more new node" if answer.new_nodes else "new node"
-    nodes = f"{plural(sum(arrived.nodes.values()), new)} of {named(arrived.nodes, 'group')}"
+    of_groups = f" of {named(arrived.nodes, 'group')}" if most >= _FEWEST - 1 else ""
+    nodes = f"{plural(sum(arrived.nodes.values()), new)}{of_groups}"
     wanted = [phrase for phrase in (_created(end, most), _on_added_nodes(end, most), _progress(end)) if phrase]
     effects = effects_of(end, most=most)
     if not (_counts(end, placeholders=False)[2] or (wanted and effects)):

@@ -253,6 +253,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "later.json").write_text(json.dumps(later.obj))
     eight_pods = Made("v1", "ResourceQuota", "eight", "shop").spec(hard={"pods": "8"})
     (directory / "eight.json").write_text(json.dumps(eight_pods.obj))
+    for word, example in (("LONG_NAMES", "cluster"), ("LONG_GROUPS", "node-groups")):
+        text = Path(f"docs/examples/whatif/{example}.yaml").read_text()
+        for name in ("nightly", "web", "spot-large"):
+            text = re.sub(rf"\b{name}\b", f"{name}-of-the-storefront-in-region-eu-west", text)
+        (directory / f"{word}.yaml").write_text(text)
+        names[word] = f"{word}.yaml"
     names |= {"LATER": "later.json", "HUGE": "huge.json", "WEB_GETS_TOP": "top.json", "EIGHT_PODS": "eight.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
