@@ -659,7 +659,7 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None
     subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
     change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
     is_rollout = change.rolled_out and replicas is None
-    admitted = ChargedQuotas(cluster).admit(subject.object, change.pods)[0]
+    admitted, rejection = ChargedQuotas(cluster).admit(subject.object, change.pods)
     is_limited = not is_rollout and 0 < admitted < len(change.pods)
     if not is_rollout and not is_limited and not _has_retries(change, cluster):
         return None
@@ -671,7 +671,8 @@ def place_rollout(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None
         why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
         impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
     impact = impact._replace(replaces_none=change.replaces_none)
-    return Placement(str(subject.ref), impact.predictions, impact.new, rollout=impact)
+    rejection = impact.rejection or rejection * bool(impact.rejected)
+    return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
 
 
 def _scaled(obj: ApiObject, replicas: int) -> ApiObject:

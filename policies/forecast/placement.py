@@ -102,7 +102,7 @@ class Placement:
     rejected: int = 0
     """New Pods that ResourceQuotas reject, besides those of `rollout`."""
     rejection: str = ""
-    """The message with which a ResourceQuota rejects the first of them."""
+    """The message with which a ResourceQuota rejects a Pod, also of `rollout`; "" without rejected Pods."""
     later: int = 0
     """New Pods, besides those of `rollout`, that an ordered StatefulSet creates after Pending or rejected ones run."""
     ahead: int | None = 0

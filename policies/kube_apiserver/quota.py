@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.copies import replace
+from forewarn.policies.findings import cut
 from forewarn.policies.kube_apiserver.validation import object_meta
 from forewarn.policies.kube_apiserver.validation.resources import (
     BEST_EFFORT,
@@ -52,6 +53,8 @@ _TERM_KINDS: Final = (
 )
 
 
+QUOTAS: Final = "ResourceQuotas"
+_LONGEST_NAME: Final = 100
 _OF_QUOTA: Final = later("(?:exceeded|failed) quota: ([^,:]+)")
 _MISSING: Final = later(r"(?:must specify|;) (\S+) for: ")
 
@@ -336,10 +339,15 @@ def quota_in(message: str) -> str:
     return found[1] if found else ""
 
 
-def requirement_in(message: str) -> str:
-    """Return what a rejected Pod must specify, without containers, such as `must specify requests.cpu`; or ""."""
-    missing = _MISSING.findall(message)
-    return f"must specify {', '.join(missing)}" if missing else ""
+def rejecting(messages: Collection[tuple[str, str]]) -> str:
+    """Return what rejects Pods, without a name if there are several: `quota shop/a (must specify requests.cpu)`.
+
+    `messages`: upstream's with their namespaces.
+    """
+    quotas = {(namespace, quota_in(message)) for namespace, message in messages}
+    missing = {", ".join(_MISSING.findall(message)) for _, message in messages}
+    why = f" (must specify {', '.join(missing)})" if len(missing) == 1 and all(missing) else ""
+    return f"quota {cut('/'.join(*quotas), _LONGEST_NAME)}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
 
 
 def check_request(

@@ -21,7 +21,7 @@ from forewarn.policies.forecast.why_not import (
     waits_for,
     why_not,
 )
-from forewarn.policies.kube_apiserver.quota import requirement_in
+from forewarn.policies.kube_apiserver.quota import rejecting
 from forewarn.policies.objects.pod import Pod, wait_seconds
 from forewarn.policies.objects.pod_loss import Consequences, losses_of
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -117,11 +117,10 @@ def _heading(placement: Placement, result: PredictResult, applied: Applied | Non
     """The counts of the object's new Pods, unless one prediction says it all."""
     if len(placement.predictions) != 1 or placement.existing or placement.rollout or placement.without_prediction:
         overview = f"{placement.name}: {_overview(placement, result, applied)}"
-        rejection = placement.rollout.rejection if placement.rollout else placement.rejection
-        one = _cause(placement) or requirement_in(rejection)
+        one = _cause(placement)
         whys = (one or _first_reason(placement, result.cluster), one)
         yield paint(overview + _fitting(overview, (why and f": {why}" for why in whys), result), "bold")
-    if placement.rejected:
+    if placement.rejection:
         yield f"  rejected: {placement.rejection}"
 
 
@@ -173,10 +172,8 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     """The predictions for several objects as text lines, in the order of their application."""
     placements, applied = result.placements, result.applied
     in_turn = [placement for placement in placements if placement.rollout is None]
-    predictions = [prediction for placement in in_turn for prediction in placement.predictions]
-    rest = sum((Counter(_with_blocked(each.without_prediction, each)) for each in in_turn), Counter[str]())
-    counts = _counted(predictions, result, applied, rest)
-    new = f"{plural(len(predictions) + rest.total(), 'new Pod')}, one after the other: {counts}"
+    counts = _counted(in_turn, result, applied) or "none"
+    new = f"{plural(sum(map(_new, in_turn)), 'new Pod')}, one after the other: {counts}"
     rollouts = len(placements) - len(in_turn)
     blocked = sum(placement.is_blocked for placement in placements if placement.rollout)
     stuck = f" ({blocked} blocked)" if blocked else ""
@@ -203,51 +200,58 @@ def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
 
 
 def _overview(placement: Placement, result: PredictResult, applied: Applied | None) -> str:
+    counts = _counted([placement], result, applied)
     if placement.rollout is not None:
-        by_outcome = _with_blocked(placement.outcomes, placement)
         none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
-        counts = _counts_text(by_outcome, placement.predictions, result) or none
         rollout = "rollout blocked, " if placement.is_blocked else "rollout, " if placement.rollout.own else ""
-        return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts}"
+        return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts or none}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
-    rest = _with_blocked(placement.without_prediction, placement)
-    new = plural(len(placement.predictions) + sum(rest.values()), "new Pod")
-    return f"{there}{new}: {_counted(placement.predictions, result, applied, rest)}"
+    return f"{there}{plural(_new(placement), 'new Pod')}: {counts or 'none'}"
 
 
-def _with_blocked(counts: Mapping[str, int], placement: Placement) -> dict[str, int]:
-    """These counts by outcome, instead of "later" with how other Pods block those."""
-    blocked = "after-rejected" if "refused" in placement.without_prediction else "blocked"
-    later = blocked if placement.is_blocked else "later"
-    return {later if outcome == "later" else outcome: count for outcome, count in counts.items()}
+def _new(placement: Placement) -> int:
+    return sum(placement.outcomes.values())
 
 
-def _counted(
-    predictions: Sequence[Prediction], result: PredictResult, applied: Applied | None, rest: Mapping[str, int]
-) -> str:
+def _rest(placement: Placement) -> Counter[str]:
+    """The number of new Pods without a prediction by outcome, instead of "later" with how other Pods block those."""
+    counts = Counter(placement.without_prediction)
+    blocked = "after-rejected" if "refused" in counts else "blocked"
+    return counts + Counter({blocked if placement.is_blocked else "later": counts.pop("later", 0)})
+
+
+def _counted(placements: Sequence[Placement], result: PredictResult, applied: Applied | None) -> str:
     """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
-    separately. `rest`: the number of further Pods by outcome.
+    separately.
     """
+    predictions = [prediction for placement in placements for prediction in placement.predictions]
     lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
     kept = [p for p in predictions if id(p) not in lost]
-    text = _counts_text({**outcomes(kept), **rest}, kept, result)
+    rest = sum(map(_rest, placements), Counter(outcomes(kept)))
+    by = rejecting([(_namespace(each), each.rejection) for each in placements if each.rejection])
+    text = _counts_text(rest, kept, result).replace(OUTCOMES["refused"], f"rejected by {by}")
     again = f"{len(lost)} would be preempted again" if lost else ""
-    return ", ".join(filter(None, (text, again))) or "none"
+    return ", ".join(filter(None, (text, again)))
+
+
+def _namespace(placement: Placement) -> str:
+    return placement.name.rpartition(" ")[2].partition("/")[0]
 
 
 OUTCOMES: Final = {
     "fits": "would fit",
     "preempts": "would preempt other Pods",
     "waits": "would wait for terminating Pods",
-    "pending": "would stay Pending",
     "in-vain": "would preempt other Pods and stay Pending",
     "not-predicted": "not predicted",
-    "later": "created later, when the Pods before them are ready",
-    "blocked": NOT_CREATED,
-    "after-rejected": NOT_CREATED_AFTER_REJECTED,
-    "refused": "rejected by a ResourceQuota",
     "unknown": "not predicted",
+    "later": "created later, when the Pods before them are ready",
+    "refused": "rejected by a ResourceQuota",
+    "after-rejected": NOT_CREATED_AFTER_REJECTED,
+    "pending": "would stay Pending",
+    "blocked": NOT_CREATED,
 }
+"""In the order of a text, which gives the reason of the Pending Pods at its end."""
 
 
 def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], result: PredictResult) -> str:
@@ -259,7 +263,7 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
         counts, predictions = Counter(counts) - Counter(outcomes(by_chance)), predictions[: certain.number]
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
     preempting = tuple(p for p in may_run if not waits_for_victims(p))
-    texts = {outcome: f"{count} {OUTCOMES[outcome]}" for outcome, count in counts.items()}
+    texts = {outcome: f"{counts[outcome]} {text}" for outcome, text in OUTCOMES.items() if counts.get(outcome)}
     if "preempts" in texts and preempting:
         head = f"{counts['preempts']} would preempt"
         new = newly_preempted(preempting)

@@ -23,7 +23,7 @@ from forewarn.policies.findings import (
     shortened,
 )
 from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS, STATEFUL_SET
-from forewarn.policies.kube_apiserver.quota import quota_in, requirement_in
+from forewarn.policies.kube_apiserver.quota import QUOTAS, rejecting
 from forewarn.policies.objects.fields import group_kind, int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
@@ -53,7 +53,6 @@ _LONGEST_END: Final = 160
 """Characters of what happens without new nodes, and of the event, in a first line that is too long."""
 OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
-QUOTAS: Final = "ResourceQuotas"
 _NAMED: Final = 10
 _FEW: Final = 4
 _MAX_EDGES: Final = 12
@@ -398,11 +397,8 @@ def _rejecting(answer: Answer, most: int) -> str:
 
 
 def _quotas(answer: Answer, messages: Mapping[str, str]) -> str:
-    """The ResourceQuota that rejects Pods; without a name if there are several. `messages`: upstream's, by workload."""
-    quotas = {(answer.summary.names.group(name).partition("/")[0], quota_in(text)) for name, text in messages.items()}
-    missing = {requirement_in(text) for text in messages.values()}
-    why = f" ({', '.join(missing)})" if len(missing) == 1 and all(missing) else ""
-    return f"quota {named(map('/'.join, quotas))}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
+    """What rejects Pods. `messages`: upstream's, by workload."""
+    return rejecting([(answer.summary.names.group(name).partition("/")[0], text) for name, text in messages.items()])
 
 
 def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = "") -> str:

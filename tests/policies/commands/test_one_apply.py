@@ -279,10 +279,21 @@ def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="3").obj, deployment(2).obj, other.obj])
     text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert "2 objects, 4 new Pods, one after the other: 3 would fit, 1 rejected by a ResourceQuota" in text
+    assert "2 objects, 4 new Pods, one after the other: 3 would fit, 1 rejected by quota default/q" in text
     assert "  rejected: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3" in text
     answer = json.loads(forewarn("whatif", "apply", "-f", new, "--cluster", cluster, "-o", "json").stdout)
     assert (answer["running"]["after"], sum(answer["rejectedByQuota"].values())) == (3, 1)
+
+
+def test_of_several_quotas_that_reject_pods_the_first_line_names_none(tmp_path: Path) -> None:
+    other, second = deployment(2), quota(pods="1")
+    other.obj["metadata"]["namespace"] = second.obj["metadata"]["namespace"] = "other"
+    listed = [*(each.obj for each in NODES), *LISTED, quota(pods="1").obj, second.obj]
+    cluster = write(tmp_path / "cluster.json", listed)
+    new = write(tmp_path / "new.json", [deployment(2).obj, other.obj])
+    first, *rows = forewarn("predict", "-f", new, "--cluster", cluster).stdout.splitlines()
+    assert first.endswith("4 new Pods, one after the other: 2 would fit, 2 rejected by ResourceQuotas")
+    assert len([row for row in rows if row.startswith("  rejected: exceeded quota: q, ")]) == 2
 
 
 def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: Path) -> None:
@@ -293,7 +304,7 @@ def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: P
         path = write(tmp_path / "new.json", [quota(pods="2").obj, *(each.obj for each in objects)])
         first = forewarn("predict", "-f", path, "--cluster", cluster).stdout.splitlines()[0]
         assert counts in first
-        assert "2 would fit, 1 rejected by a ResourceQuota, 1 not created until rejected Pods run" in first
+        assert "2 would fit, 1 rejected by quota default/q, 1 not created until rejected Pods run" in first
     assert (
         "2 of 4 new Pods of default/new run, 1 not created until rejected Pods run; 1 Pod rejected"
         in forewarn(
@@ -389,13 +400,20 @@ def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
     assert not counts["pending"]["byWorkload"]
 
 
-@pytest.mark.parametrize(("namespace", "second"), [("default", "would fit"), ("other", "rejected by a ResourceQuota")])
-def test_victims_of_the_same_namespace_free_quota(namespace: str, second: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("namespace", "counts"),
+    [
+        ("default", "1 would fit, 1 would preempt 1 Pod on n1: default/old (priority -1)\n"),
+        ("other", "1 would preempt 1 Pod on n1: other/old (priority -1), 1 rejected by quota default/q\n"),
+    ],
+)
+def test_victims_of_the_same_namespace_free_quota(namespace: str, counts: str, tmp_path: Path) -> None:
     old = make_pod("old", namespace).request(cpu="4").priority(-1).on("n1")
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="2" if namespace == "default" else "1").obj, deployment(2).obj])
     text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert f"2 new Pods: 1 would preempt 1 Pod on n1: {namespace}/old (priority -1), 1 {second}" in text
+    assert f"2 new Pods: {counts}" in text
+    assert ("  rejected: exceeded quota: q, " in text) is (namespace == "other")
 
 
 def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: Path) -> None:

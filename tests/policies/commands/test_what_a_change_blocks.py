@@ -169,7 +169,7 @@ def test_rejected_new_pods_follow_those_that_run(tmp_path: Path, capsys: pytest.
     ("command", "line"),
     [
         ("whatif apply", "1 Pod of x/new rejected by quota x/q (must specify limits.cpu, limits.memory): "),
-        ("predict", "1 rejected by a ResourceQuota: must specify limits.cpu, limits.memory"),
+        ("predict", "1 rejected by quota x/q (must specify limits.cpu, limits.memory)"),
     ],
 )
 def test_lines_name_what_quotas_require(
