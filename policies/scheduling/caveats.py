@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import plural
@@ -183,13 +183,18 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
 
 def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
     """True if another Pod on the node ties with a victim in priority and start time."""
+    return len(without_ties(candidate, snapshot)) < len(candidate.victims)
+
+
+def without_ties(candidate: Candidate, snapshot: Snapshot) -> Sequence[Pod]:
+    """Return the victims with which no other Pod on the node ties in priority and start time."""
     node_info = snapshot.get(candidate.node_name)
     if node_info is None:
-        return False
+        return candidate.victims
     charge(len(node_info.pods) // 4)
     victims = {victim.identity for victim in candidate.victims}
-    ranks = {rank_of(victim) for victim in candidate.victims}
-    return any(rank_of(pod) in ranks and pod.identity not in victims for pod in node_info.pods)
+    ranks = {rank_of(pod) for pod in node_info.pods if pod.identity not in victims}
+    return [victim for victim in candidate.victims if rank_of(victim) not in ranks]
 
 
 _ALWAYS: Final = (registry.NODE, registry.POD, registry.PRIORITY_CLASS)

@@ -26,6 +26,7 @@ from forewarn.policies.scheduling.caveats import (
     of_preemption,
     run_binding_cycle,
     victims_tie,
+    without_ties,
 )
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.framework import (
@@ -599,8 +600,9 @@ class Prediction:
         feasible = names if with_ties and snapshot is self.snapshot else list(names if with_ties else names[:1])
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
         by_chance, fewest = with_ties and self.may_be_others, self.fewest
+        certain = self.certain_victims if by_chance else None
         decision = self._decision._replace(
-            feasible=feasible, best_nodes=best_nodes, by_chance=by_chance, fewest=fewest, is_final=True
+            feasible=feasible, best_nodes=best_nodes, by_chance=by_chance, certain=certain, fewest=fewest, is_final=True
         )
         return Prediction(snapshot, self.pod, decision)
 
@@ -614,6 +616,16 @@ class Prediction:
         if self._decision.by_chance is not None:
             return self._decision.by_chance
         return self.may_be_elsewhere or victims_tie(self._decision.candidate, self.snapshot)
+
+    @property
+    def certain_victims(self) -> Sequence[Pod]:
+        """The victims that kube-scheduler selects whichever of equal nodes, and of equal Pods on the node, it takes."""
+        decision, is_of_daemon = self._decision, self.pod.spec.node_affinity.only_node
+        if decision.certain is not None or decision.candidate is None or not self.may_be_others:
+            return self.victims if decision.certain is None else decision.certain
+        if decision.by_chance or self.may_be_elsewhere or is_of_daemon or self.fewest is not None:
+            return ()
+        return without_ties(decision.candidate, self.snapshot)
 
     @cached_property
     def fewest(self) -> Fewest:

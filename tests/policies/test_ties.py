@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from forewarn.policies.cluster.cache import ClusterSnapshot
 from forewarn.policies.forecast.impact import least, newly_preempted
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.objects.pod import Pod
+from forewarn.policies.rules.wording.impact import certain_of
 from forewarn.policies.scheduling import ties
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
+from tests.in_process import forewarn
 from tests.work import steps
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
@@ -60,11 +63,18 @@ def choices(
         yield from choices(chosen.snapshot_after(), pods[1:], (*before, chosen))
 
 
+def certain_names(predictions: Sequence[Prediction]) -> set[str]:
+    preempting = [prediction for prediction in predictions if prediction.outcome == "preempts"]
+    return certain_of([victim.key for each in preempting for victim in each.victims], preempting)
+
+
 def check(stored: ClusterSnapshot, new: Made) -> int | None:
     """Compare what is certain with all choices. Return the certain number of victims; None for all."""
     predictions = place(stored, new.obj).predictions
-    certain, pods = least(predictions), [prediction.pod for prediction in predictions]
+    pods = [prediction.pod for prediction in predictions]
     found = [tuple(each) for each in choices(stored.scheduling, pods)]
+    known = predictions[: certain.number] if (certain := least(predictions)) else predictions
+    assert all(certain_names(known) <= {victim.key for each in one for victim in each.victims} for one in found)
     counts = {(len(newly_preempted(each)), sum(bool(newly_preempted((p,))) for p in each)) for each in found}
     if certain is None:
         assert len(counts) == 1
@@ -106,6 +116,52 @@ def test_certain_are_only_numbers_that_each_choice_has_in_random_clusters() -> N
         exact, open_ = exact + (certain is None), open_ + (certain is not None)
     assert exact, "some are certain"
     assert open_, "others are not"
+
+
+def test_certain_victims_are_those_in_each_order_of_pods_that_tie() -> None:
+    rng, some = random.Random(f"{SEED} victims"), 0
+    for _ in range(cases(100)):
+        pods = [
+            make_pod(f"p-{number}")
+            .priority(0)
+            .request(cpu=str(rng.choice([1, 1, 2])))
+            .on("n1", started=rng.randint(0, 2))
+            for number in range(4)
+        ]
+        cpu = sum(int(pod.obj["spec"]["containers"][0]["resources"]["requests"]["cpu"]) for pod in pods)
+        node, gold = make_node("n1").has(cpu=str(cpu)), make_priority_class(1000, "gold")
+        (first, *others) = (
+            place(cluster(node, gold, *order), web(1, min(3, cpu)).obj).predictions for order in permutations(pods)
+        )
+        certain = certain_names(first)
+        assert all(certain <= {victim.key for each in one for victim in each.victims} for one in others)
+        some += bool(certain and first[0].may_be_others)
+    assert some, "beside uncertain victims"
+
+
+@pytest.mark.parametrize(
+    ("low", "line"),
+    [
+        (
+            {"n1": [("z", 4, -5)], "n2": [("a", 4, 0)], "n3": [("b", 4, 0)]},
+            "n1, n2 or n3: default/z, possibly default/a",
+        ),
+        ({"n1": [("a", 4, 0)], "n2": [("b", 4, 0)], "n3": [("z", 4, 5)]}, "n1, n2: possibly default/a, default/b"),
+    ],
+    ids=["a certain victim", "a certain one only after the choice of another"],
+)
+def test_certain_victims_are_named_first(low: dict[str, list[tuple[str, int, int]]], line: str, tmp_path: Path) -> None:
+    pods = [
+        make_pod(name).priority(priority).request(cpu=str(cpu)).on(node, started=0)
+        for node, own in low.items()
+        for name, cpu, priority in own
+    ]
+    made = [*(make_node(node).has(cpu="4") for node in low), *pods, make_priority_class(1000, "gold")]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    (tmp_path / "web.json").write_text(json.dumps(web(2, 4).obj))
+    for command in (("predict", "-f"), ("lint",)):
+        out = forewarn(*command, tmp_path / "web.json", "--cluster", tmp_path / "cluster.json").stdout
+        assert f"would preempt 2 Pods on {line}" in out.splitlines()[0]
 
 
 @pytest.mark.parametrize("first", ["n1", "n2"], ids=["one victim is enough", "two victims"])

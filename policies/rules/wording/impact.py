@@ -161,16 +161,30 @@ def victims_text(
         fits = len(start) + len(behind) <= MAX_CHARACTERS
         problem, more = (start + behind, ()) if fits else (start, capitalized((behind[2:-1],)))
         return _with_versions(problem, more, (*(start + some for some in fewer), start), start, facts)
-    possibly = "possibly " if audience.coarse or any(p.may_be_others for p in preempting[:MAX_SHOWN]) else ""
-    before, unplaced = f"{start}: {possibly}", f"{head} {number}: {possibly}"
+    before, unplaced = f"{start}: ", f"{head} {number}: "
     after = f", {counted(shown.others, 'Pod')}{of_namespaces(shown)}" if shown.other_priorities else ""
-    names, count = shown.named[:MAX_NAMED], len(shown.named)
+    certain = set[str]() if audience.coarse else certain_of(shown.named, preempting)
+    ordered = sorted(shown.named, key=lambda name: name not in certain)
+    names = [f"{'possibly ' * (place == len(certain))}{name}" for place, name in enumerate(ordered[:MAX_NAMED])]
+    count = len(ordered)
     first = f"{names[0] if count == 1 else f'{names[0]} and {count - 1} more'}{after}"
     fits = len(before) + len(first) + len(behind) <= MAX_CHARACTERS
     more = () if fits else capitalized((behind[2:-1],))
     problem = naming(before, names, count, after + behind if fits else after, MAX_NAMED)
     versions = (f"{named}{first}{some}" for named in (before, unplaced) for some in (*fewer, ""))
     return _with_versions(problem, more, (*versions, start), unplaced + first, facts)
+
+
+def certain_of(names: Sequence[str], preempting: Sequence[Prediction]) -> set[str]:
+    """Return the names of the victims that do not depend on ties, which may change the victims of later Pods."""
+    if not any(prediction.may_be_others for prediction in preempting[:MAX_SHOWN]):
+        return {*names}
+    certain = set[str]()
+    for prediction in preempting[:MAX_SHOWN]:
+        certain.update(victim.key for victim in prediction.certain_victims)
+        if prediction.may_be_others and not prediction.pod.spec.node_affinity.only_node:
+            break
+    return certain.intersection(names)
 
 
 def _with_versions(
