@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.places import Places
@@ -10,6 +11,7 @@ from forewarn.policies.commands import autoscaling, cluster_command
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_files_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
+from forewarn.policies.findings import fitting
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject
 from forewarn.policies.sources.files import status_of
 from forewarn.policies.terminal import counting, print_faults
@@ -121,7 +123,8 @@ def _printed(result: PredictResult, output: Output, more: Sequence[str]) -> Prin
 
     def text(result: PredictResult, paint: Painter) -> Iterator[str]:
         first, *rest = lines(result, paint)
-        yield "; ".join([first, *more[:1]])
+        cascade = "".join(f"; {phrase}" for phrase in more[:1])
+        yield first + fitting(first, (cascade, re.sub(r" \([^)]*\)", "", cascade)))
         yield from (*rest, *more[1:])
 
     return answer_in(output, result, text, page=page)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from forewarn.policies.findings import duration, listed, plural
+from forewarn.policies.findings import cut, duration, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import Ending, Summary, by_frequency, count_runs, unsettled
 
+_LONGEST: Final = 100
 NO_PREEMPTION: Final = "no Pods are preempted"
 
 
@@ -47,12 +48,18 @@ def summary_lines(summary: Summary) -> Iterator[str]:
 
 
 def cascade(summary: Summary) -> str:
-    """The numbers of all preempted and more Pending Pods and of PDB violations, as a phrase."""
+    """The numbers of all preempted and more Pending Pods and of PDB violations, as a phrase. In parentheses: the
+    workload of the highest priority with more Pending Pods.
+    """
     victims = plural(len(summary.evictions), "Pod") if summary.evictions else "no Pod"
-    pending = sum(max(row.pods - row.before, 0) for row in summary.waiting)
+    more = sorted((row.priority, row.pods - row.before, row.group) for row in summary.waiting if row.pods > row.before)
+    pending = sum(pods for _, pods, _ in more)
     violations = sum(summary.violated_pdbs.values())
     counts = [f"{victims} preempted"]
-    counts += [f"{plural(pending, 'more Pod')} Pending"] if pending else []
+    for _, pods, group in more[-1:]:
+        counts.append(
+            f"{plural(pending, 'more Pod')} Pending ({f'{pods} of ' * (pods < pending)}{cut(group, _LONGEST)})"
+        )
     counts += [plural(violations, "violation of a PDB", "violations of PDBs")] if violations else []
     counts += [] if summary.settled else [f"no steady state after {duration(summary.settled_at)}"]
     return f"with the cascade: {', '.join(counts)}"

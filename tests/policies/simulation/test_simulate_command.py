@@ -317,6 +317,38 @@ def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) ->
     assert "preempted: 4 Pods (cascade depth 4)" in told
 
 
+@pytest.mark.parametrize(
+    ("new", "priorities", "whose"),
+    [
+        ("new", (0, 5), "; with the cascade: 3 Pods preempted, 3 more Pods Pending (1 of default/b)"),
+        ("new", (5, 0), "; with the cascade: 3 Pods preempted, 3 more Pods Pending (2 of default/a)"),
+        ("n" * 200, (0, 5), "; with the cascade: 3 Pods preempted, 3 more Pods Pending"),
+    ],
+    ids=["the highest priority", "the most Pods", "a long line"],
+)
+def test_a_cascade_names_the_workload_with_pending_pods(
+    new: str, priorities: tuple[int, int], whose: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = (("a", 2, priorities[0]), ("b", 1, priorities[1]))
+    made = [
+        *(make_node(f"n{number}").has(cpu="4").obj for number in range(3)),
+        *(make_priority_class(value).obj for value in (5, 9)),
+        *(workload("ReplicaSet", name, replicas, "4", priority) for name, replicas, priority in old),
+    ]
+    for name, replicas, priority in old:
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
+        for number in range(replicas):
+            pod = running(f"{name}-{number}", name, "4", "n2" if name == "b" else f"n{number}", priority)
+            made.append(pod.metadata(ownerReferences=[owner]).obj)
+    arriving = workload("Deployment", "new", 3, "4", 9)
+    arriving["metadata"]["name"] = new
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    (tmp_path / "new.json").write_text(json.dumps(arriving))
+    assert predict(["-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"), "--cascade"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith(whose)
+
+
 def test_an_aftermath_names_pods_whose_controller_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
