@@ -91,10 +91,15 @@ def _left_out(faults: Sequence[Exception], updates: Sequence[Exception] = ()) ->
 
 
 def _forms(what: str, faults: Sequence[Exception], updates: Sequence[Exception] = ()) -> tuple[str, str, str]:
-    if not (names := refs_of(faults)):
+    if not (names := [f"{_part(fault, updates)}{ref}" for fault in faults for ref in refs_of([fault])]):
         return "", "", ""
     reasons, named = ("".join(naming(what, items)) for items in (_with_reasons(faults, updates), names))
     return reasons, named, f"{plural(len(names), 'object')} {what}"
+
+
+def _part(fault: Exception, updates: Sequence[Exception]) -> str:
+    """What of an object is rejected; "" for the object."""
+    return "Pods of " if isinstance(fault, PodsRejected) else "update of " * (fault in updates)
 
 
 def naming(what: str, objects: Iterable[str]) -> Iterator[str]:
@@ -110,7 +115,7 @@ def rejections_of(faults: Iterable[Exception]) -> list[str]:
 
 def _with_reasons(faults: Iterable[Exception], updates: Sequence[Exception] = ()) -> list[str]:
     return [
-        f"{'update of ' * (fault in updates)}{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({_why(fault)})"
+        f"{_part(fault, updates)}{fault.ref} ({_why(fault)})"
         for fault in faults
         if isinstance(fault, InvalidObject) and fault.ref
     ]

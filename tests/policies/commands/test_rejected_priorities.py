@@ -174,7 +174,9 @@ def test_every_rejected_workload_is_named_up_to_a_limit(command: str, tmp_path: 
 def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> None:
     simulated = asked(tmp_path, "whatif apply", [deployment("bad", priority=6), deployment("good")])
     first = f"no replica lost, no Pod preempted or newly Pending: {tmp_path / 'new.json'} applied"
-    assert simulated.stdout.startswith(f"rejected: Deployment default/bad; 1 new Pod of default/good runs; {first}\n")
+    assert simulated.stdout.startswith(
+        f"rejected: Pods of Deployment default/bad; 1 new Pod of default/good runs; {first}"
+    )
     assert f": Deployment default/bad: spec.template.{NOT_OF_CLASS.format(6, 5)}\n" in simulated.stderr
 
 
@@ -211,7 +213,9 @@ def test_events_on_workloads_whose_pods_are_rejected_are_left_out(tmp_path: Path
     answer = forewarn("whatif", "events", *given)
     names = [line.split()[3] for line in answer.stderr.splitlines()]
     assert (answer.returncode, names) == (3, ["default/one:", "default/two:"])
-    first = "rejected: Deployment default/one and Deployment default/two; both new Pods of default/three run; no "
+    first = (
+        "rejected: Pods of Deployment default/one and Pods of Deployment default/two; both new Pods of default/three"
+    )
     assert answer.stdout.startswith(first)
 
 
@@ -247,7 +251,9 @@ def test_a_class_change_is_answered_although_the_restart_is_rejected(tmp_path: P
     answer = forewarn("whatif", "class", "class-5", "--value", "6", "--cluster", tmp_path / "cluster.json")
     first = answer.stdout.partition("\n")[0]
     assert answer.returncode == 3
-    assert re.match(r"rejected: Deployment default/web.*; new Pods of default/web get priority 6 instead of 5", first)
+    assert re.match(
+        r"rejected: Pods of Deployment default/web.*; new Pods of default/web get priority 6 instead of 5", first
+    )
 
 
 @pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
