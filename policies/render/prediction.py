@@ -10,7 +10,7 @@ from forewarn.policies.application.places import left_out, naming
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import fitting, listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
-from forewarn.policies.forecast.impact import BY_CHOICE, Least, least, newly_preempted, victims_of
+from forewarn.policies.forecast.impact import Least, least, newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.forecast.why_not import (
     by_nodes,
@@ -241,6 +241,7 @@ def _namespace(placement: Placement) -> str:
 OUTCOMES: Final = {
     "fits": "would fit",
     "preempts": "would preempt other Pods",
+    "by-chance": "may preempt more Pods, depending on kube-scheduler's choice",
     "waits": "would wait for terminating Pods",
     "in-vain": "would preempt other Pods and stay Pending",
     "not-predicted": "not predicted",
@@ -260,7 +261,8 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
     certain, by_chance = least(predictions), list[Prediction]()
     if certain is not None:
         by_chance = [p for p in predictions[certain.number :] if p.outcome != "pending" and p.pod.uid not in in_vain]
-        counts, predictions = Counter(counts) - Counter(outcomes(by_chance)), predictions[: certain.number]
+        left = Counter(counts) - Counter(outcomes(by_chance))
+        counts, predictions = left + Counter({"by-chance": len(by_chance)}), predictions[: certain.number]
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
     preempting = tuple(p for p in may_run if not waits_for_victims(p))
     texts = {outcome: f"{counts[outcome]} {text}" for outcome, text in OUTCOMES.items() if counts.get(outcome)}
@@ -269,8 +271,6 @@ def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], r
         new = newly_preempted(preempting)
         victims = [victim for victim in victims_of(preempting) if victim.identity in new]
         texts["preempts"] = _victims_text(head, preempting, victims, result, _open(certain, victims))
-    if by_chance:
-        texts["by-chance"] = f"{len(by_chance)} may preempt more Pods, depending on {BY_CHOICE}"
     return ", ".join(texts.values())
 
 
