@@ -39,7 +39,7 @@ from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes, not_
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text, workload_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
     from forewarn.policies.objects.fields import ApiObject
@@ -725,8 +725,9 @@ def _on_added_nodes(answer: Answer, most: int) -> str:
     if not (added or answer.until_scheduled):
         return ""
     helped, staying, gone, later = WithAddedNodes.of(answer)
-    why = _reasons(each for each in answer.workloads if staying[each.workload]) if most == _EFFECTS else ""
-    left = f", {plural(staying.total(), 'Pod stays', 'Pods stay')} Pending{why}" if staying else ""
+    why = _reasons(answer, staying) if most == _EFFECTS else ""
+    whose = of_workloads(staying if {*staying} != {*helped} else ())
+    left = f", {plural(staying.total(), f'Pod{whose} stays', f'Pods{whose} stay')} Pending{why}" if staying else ""
     left += f", {plural(gone.total(), 'Pod')}{of_workloads(gone)} not replaced" if gone else ""
     if not added:
         return f"no new nodes {'help' if staying else 'needed'}{left or ', no Pod is Pending'}"
@@ -876,7 +877,7 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     total = max(summary.new_pods + later + missing, sum(_desired(each, answer) for each in own if blocked))
     pending = max(summary.new_pods_pending, _new_pending(answer))
     which = _subject_of_new(answer, [*names], total, is_short=is_short)
-    why = _reasons(own) if most == _EFFECTS else ""
+    why = _reasons(answer, names) if most == _EFFECTS else ""
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
     counts += f", {later} {NOT_CREATED if pending else NOT_CREATED_AFTER_REJECTED}" if later else ""
     return f"{rollouts(answer)}: {counts}" if blocked else counts
@@ -891,10 +892,12 @@ def _subject_of_new(answer: Answer, names: Sequence[str], total: int, *, is_shor
     return f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"
 
 
-def _reasons(workloads: Iterable[WorkloadCount]) -> str:
-    """The reason of the Pending Pods in parentheses; "" for none or several."""
-    reasons = {in_short(each.message) for each in workloads if each.pending}
-    return f" ({reasons.pop()})" if len(reasons) == 1 and {*reasons} != {""} else ""
+def _reasons(answer: Answer, names: Container[str]) -> str:
+    """Why Pods of these workloads are Pending, in parentheses; of several reasons, the first one. "" if unknown."""
+    pending = (each for each in answer.workloads if each.pending and each.workload in names)
+    found = grouped((in_short(each.message), each.workload) for each in pending)
+    first = next(filter(None, found), "")
+    return f" ({f'{named(found[first][:1])}: ' if len(found) > 1 else ''}{first})" if first else ""
 
 
 def rollouts(answer: Answer) -> str:

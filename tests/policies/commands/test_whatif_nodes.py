@@ -225,7 +225,13 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
         ([], 0, 0, "", "no new nodes needed, no Pod is Pending"),
         ([("Deployment", 4, "1")], 0, 0, "", "no new nodes needed, no Pod is Pending"),
         ([("Deployment", 12, "1")], 2, 0, "", "2 new nodes needed for 8 Pending Pods of default/a0"),
-        ([("Deployment", 2, "64")], 0, 2, "no number of these nodes", "no new nodes help, 2 Pods stay Pending"),
+        (
+            [("Deployment", 2, "64")],
+            0,
+            2,
+            "no number of these nodes",
+            "no new nodes help, 2 Pods of default/a0 stay Pending",
+        ),
         ([("StatefulSet", 4, "3")], 3, 0, "", "3 new nodes needed for 1 Pending Pod"),
         (
             [("StatefulSet", 40, "3")],
@@ -239,7 +245,7 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
             1,
             2,
             "no number of these nodes helps 2 Pending Pods: default/a1: ",
-            "1 new node needed for 1 Pending Pod of default/a0, 2 Pods stay Pending",
+            "1 new node needed for 1 Pending Pod of default/a0, 2 Pods of default/a1 stay Pending (",
         ),
     ],
 )
@@ -258,13 +264,16 @@ def test_as_many_nodes_as_pending_pods_need(
     [
         ([("Deployment", 4, "1")], "2 Pods of default/a0 scheduled on 1 new node"),
         ([("StatefulSet", 4, "2")], "1 Pending Pod of default/a0 now runs, then 1 new Pod"),
-        ([("Deployment", 4, "64")], "1 new node helps no Pending Pod, 4 Pods stay Pending (2 nodes: too small even "),
+        (
+            [("Deployment", 4, "64")],
+            "1 new node helps no Pending Pod, 4 Pods of default/a0 stay Pending (2 nodes: too ",
+        ),
         ([("Deployment", 8, "1")], "4 Pending Pods of default/a0 now run"),
         ([("StatefulSet", 3, "3")], "1 Pending Pod of default/a0 now runs, 1 Pod stays Pending (2 nodes: insufficient"),
         ([("Deployment", 12, "1")], "4 Pending Pods of default/a0 now run, 4 Pods stay Pending (2 nodes: insuff"),
         (
             [("Deployment", 5, "1"), ("Deployment", 2, "64"), ("Deployment", 1, "4")],
-            "1 Pending Pod of default/a2 now runs, 3 Pods stay Pending",
+            "1 Pending Pod of default/a2 now runs, 3 Pods of default/a0 and default/a1 stay Pending (default/a1: 2 ",
         ),
     ],
 )
@@ -338,9 +347,9 @@ def test_further_new_nodes_run_pods_that_stay_pending_with_the_added_one(
     (tmp_path / "groups.json").write_text(json.dumps([{"name": "g", "maxSize": 3, "template": template}]))
     groups = ("--node-templates", str(tmp_path / "groups.json"), "--cluster", str(cluster))
     first = (
-        "with 1 more new node of g, 8 Pending Pods of default/a0 now run, 2 Pods stay Pending "
-        "(3 nodes: too small even when empty: insufficient cpu), no replica lost; "
-        "without: 4 Pending Pods of default/a0 now run, 6 Pods stay Pending: "
+        "with 1 more new node of g, 8 Pending Pods of default/a0 now run, 2 Pods of default/a1 stay Pending, "
+        "no replica lost; without: 4 Pending Pods of default/a0 now run, "
+        "6 Pods of default/a0 and default/a1 stay Pending: "
     )
     assert run(capsys, "add", "pool", "g", *groups)[1].startswith(first)
 
