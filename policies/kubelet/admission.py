@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.documents import Hidden, in_json
+from forewarn.policies.findings import first_of
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY, KubeletPod
 from forewarn.policies.objects.node import LABEL_OS, NO_EXECUTE, Node, untolerated_taint
@@ -119,8 +120,8 @@ class Admission(NamedTuple):
 
     `insufficient`: the missing amounts of resources, cpu in thousandths, memory in bytes. `rejection`: the status of
     the rejected Pod; None if the kubelet admits the Pod. `failed`: the predicates other than resources that reject the
-    Pod; the kubelet then preempts no Pods. `preempted`: the Pods that the kubelet preempts first. `reason`, `message`:
-    those in the status of a rejected Pod.
+    Pod; the kubelet then preempts no Pods. `preempted`: the Pods that the kubelet preempts first. `equal`: Pods that it
+    may preempt instead of some of these. `reason`, `message`: those in the status of a rejected Pod.
     """
 
     admitted: Hidden[KubeletPod]
@@ -128,6 +129,7 @@ class Admission(NamedTuple):
     rejection: Hidden[Rejection | None] = None
     failed: Hidden[Sequence[Rejection]] = ()
     preempted: Hidden[Sequence[KubeletPod]] = ()
+    equal: Sequence[str] = ()
 
     @in_json
     def pod(self) -> str:
@@ -148,6 +150,11 @@ class Admission(NamedTuple):
     @in_json
     def preempted_(self) -> list[str]:
         return [pod.key for pod in self.preempted]
+
+    @property
+    def instead(self) -> str:
+        """A phrase with the Pods that the kubelet may preempt instead; "" without any."""
+        return f" (or {first_of([*self.equal], 'Pod')} with equal requests)" if self.equal else ""
 
 
 def admit(
@@ -170,7 +177,8 @@ def admit(
     if failed:
         return Admission(admitted, insufficient, failed[0], failed)
     try:
-        return Admission(admitted, insufficient, preempted=pods_to_preempt(admitted, list(pods), insufficient))
+        preempted, others = pods_to_preempt(admitted, list(pods), insufficient)
+        return Admission(admitted, insufficient, preempted=preempted, equal=[pod.key for pod in others])
     except NotEnough as fault:
         message = f"{_RECOVERY_FAILED}: error finding a set of pods to preempt: {fault}"
         return Admission(admitted, insufficient, Rejection("UnexpectedAdmissionError", message))
@@ -178,9 +186,9 @@ def admit(
 
 def pods_to_preempt(
     admitted: KubeletPod, pods: Sequence[KubeletPod], requirements: Mapping[str, int]
-) -> list[KubeletPod]:
+) -> tuple[list[KubeletPod], list[KubeletPod]]:
     """Return the Pods that the kubelet preempts: as few Guaranteed Pods as possible, then Burstable, then BestEffort
-    ones.
+    ones; and the others that it may preempt instead, because it reads its Pods in random order.
 
     `admitted`: the new Pod. `pods`: the Pods on the node. `requirements`: resource -> missing amount, in the units of
     `request_of`. Raises NotEnough.
@@ -190,10 +198,10 @@ def pods_to_preempt(
     wanted = dict(requirements)
     if missing := _subtract(wanted, [*best_effort, *burstable, *guaranteed]):
         raise NotEnough(missing)
-    ended = _by_distance(guaranteed, _subtract(wanted, [*best_effort, *burstable]))
-    then = _by_distance(burstable, _subtract(wanted, [*best_effort, *ended]))
-    last = _by_distance(best_effort, _subtract(wanted, [*then, *ended]))
-    return [*last, *then, *ended]
+    ended, like_ended = _by_distance(guaranteed, _subtract(wanted, [*best_effort, *burstable]))
+    then, like_then = _by_distance(burstable, _subtract(wanted, [*best_effort, *ended]))
+    last, like_last = _by_distance(best_effort, _subtract(wanted, [*then, *ended]))
+    return [*last, *then, *ended], [*like_last, *like_then, *like_ended]
 
 
 def request_of(pod: KubeletPod, resource: str) -> int:
@@ -216,31 +224,27 @@ def _subtract(requirements: Requirements, pods: Iterable[KubeletPod]) -> Require
     return {name: amount for name, amount in left.items() if amount > 0}
 
 
-def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> list[KubeletPod]:
-    """Return the Pods to preempt, chosen one after the other until nothing is missing. Raises NotEnough.
+def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> tuple[list[KubeletPod], list[KubeletPod]]:
+    """Return the Pods to preempt, chosen one after the other until nothing is missing, and the others that equal one of
+    them. Raises NotEnough.
 
     Each is the Pod that leaves the smallest missing amounts; of several, the one with the smallest request.
     """
-    candidates: list[KubeletPod] = list(pods)
-    chosen: list[KubeletPod] = []
+    candidates, chosen, equal = list(pods), list[KubeletPod](), list[KubeletPod]()
     while requirements:
         if not candidates:
             raise NotEnough(requirements)
-        best, least = 0, float(len(requirements) + 1)
-        for index, pod in enumerate(candidates):
-            distance = 0.0
-            for name, amount in requirements.items():
-                left = float(amount - request_of(pod, name))
-                if left > 0:
-                    distance += (left / float(amount)) ** 2
-            if distance < least or (distance == least and _size(pod) <= _size(candidates[best])):
-                best, least = index, distance
+        costs = [(_distance(pod, requirements), request_of(pod, MEMORY), request_of(pod, CPU)) for pod in candidates]
+        least = min(costs)
+        *others, best = (index for index, cost in enumerate(costs) if cost == least)
         requirements = _subtract(requirements, [candidates[best]])
+        equal += [candidates[index] for index in others]
         chosen.append(candidates[best])
         candidates[best] = candidates[-1]
         candidates.pop()
-    return chosen
+    return chosen, [pod for pod in candidates if pod in equal]
 
 
-def _size(pod: KubeletPod) -> tuple[int, int]:
-    return request_of(pod, MEMORY), request_of(pod, CPU)
+def _distance(pod: KubeletPod, requirements: Requirements) -> float:
+    left = ((float(amount - request_of(pod, name)), float(amount)) for name, amount in requirements.items())
+    return sum((missing / amount) ** 2 for missing, amount in left if missing > 0)

@@ -108,7 +108,7 @@ def verdict(admission: Admission, node: str) -> str:
     text = f"{key}: insufficient capacity on {node} (missing {names})"
     if admission.rejection is None:
         victims = first_of([pod.key for pod in admission.preempted], "Pod")
-        return f"{text}: the kubelet preempts {victims or 'no Pod'} and ignores PDBs"
+        return f"{text}: the kubelet preempts {victims}{admission.instead} and ignores PDBs"
     if not admission.admitted.critical:
         why = "not critical"
     elif admission.failed:

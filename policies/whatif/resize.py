@@ -160,7 +160,7 @@ def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *,
     requirements, rejection = admission.insufficient, admission.rejection
     if rejection is None:
         evicted = tuple(sorted(other.key for other in admission.preempted))
-        reason = "critical Pod: the kubelet evicts Pods" if evicted else ""
+        reason = f"critical Pod: the kubelet evicts Pods{admission.instead}" if evicted else ""
         return Resized(pod.key, node, "accepted", reason, requirements, evicted)
     if pod.critical and not preempts and not admission.failed:
         return Resized(pod.key, node, "deferred", rejection.message, requirements)

@@ -106,7 +106,7 @@ def disagreements(node: ApiObject, want: Any, seen: Counter[str]) -> Iterator[li
         yield ["critical", want["critical"], critical]
     try:
         lacks = {lack["resource"]: lack["quantity"] for lack in node["lacks"]}
-        ended, rejected = [pod.key for pod in pods_to_preempt(read_pod(node["admit"]), pods, lacks)], False
+        ended, rejected = [pod.key for pod in pods_to_preempt(read_pod(node["admit"]), pods, lacks)[0]], False
     except NotEnough:
         ended, rejected = [], True
     seen["admissions that end pods"] += bool(ended)

@@ -197,7 +197,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "short.json").write_text(cluster_text([make_node("n1"), make_node("n2"), bare, short]))
     many = [make_pod(f"db-{each}", "shop").priority(each) for each in range(5)]
     (directory / "many.json").write_text(cluster_text([make_node("n1"), *(pod.on("n1") for pod in many)]))
-    names |= {"MANY": "many.json"}
+    twins = (make_pod(name, "shop").request(cpu="2").on("b-1") for name in ("left", "right"))
+    (directory / "twins.json").write_text(cluster_text([make_node("b-1").has(cpu="4"), *twins]))
+    names |= {"MANY": "many.json", "TWINS": "twins.json"}
     names |= {"OTHERS": "others.yaml", "DEFAULT": "default.yaml", "SHORT": "short.json"}
     rollout = next(obj for obj in next(yaml.safe_load_all(shown))["items"] if obj["kind"] == "Deployment")
     rollout["spec"]["replicas"] = 5

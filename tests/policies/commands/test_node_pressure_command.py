@@ -213,7 +213,7 @@ def test_the_kubelet_itself_comes_to_the_same() -> None:
         if "admit" in case:
             lacks = {each["resource"]: each["amount"] for each in case["lacks"]}
             try:
-                found: Any = names(pods_to_preempt(read_pod(case["admit"]), pods, lacks))
+                found: Any = names(pods_to_preempt(read_pod(case["admit"]), pods, lacks)[0])
             except NotEnough:
                 found = None
             same = found == case["answer"].get("victims")
@@ -243,17 +243,26 @@ def test_guaranteed_pods_are_ended_last_and_the_fewest_of_them() -> None:
         pod("guaranteed-small", qos=GUARANTEED, memory=100),
         pod("guaranteed-large", qos=GUARANTEED, memory=300),
     ]
-    assert names(pods_to_preempt(critical, pods, {"memory": 100})) == ["burst"]
-    assert names(pods_to_preempt(critical, pods, {"memory": 200})) == ["burst", "guaranteed-small"]
-    assert names(pods_to_preempt(critical, pods, {"memory": 350})) == ["burst", "guaranteed-large"]
-    assert names(pods_to_preempt(critical, pods, {"pods": 1})) == ["best"]
+    assert names(pods_to_preempt(critical, pods, {"memory": 100})[0]) == ["burst"]
+    assert names(pods_to_preempt(critical, pods, {"memory": 200})[0]) == ["burst", "guaranteed-small"]
+    assert names(pods_to_preempt(critical, pods, {"memory": 350})[0]) == ["burst", "guaranteed-large"]
+    assert names(pods_to_preempt(critical, pods, {"pods": 1})[0]) == ["best"]
     with pytest.raises(NotEnough):
         pods_to_preempt(critical, pods, {"memory": 501})
 
 
+def test_pods_that_may_be_preempted_instead() -> None:
+    small, twin, large = (pod(name, memory=memory) for name, memory in (("a", 100), ("b", 100), ("c", 300)))
+    critical = pod("critical", 2_000_000_000)
+    for missing, chosen, equal in ((100, "b", "a"), (200, "c", ""), (400, "cb", "a"), (500, "cba", "")):
+        found = pods_to_preempt(critical, [small, twin, large], {"memory": missing})
+        assert [*map(names, found)] == [[*chosen], [*equal]]
+    assert pods_to_preempt(critical, [small, pod("d", qos=BEST_EFFORT)], {"pods": 1})[1] == []
+
+
 def test_critical_pods_are_ended_for_higher_ones_alone() -> None:
     other = pod("other", 2_000_000_000, memory=100)
-    assert names(pods_to_preempt(pod("node", 2_000_001_000), [other], {"memory": 1})) == ["other"]
+    assert names(pods_to_preempt(pod("node", 2_000_001_000), [other], {"memory": 1})[0]) == ["other"]
     with pytest.raises(NotEnough):
         pods_to_preempt(pod("same", 2_000_000_000), [other], {"memory": 1})
 
@@ -275,7 +284,7 @@ def test_what_is_ended_is_enough_and_nobody_too_many(
     ]
     lacks = {"memory": memory, "ephemeral-storage": storage} if storage else {"memory": memory}
     try:
-        ended = pods_to_preempt(pod("critical", 2_000_000_000), pods, lacks)
+        ended, _ = pods_to_preempt(pod("critical", 2_000_000_000), pods, lacks)
     except NotEnough:
         assert any(sum(each.request(name) for each in pods) < amount for name, amount in lacks.items())
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.cli import main
-from tests.builders import Made, MadePod, make_node, make_pod
+from tests.builders import Made, MadePod, cluster_text, make_node, make_pod
 from tests.in_process import without_head
 
 if TYPE_CHECKING:
@@ -105,6 +105,16 @@ def test_verdicts(
     assert (found["pod"], found["node"], found["verdict"]) == (WEB, "a", verdict)
     assert reason in found["reason"]
     assert bool(found["evicted"]) == ("evicts" in reason)
+
+
+def test_the_kubelet_may_evict_an_equal_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = (make_pod(name).priority(1).request(cpu="1500m").on("a") for name in ("low", "other"))
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("a").has(cpu="4"), critical(), *pods]))
+    assert main(["whatif", "resize", "web", "--requests", "cpu=2", "--cluster", str(tmp_path / "cluster.json")]) == 0
+    first = (
+        "Pod default/web on a: accepted: critical Pod: the kubelet evicts Pods (or default/other with equal requests)"
+    )
+    assert capsys.readouterr().out.splitlines()[0] == first
 
 
 @pytest.mark.parametrize("arguments", [(), GATE])
