@@ -113,8 +113,8 @@ def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
     of_class, removed = on_new_pods(_ranked(answer, change)), on_removed_nodes(answer)
     if change is not None and of_class:
         of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
-    elif change is not None and (without_class := _without_class(change)):
-        of_class = [f"{_UNCHANGED}{_preempted_by_others(without_class)}"]
+    elif change is not None and (totals := _without_class(change) or _with_class(change)):
+        of_class = [f"{_UNCHANGED}{_preempted_by_others(change, totals)}"]
     with_nodes = on_new_nodes(answer, most)
     if not with_nodes:
         return "; ".join(filter(None, (_outcome(answer, change, of_class, most), _no_nodes(answer), removed)))
@@ -601,16 +601,16 @@ def _may_preempt(change: ClassChange, *, are_named: bool, of_others: bool) -> st
     without_class = _without_class(change)
     steps = {(_level(each.before), _level(each.after)) for each in change.changed if each.after is not None}
     if len(steps) != 1:
-        return _preempted_by_others(without_class)
+        return _preempted_by_others(change, without_class)
     levels = steps.pop()
     if max(levels) == -inf:
-        return _preempted_by_others(change.totals, are_named=are_named)
+        return _preempted_by_others(change, change.totals, are_named=are_named)
     are_lower = levels[1] < levels[0]
     totals = (each for each in change.totals if of_others and each not in without_class)
     by_others = [each for each in totals if (each.after > each.before) is are_lower]
     own = _preempted_by_new_pods(change, levels, are_named=are_named)
-    own += _preempted_by_others(without_class)
-    return own + _preempted_by_others(by_others, are_named=are_named)
+    own += _preempted_by_others(change, without_class)
+    return own + _preempted_by_others(change, by_others, are_named=are_named)
 
 
 def _without_class(change: ClassChange) -> list[PreemptionTotal]:
@@ -619,6 +619,11 @@ def _without_class(change: ClassChange) -> list[PreemptionTotal]:
     same_template = (each.object for each in change.changed if workload_key(each.object) not in change.templates)
     is_told = any(map(_names_no_class, same_template))
     return [each for each in change.totals if is_default and not is_told and not each.class_]
+
+
+def _with_class(change: ClassChange) -> list[PreemptionTotal]:
+    """The numbers of Pods of the changed class, if these may preempt more Pods."""
+    return [each for each in change.totals if each.class_ == change.class_ and each.after > each.before]
 
 
 def _names_no_class(workload: ApiObject) -> bool:
@@ -636,12 +641,18 @@ def _preempted_by_new_pods(change: ClassChange, levels: tuple[float, float], *, 
     more, fewer = after - before, before - after
     if not (more or fewer):
         return ""
-    ranked = sorted(others, key=lambda each: (-max(each.running, default=0), -more[each.workload]))
-    names = [*dict.fromkeys(each.workload for each in ranked if each.workload in (more or fewer))]
-    count, whose = (more or fewer).total(), named(names) if are_named else plural(len(names), "workload")
+    count, whose = (more or fewer).total(), _worst(others, more or fewer, is_brief=not are_named)
+    whose = plural(len(fewer), "workload") if fewer and not are_named else whose
     if all(each.before and each.before.priority == each.after.priority for each in change.changed if each.after):
         return f" ({plural(count, 'running Pod')} of {whose})"  # `_step` says in which direction
     return f", may preempt {plural(count, 'more Pod' if more else 'fewer Pod')} of {whose}"
+
+
+def _worst(workloads: Iterable[Ranked], pods: Mapping[str, int], *, is_brief: bool) -> str:
+    """The workloads in `pods`, the highest priority first. `is_brief`: only the first, and the number of the others."""
+    ranked = sorted(workloads, key=lambda each: (-max(each.running, default=0), -pods.get(each.workload, 0)))
+    names = [*dict.fromkeys(each.workload for each in ranked if each.workload in pods)]
+    return named(names if not is_brief or len(names) == 1 else [names[0], plural(len(names) - 1, "more workload")])
 
 
 def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:
@@ -651,9 +662,10 @@ def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:
     return below
 
 
-def _preempted_by_others(totals: Sequence[PreemptionTotal], *, are_named: bool = True) -> str:
-    """A phrase with the class that may preempt the most more or fewer running Pods than before, and the number of
-    classes with the same effect; "" for none. No class, which means the global default, comes first.
+def _preempted_by_others(change: ClassChange, totals: Sequence[PreemptionTotal], *, are_named: bool = True) -> str:
+    """A phrase with the class that may preempt the most more or fewer running Pods than before, the workloads of more
+    Pods, and the number of classes with the same effect; "" for none. No class, which means the global default, comes
+    first. Without `are_named`, omits workloads that the phrase before it names.
     """
     more = max((total.after - total.before for total in totals), key=abs, default=0)
     alike = sorted(total.class_ for total in totals if total.after - total.before == more)
@@ -663,7 +675,13 @@ def _preempted_by_others(totals: Sequence[PreemptionTotal], *, are_named: bool =
     if left:
         is_brief = alike[0] and not are_named
         who = f"{left + 1} classes" if is_brief else f"{who} and {plural(left, 'more class', 'more classes')}"
-    return f", {who} may preempt {plural(abs(more), 'more Pod' if more > 0 else 'fewer Pod')}"
+    if more < 0:
+        return f", {who} may preempt {plural(-more, 'fewer Pod')}"
+    cells = (each for each in change.may_preempt if each.class_ == alike[0])
+    victims = {each.workload: each.after - each.before for each in cells if each.after > each.before}
+    is_told = not are_named and {*victims} <= {each.workload for each in change.changed}
+    whose = "" if is_told else f" of {_worst(change.ranked, victims, is_brief=not are_named)}"
+    return f", {who} may preempt {plural(more, 'more Pod')}{whose}"
 
 
 def _class_text(name: str) -> str:

@@ -1496,11 +1496,12 @@ def test_the_first_line_counts_the_classes_that_it_does_not_name(
             "new --value 5 --default",
             "gold",
             (
-                "no workload's new Pods change priority, Pods without a class may preempt 1 more Pod; "
+                "no workload's new Pods change priority, Pods without a class may preempt 1 more Pod of default/low; "
                 "no replica lost, no Pod preempted or newly Pending: "
             ),
         ),
-        ("new --value 5", "gold", "no workload's new Pods change priority, no replica lost"),
+        ("new --value 3", "gold", "no workload's new Pods change priority, no replica lost"),
+        ("new --value 51", "gold", "no workload's new Pods change priority, class new may preempt 3 more Pods of "),
         (
             "gold --value 90 --default",
             "gold",
