@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import duration, first_line, fitting, listed, plural
+from forewarn.policies.findings import duration, first_line, fitting, grouped, listed, plural
+from forewarn.policies.kube_apiserver.quota import quota_in
 from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX, PriorityClass
 from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.simulation import settled, violated
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
-from forewarn.policies.render.whatif import named, on_new_pods, pair
+from forewarn.policies.render.whatif import named, on_new_pods, pair, quotas_of
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ _NAMED: Final = 3
 _EFFECTS: Final = 4
 """Maximum number of effects in the first line."""
 _MAX_PAIRS: Final = 10
-_ROLLOUT_FIX: Final = "Fix: add capacity, or allow maxUnavailable in its rollout"
+_ROLLOUT_FIX: Final = "add capacity, or allow maxUnavailable in its rollout"
 _MAX_STEPS: Final = 60
 _VERBS: Final = {"recreate": "delete and recreate", "default": "change", "apply": "set the class of"}
 
@@ -252,9 +253,8 @@ def _details(plan: Plan) -> Iterator[str]:
         yield from (f"step {number}: {pair(*names)}" for names in preempting[:_MAX_PAIRS])
         if len(preempting) > _MAX_PAIRS:
             yield f"step {number}: {plural(len(preempting) - _MAX_PAIRS, 'more pair')}; use -o json for all"
-        if step.unfinished:
-            names = listed(list(step.unfinished), _NAMED)
-            yield f"step {number}: no progress for 10 min in the rollout of {names}. {_ROLLOUT_FIX}"
+        for fix, blocked in grouped((_fix(plan, name), name) for name in step.unfinished).items():
+            yield f"step {number}: no progress for 10 min in the rollout of {listed(blocked, _NAMED)}. Fix: {fix}"
     if plan.rejected:
         count = plural(len(plan.rejected), "workload")
         names = listed([workload.workload for workload in plan.rejected], _MAX_PAIRS)
@@ -266,6 +266,14 @@ def _details(plan: Plan) -> Iterator[str]:
         yield f"{plural(len(pdbs) - _MAX_PAIRS, 'more violated PDB')}; use -o json for all"
     if plan.answer.summary.stopped:
         yield settled(plan.answer.summary)
+
+
+def _fix(plan: Plan, workload: str) -> str:
+    """How the rollout of a workload can continue: with other limits of the quota that rejects its Pods, or capacity."""
+    rejections = {row.group: row.message for row in plan.answer.summary.missing}
+    message = rejections.get(workload, "")
+    verb = "meet" if "must specify" in message else "raise"
+    return f"{verb} {quotas_of(plan.answer, {workload: message})}" if quota_in(message) else _ROLLOUT_FIX
 
 
 def _stuck(other: OtherOrder) -> str:

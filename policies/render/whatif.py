@@ -191,7 +191,7 @@ def _against_replacements(answer: Answer, *, are_named: bool) -> str:
     """What rejects replacements of running Pods."""
     recreation = answer.blocks.recreation
     quotas = {name: each.message for name, each in recreation.items() if each.by == "ResourceQuota"}
-    by_quotas = [_quotas(answer, quotas if are_named else {})] if quotas else []
+    by_quotas = [quotas_of(answer, quotas if are_named else {})] if quotas else []
     return " and ".join([*by_quotas, *["LimitRanges"] * (len(quotas) < len(recreation))])
 
 
@@ -393,10 +393,10 @@ def _constraint(losing: Sequence[WorkloadCount]) -> str:
 def _rejecting(answer: Answer, most: int) -> str:
     """What rejects Pods because of the event. `most`: effects in the line, of which the fewest have no names."""
     rows, over_quota = answer.summary.missing if most >= _FEWEST else (), answer.over_quota
-    return _quotas(answer, {row.group: row.message for row in rows if over_quota[row.group]})
+    return quotas_of(answer, {row.group: row.message for row in rows if over_quota[row.group]})
 
 
-def _quotas(answer: Answer, messages: Mapping[str, str]) -> str:
+def quotas_of(answer: Answer, messages: Mapping[str, str]) -> str:
     """What rejects Pods. `messages`: upstream's, by workload."""
     return rejecting([(answer.summary.names.group(name).partition("/")[0], text) for name, text in messages.items()])
 

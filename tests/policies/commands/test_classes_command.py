@@ -42,6 +42,10 @@ def made_class(name: str, value: int, **fields: Any) -> Made:
     return made
 
 
+def small_quota(**hard: str) -> Made:
+    return Made("v1", "ResourceQuota", "small", "prod").spec(hard=hard)
+
+
 def levels(*made: Made) -> dict[tuple[str, int], tuple[bool | None, int, int]]:
     """(class, value) -> whether it preempts, its running Pods, the Pods that it could displace."""
     return {
@@ -113,6 +117,25 @@ def test_a_plan_fails_on_preemption(capsys: pytest.CaptureFixture[str], tmp_path
     status, out, _ = run(capsys, *asked, "--fail-on", "preemption")
     printed = json.loads(out)
     assert (status, printed["preempted"] > 0, printed["alternative"]) == (1, True, None)
+
+
+@pytest.mark.parametrize(
+    ("made", "fix"),
+    [
+        ([small_quota(pods="3")], "raise quota prod/small"),
+        ([small_quota(**{"limits.cpu": "100"})], "meet quota prod/small (must specify limits.cpu)"),
+        (
+            [make_node(f"node-{each}").spec(unschedulable=True) for each in (1, 2, 3)],
+            "add capacity, or allow maxUnavailable in its rollout",
+        ),
+    ],
+)
+def test_the_fix_of_a_blocked_rollout(
+    made: list[Made], fix: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "more.json").write_text(cluster_text(made))
+    out = run(capsys, "plan", *CLASSES, *CLUSTER, "--cluster", str(tmp_path / "more.json"))[1]
+    assert f"no progress for 10 min in the rollout of prod/ingester, prod/web. Fix: {fix}\n" in out
 
 
 def test_workloads_of_deleted_classes_have_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -261,6 +261,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             text = re.sub(rf"\b{name}\b", f"{name}-of-the-storefront-in-region-eu-west", text)
         (directory / f"{word}.yaml").write_text(text)
         names[word] = f"{word}.yaml"
+    three_pods = Made("v1", "ResourceQuota", "three", "prod").spec(hard={"pods": "3"})
+    (directory / "three.json").write_text(json.dumps(three_pods.obj))
+    names |= {"THREE_PODS": "three.json"}
     names |= {"LATER": "later.json", "HUGE": "huge.json", "WEB_GETS_TOP": "top.json", "EIGHT_PODS": "eight.json"}
     return {word: str(directory / name) for word, name in names.items()}
 
