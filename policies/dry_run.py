@@ -8,10 +8,10 @@ PodGroups and Workloads count as served unless the feature gate GenericWorkload 
 
 Intended differences: a generated name ends with `xxxxx`; an uncovered limited scope is a 403 (upstream: 500, a plain
 error); errors of map entries are sorted by key (upstream: in Go's random order), and of several exceeded quotas, the
-first by name is reported. The cluster's LimitRanges add defaults; their rejections (minimum, maximum, ratio) are not
-modelled, nor are LimitRanges of the same apply. Unknown fields are rejected with `strict`, also in workloads; for an
-update, without the text of kubectl's patch. Also not modelled: other admission plugins (PodSecurity, RuntimeClass,
-NamespaceLifecycle …), and Pod validation beyond kube_apiserver/validation/pod.py.
+first LimitRange or quota by name is reported. LimitRanges are not checked for `pods/resize`, and not those of the same
+apply. Unknown fields are rejected with `strict`, also in workloads; for an update, without the text of kubectl's patch.
+Also not modelled: other admission plugins (PodSecurity, RuntimeClass, NamespaceLifecycle …), and Pod validation beyond
+kube_apiserver/validation/pod.py.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ from forewarn.policies.kube_apiserver.validation.priority_class import (
     validate_priority_class_object_update,
 )
 from forewarn.policies.kube_apiserver.validation.resources import (
+    read_pod_resources,
+    validate_limits,
     validate_resource_quota,
     validate_resource_quota_update,
 )
@@ -403,6 +405,9 @@ def _answer_pod(request: DecodedRequest) -> Answer:
         ranges = request.cluster.limit_ranges_of(request.namespace)
         pod = with_limit_range_defaults(pod, ranges, request.cluster.semantics)
         request.check(validate_pod_create(pod))
+        for limit_range in ranges:
+            if errors := [error.text for error in validate_limits(read_pod_resources(pod), limit_range)]:
+                raise request.forbid(aggregate(errors))
         answer = _quota(request, pod, Pods(request.now))
         _check_new(request, (request.namespace, request.name) in request.cluster.pods)
         return replace(answer, resolved=resolved)

@@ -321,8 +321,8 @@ def _fault_of_defaults(
     from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
 
     pod = {"metadata": {"namespace": ref.namespace}, "spec": spec}
-    whole = with_default_resources(pod, cluster)
-    error = fault_of_resources(pod, whole) if whole is not pod else None
+    whole, ranges = with_default_resources(pod, cluster), cluster.limit_ranges_of(ref.namespace)
+    error = fault_of_resources(pod, whole, ranges) if ranges or whole is not pod else None
     return error and (PodsRejected if where else fields.InvalidObject)(error.text, (*where, *error.path), ref)
 
 

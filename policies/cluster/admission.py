@@ -34,17 +34,17 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     """Return a new Pod (API object) as a view, with the defaults that admission sets: resources by LimitRanges,
     priority by PriorityClasses, tolerations for the failure of a node.
 
-    Raises InvalidObject for an unreadable Pod, an unknown PriorityClass, or requests that exceed a default limit.
+    Raises InvalidObject for an unreadable Pod, an unknown PriorityClass, or resources that LimitRanges reject.
     """
     from forewarn.policies.kube_apiserver.defaults import with_default_tolerations
     from forewarn.policies.objects.pod import Pod
 
-    whole = with_default_resources(pod, snapshot)
+    whole, ranges = with_default_resources(pod, snapshot), snapshot.limit_ranges_of(_namespace(pod))
     view = with_priority(Pod.from_api(with_default_tolerations(whole)), snapshot)
-    if whole is not pod:
+    if ranges or whole is not pod:
         from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
 
-        if error := fault_of_resources(pod, whole):
+        if error := fault_of_resources(pod, whole, ranges):
             raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
     return view
 

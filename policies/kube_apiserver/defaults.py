@@ -1,6 +1,6 @@
 """Defaults that kube-apiserver adds to Pods: tolerations (plugin DefaultTolerationSeconds) and resources (LimitRanger).
 
-Both plugins are on by default. Rejections (minimum, maximum, ratio) and the annotation of LimitRanger are not modelled.
+Both plugins are on by default. Rejections: `validate_limits`. The annotation of LimitRanger is not modelled.
 Sources: plugin/pkg/admission/defaulttolerationseconds/admission.go, plugin/pkg/admission/limitranger/admission.go,
 pkg/apis/core/v1/defaults.go, pkg/api/pod/util.go.
 """

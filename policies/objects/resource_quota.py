@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.metering import each
 from forewarn.policies.objects.fields import (
@@ -92,42 +92,57 @@ def _strings(obj: ApiObject, values: object, path: Path) -> tuple[str, ...]:
     return tuple(value or "" for value in values)
 
 
+class LimitRangeItem(NamedTuple):
+    """The amounts that an item of a LimitRange requires of each Container or Pod, by resource name."""
+
+    type: str
+    min: ResourceList
+    max: ResourceList
+    max_limit_request_ratio: ResourceList
+
+
 @dataclass(frozen=True, slots=True)
 class LimitRange:
-    """The default requests and limits that a LimitRange sets in containers, by resource name."""
+    """The default requests and limits that a LimitRange sets in containers, by resource name, and its items."""
 
     namespace: str
     name: str
     default_requests: ResourceList = field(default_factory=dict)
     default_limits: ResourceList = field(default_factory=dict)
+    limits: tuple[LimitRangeItem, ...] = ()
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> LimitRange:
-        """Read the items of type Container of an API object. Raises InvalidObject.
+        """Read an API object. Raises InvalidObject.
 
-        A later item overrides an earlier item. Source: plugin LimitRanger, `defaultContainerResourceRequirements`.
+        Defaults are those of items of type Container, a later one overrides an earlier one. Source: plugin LimitRanger,
+        `defaultContainerResourceRequirements`.
         """
         requests: ResourceList = {}
         limits: ResourceList = {}
+        read = []
         for index, item in enumerate(items(obj, "spec", "limits")):
             with within(obj, "spec", "limits", index):
-                if text(item, "type") == "Container":
-                    own_requests, own_limits = _defaults(item)
+                amounts = (resource_list(item, key) for key in ("min", "max", "maxLimitRequestRatio"))
+                read.append(LimitRangeItem(text(item, "type"), *amounts))
+                if read[-1].type == "Container":
+                    own_requests, own_limits = _defaults(item, read[-1])
                     requests, limits = {**requests, **own_requests}, {**limits, **own_limits}
         return cls(
             namespace=text(obj, "metadata", "namespace", default="default"),
             name=text(obj, "metadata", "name"),
             default_requests=requests,
             default_limits=limits,
+            limits=tuple(read),
         )
 
 
-def _defaults(item: ApiObject) -> tuple[ResourceList, ResourceList]:
+def _defaults(item: ApiObject, bounds: LimitRangeItem) -> tuple[ResourceList, ResourceList]:
     """Return the default (requests, limits) of an item. A default limit is the item's default, otherwise its maximum.
 
     A default request is the item's defaultRequest, otherwise the default limit, otherwise the minimum. Source:
     pkg/apis/core/v1/defaults.go `SetDefaults_LimitRangeItem`; stored objects have these values already.
     """
-    limits = resource_list(item, "max") | resource_list(item, "default")
-    requests = resource_list(item, "min") | limits | resource_list(item, "defaultRequest")
+    limits = {**bounds.max, **resource_list(item, "default")}
+    requests = {**bounds.min, **limits, **resource_list(item, "defaultRequest")}
     return requests, limits

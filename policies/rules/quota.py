@@ -564,7 +564,8 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     Why: kube-apiserver sets the default limit in containers without this limit, and then rejects the Pods. For a
     Deployment, the reason is in Events of the ReplicaSet.
 
-    Details: the rule also reports other invalid requests and limits of Pods with defaults of LimitRanges.
+    Details: the rule also reports requests and limits outside the bounds and ratios of a LimitRange, and other invalid
+    requests and limits of Pods with defaults of LimitRanges.
 
     Cluster:
 
@@ -594,7 +595,8 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
 
     Fix: set limits in the container, lower its requests, or change the LimitRange.
     """
-    template = context.template(subject) if context.limit_ranges_of(subject.effective_namespace) else None
+    ranges = context.limit_ranges_of(subject.effective_namespace)
+    template = context.template(subject) if ranges else None
     if template is None:
         return
     from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
@@ -602,7 +604,7 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
     from forewarn.policies.rules.support.quota_use import pod_of
 
     pod = None if is_fragment(subject.object, template) else pod_of(subject, template, context)
-    error = fault_of_resources({"spec": template.spec}, pod) if pod else None
+    error = fault_of_resources({"spec": template.spec}, pod, ranges) if pod else None
     if error is not None:
         why, _, fix = error.text.partition(". Fix: ")
         yield Problem(f"kube-apiserver rejects {rule_text.pods_of(template)}: {why}", template.at(*error.path[1:]), fix)

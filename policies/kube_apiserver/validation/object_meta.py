@@ -87,7 +87,7 @@ def too_long(path: Path, limit: int) -> FieldError:
     return FieldError(path, f"Too long: may not be more than {limit} bytes")
 
 
-def aggregate(errors: Iterable[FieldError]) -> str:
+def aggregate(errors: Iterable[FieldError | str]) -> str:
     """The errors as one text without duplicates: one alone, several in brackets (`utilerrors.NewAggregate`)."""
     texts = list(dict.fromkeys(map(str, islice(errors, MAX_FAULTS))))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -10,7 +10,7 @@ diff of the internal spec. Only fields in kube_apiserver/validation/decode.py ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
@@ -49,6 +49,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     container_requests,
     is_huge_page,
     read_pod_resources,
+    validate_limits,
     validate_requirements,
 )
 from forewarn.policies.metering import each
@@ -63,6 +64,7 @@ from forewarn.policies.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
+    from forewarn.policies.objects.resource_quota import LimitRange
     from forewarn.policies.releases.semantics import Semantics
 
 
@@ -116,15 +118,20 @@ _BY_DEFAULT: Final = " (LimitRange default). Fix: set limits in the container"
 _BY_ITSELF: Final = ". Fix: correct requests and limits"
 
 
-def fault_of_resources(pod: ApiObject, whole: ApiObject) -> FieldError | None:
-    """Return the first error of the requests and limits in a Pod; None if it cannot be decoded. `whole`: with defaults
-    of LimitRanges.
+def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Iterable[LimitRange] = ()) -> FieldError | None:
+    """Return the first error of the requests and limits in a new Pod; None if it is stored or cannot be decoded.
+
+    `whole`: with defaults of the LimitRanges.
     """
-    errors = [] if decode.decode_fault({**pod, "kind": "Pod"}, decode.POD_STRUCT) else validate_resources(whole)
-    if not errors:
+    if at(pod, "metadata", "uid") or decode.decode_fault({**pod, "kind": "Pod"}, decode.POD_STRUCT):
         return None
-    is_own = whole is pod or bool(validate_resources(pod))
-    return errors[0]._replace(text=f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}")
+    if errors := validate_resources(whole):
+        is_own = whole is pod or bool(validate_resources(pod))
+        return errors[0]._replace(text=f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}")
+    for limit_range in limit_ranges:
+        for error in validate_limits(read_pod_resources(whole), limit_range):
+            return error._replace(text=f"{error.text} (LimitRange {limit_range.name}){_BY_ITSELF}")
+    return None
 
 
 def check_resources(obj: ApiObject) -> None:

@@ -6,7 +6,7 @@ component-helpers `resource/helpers.go`; of ResourceQuotas: `ValidateResourceQuo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +31,7 @@ from forewarn.policies.objects.resource_list import (
     ResourceList,
     add,
     exact_resource_list,
+    mask,
     resource_list,
     rounded,
 )
@@ -46,6 +47,7 @@ from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_qu
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import Path
+    from forewarn.policies.objects.resource_quota import LimitRange, LimitRangeItem
 
 
 HUGE_PAGES: Final = "hugepages-"
@@ -126,6 +128,39 @@ def validate_requirements(
     if any(map(is_huge_page, names)) and not names & {CPU, MEMORY}:
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     return errors
+
+
+def validate_limits(pod: PodResources, limit_range: LimitRange) -> Iterator[FieldError]:
+    """Yield why a LimitRange rejects a new Pod with defaults (plugin LimitRanger, `PodValidateLimitFunc`)."""
+    kinds = (("containers", pod.containers), ("initContainers", pod.init_containers))
+    requests = {**container_requests(pod), **mask(pod.requests, (CPU, MEMORY))}
+    limits = {**container_limits(pod), **mask(pod.limits, (CPU, MEMORY))}
+    parts: dict[str, list[tuple[Path, Container]]] = {
+        "Container": [(("spec", kind, i), each) for kind, containers in kinds for i, each in enumerate(containers)],
+        "Pod": [(("spec",), Container("", limits, requests))],
+    }
+    for item in limit_range.limits:
+        for path, part in parts.get(item.type, ()):
+            charge(5 * sum(map(len, item[1:])))
+            yield from (FieldError((*path, "resources"), problem) for problem in _violated(item, part))
+
+
+def _violated(item: LimitRangeItem, part: Container) -> Iterator[str]:
+    """Yield the requirements that amounts violate (`minConstraint`, `maxConstraint`, `limitRequestRatioConstraint`)."""
+    given = (("request", part.requests), ("limit", part.limits))
+    for bound, bounds, sign in (("minimum", item.min, 1), ("maximum", item.max, -1)):
+        for name, enforced in bounds.items():
+            order = [(field, of.get(name)) for field, of in given[::sign]]
+            why = [f", but {field} is {q}" for field, q in order if q is not None and sign * (q - enforced).nano < 0]
+            why[:0] = [f".  No {field} is specified" for field, q in order[:1] if q is None]
+            yield from (f"{bound} {name} usage per {item.type} is {enforced}{text}" for text in why[:1])
+    for name, enforced in item.max_limit_request_ratio.items():
+        start = f"{name} max limit to request ratio per {item.type} is {enforced}, but"
+        request, limit = (of.get(name, ZERO).milli_value for _, of in given)
+        if missing := [field for field, of in given if not of.get(name)]:
+            yield f"{start} no {missing[0]} is specified or {missing[0]} is 0"
+        elif limit / request * 1000 > enforced.milli_value:
+            yield f"{start} provided ratio is {limit / request:f}"
 
 
 def _validate_entry(name: str, quantity: Quantity, path: Path, *, pod_level: bool) -> list[FieldError]:

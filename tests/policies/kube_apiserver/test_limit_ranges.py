@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.cli import main
+from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import Config
 from forewarn.policies.dry_run import dry_run
@@ -19,6 +20,7 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.quota import Pods
+from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources, validate_limits
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.resource_quota import LimitRange
@@ -341,6 +343,90 @@ def test_a_request_above_a_default_limit_is_rejected(
     status = main([*command.split(), str(tmp_path / "web.json"), "--cluster", str(tmp_path / "dump.json")])
     assert (rejection in "".join(capsys.readouterr())) == (not limits)
     assert bool(status) == (not limits)
+
+
+BOUNDED = Made("v1", "LimitRange", "bounds", "team").spec(limits=[{"type": "Pod", "max": {"cpu": "2"}}])
+BEYOND = "maximum cpu usage per Pod is 2, but limit is 4"
+
+
+@pytest.mark.parametrize(
+    ("command", "rejection"),
+    [
+        ("predict -f", f"rejected: Pods of Deployment team/web (resources: {BEYOND} (LimitRange bounds))"),
+        ("whatif apply -f", f"rejected: Pods of Deployment team/web (resources: {BEYOND} (LimitRange bounds))"),
+        ("headroom -f", f"rejected: Pods of Deployment team/web (resources: {BEYOND} (LimitRange bounds))"),
+        ("dry-run -f", f'pods "p" is forbidden: {BEYOND}'),
+        ("lint", f"Deployment team/web: kube-apiserver rejects Pods: {BEYOND} (LimitRange bounds)"),
+    ],
+)
+@pytest.mark.parametrize("limit", ["4", "2"])
+def test_pods_beyond_a_maximum_are_rejected(
+    limit: str, command: str, rejection: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    obj = json.dumps(SINGLE if command == "dry-run -f" else workload("Deployment"))
+    container = json.dumps({**CONTAINER, "resources": both({"cpu": "1"}, {"cpu": limit})})
+    of_class = obj.replace('"priority": 10', '"priorityClassName": "class-10"')
+    (tmp_path / "web.json").write_text(of_class.replace(json.dumps(CONTAINER), container))
+    (tmp_path / "dump.json").write_text(cluster_text([make_node("n1"), make_priority_class(10), BOUNDED]))
+    main([*command.split(), str(tmp_path / "web.json"), "--cluster", str(tmp_path / "dump.json")])
+    assert (rejection in "".join(capsys.readouterr())) == (limit == "4")
+
+
+SIDECAR = {"restartPolicy": "Always"}
+REJECTED: list[tuple[str, Obj, Obj, list[str]]] = [
+    ("within all", of_containers(min={"cpu": "1"}, max={"cpu": "2"}, maxLimitRequestRatio={"cpu": "2"}),
+        pod(both({"cpu": "1"}, {"cpu": "2"})), []),
+    ("a request below the minimum", of_containers(min={"cpu": "1"}), pod(both({"cpu": "0"}, {"cpu": "2"})),
+        ["minimum cpu usage per Container is 1, but request is 0"]),
+    ("a limit below the minimum", of_containers(min={"cpu": "1"}), pod(both({"cpu": "1"}, {"cpu": "500m"})),
+        ["minimum cpu usage per Container is 1, but limit is 500m"]),
+    ("no request", of_containers(min={"cpu": "1"}), pod({}),
+        ["minimum cpu usage per Container is 1.  No request is specified"]),
+    ("a limit above the maximum", of_containers(max={"cpu": "1"}), pod(both({"cpu": "3"}, {"cpu": "4"})),
+        ["maximum cpu usage per Container is 1, but limit is 4"]),
+    ("a request above the maximum", of_containers(max={"cpu": "1"}), pod(both({"cpu": "3"}, {"cpu": "1"})),
+        ["maximum cpu usage per Container is 1, but request is 3"]),
+    ("no limit", of_containers(max={"cpu": "1"}), pod(both({"cpu": "1"})),
+        ["maximum cpu usage per Container is 1.  No limit is specified"]),
+    ("a ratio", of_containers(maxLimitRequestRatio={"cpu": "1500m"}), pod(both({"cpu": "1"}, {"cpu": "2"})),
+        ["cpu max limit to request ratio per Container is 1500m, but provided ratio is 2.000000"]),
+    ("a ratio to nothing", of_containers(maxLimitRequestRatio={"cpu": "2"}), pod(both({"cpu": "0"}, {"cpu": "2"})),
+        ["cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"]),
+    ("a ratio of nothing", of_containers(maxLimitRequestRatio={"cpu": "2"}), pod(both({"cpu": "1"})),
+        ["cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0"]),
+    ("init containers too", of_containers(min={"cpu": "1"}),
+        pod(both({"cpu": "1"}), init=(both({"cpu": "100m"}), both({"cpu": "200m"}))),
+        ["minimum cpu usage per Container is 1, but request is 100m",
+         "minimum cpu usage per Container is 1, but request is 200m"]),
+    ("the sum of a Pod", {"type": "Pod", "min": {"cpu": "3"}}, pod(both({"cpu": "1"}), both({"cpu": "1500m"})),
+        ["minimum cpu usage per Pod is 3, but request is 2500m"]),
+    ("the largest init container", {"type": "Pod", "min": {"cpu": "3"}},
+        pod(both({"cpu": "1"}), init=(both({"cpu": "3"}),)), []),
+    ("a sidecar is added", {"type": "Pod", "min": {"cpu": "3"}},
+        pod(both({"cpu": "1"}), init=({**both({"cpu": "2"}), **SIDECAR},)), []),
+    ("a Pod's own", {"type": "Pod", "min": {"cpu": "3"}}, pod(both({"cpu": "1"}), own=both({"cpu": "3"})), []),
+    ("without overhead", {"type": "Pod", "min": {"cpu": "3"}},
+        {**pod(), "spec": {"overhead": {"cpu": "3"}, "containers": [{"resources": both({"cpu": "1"})}]}},
+        ["minimum cpu usage per Pod is 3, but request is 1"]),
+    ("claims", {"type": "PersistentVolumeClaim", "min": {"cpu": "3"}}, pod(both({"cpu": "1"})), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("item", "given", "problems"), [c[1:] for c in REJECTED], ids=[c[0] for c in REJECTED])
+def test_a_limit_range_rejects(item: Obj, given: Obj, problems: list[str]) -> None:
+    """Messages of plugin/pkg/admission/limitranger/admission.go."""
+    for container in given["spec"].get("initContainers", ()):
+        container |= {key: container["resources"].pop(key) for key in SIDECAR if key in container["resources"]}
+    errors = validate_limits(read_pod_resources(given), LimitRange.from_api(limit_range(item)))
+    assert [error.text for error in errors] == problems
+
+
+def test_only_new_pods_are_rejected() -> None:
+    snapshot = cluster(BOUNDED, make_priority_class(10))
+    beyond = {**CONTAINER, "resources": both({"cpu": "1"}, {"cpu": "4"})}
+    assert admitted({**STORED, "spec": {"priority": 10, "containers": [beyond]}}, snapshot).effective_priority == 10
+    with pytest.raises(InvalidObject, match=BEYOND):
+        admitted({**SINGLE, "spec": {"priority": 10, "containers": [beyond]}}, snapshot)
 
 
 @pytest.mark.parametrize("command", ["predict -f", "whatif apply -f", "headroom -f", "lint"])
