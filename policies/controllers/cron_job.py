@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from forewarn.policies.controllers.job import JobStatus
 from forewarn.policies.controllers.view import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
 from forewarn.policies.kinds.registry import JOB_TEMPLATE
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, boolean, int32, mapping, ref_of, text, timestamp
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, boolean, mapping, period, ref_of, text, timestamp
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import View, WorkloadState
@@ -151,7 +151,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
         return [Report(state.key, "UnparseableSchedule", str(error))]
     status = state.status if isinstance(state.status, CronJobStatus) else _stored_status(state.object)
     earliest = state.created if status.last_schedule is None else status.last_schedule
-    deadline = int32(state.object, "spec", "startingDeadlineSeconds")
+    deadline = period(state.object, "spec", "startingDeadlineSeconds")
     due = most_recent(schedule, earliest if deadline is None else max(earliest, now - deadline), now)
     actions = _start(view, state, status, due, now) if due is not None else []
     base = due if due is not None else status.last_schedule if status.last_schedule is not None else state.created
@@ -223,7 +223,7 @@ _MAX_MISSED: Final = 10_000
 
 def _start(view: View, state: WorkloadState, cron_job_status: CronJobStatus, due: float, now: float) -> list[Action]:
     """Return the writes that create the Job for a scheduled time `due`, as the concurrencyPolicy allows."""
-    deadline = int32(state.object, "spec", "startingDeadlineSeconds")
+    deadline = period(state.object, "spec", "startingDeadlineSeconds")
     if cron_job_status.last_schedule == due or (deadline is not None and due + deadline < now):
         return []
     active = [job for job in view.owned(state.key) if not (isinstance(job.status, JobStatus) and job.status.finished)]

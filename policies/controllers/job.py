@@ -11,7 +11,7 @@ from forewarn.policies.controllers.templates import labelled, pod_of_template, t
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
 from forewarn.policies.findings import grouped
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import ApiObject, at, boolean, int32, items, text, timestamp
+from forewarn.policies.objects.fields import ApiObject, at, boolean, int32, items, period, text, timestamp
 from forewarn.policies.objects.workload import backoff_limit, is_managed_elsewhere, matches_disruption, wanted_active
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _manage(sync: _Job) -> tuple[JobStatus, list[Action]]:
     actions, active = _manage_pods(sync)
     if _is_complete(sync, active) and not sync.terminating:
         return status._replace(finished="Complete", active=0), [*actions, Report(key, "Complete", "")]
-    deadline = int32(sync.object, "spec", "activeDeadlineSeconds")
+    deadline = period(sync.object, "spec", "activeDeadlineSeconds")
     if deadline is not None and status.started is not None:
         actions.append(Requeue(key, status.started + deadline))
     return status._replace(active=active), actions
@@ -228,7 +228,7 @@ def _manage(sync: _Job) -> tuple[JobStatus, list[Action]]:
 def _failure(sync: _Job) -> str:
     """Return the reason why the Job has failed; "" if it has not."""
     status = sync.status
-    deadline = int32(sync.object, "spec", "activeDeadlineSeconds")
+    deadline = period(sync.object, "spec", "activeDeadlineSeconds")
     if any(_is_failed(pod, sync.object) and _policy_action(pod, sync.object) == "FailJob" for pod in sync.pods):
         return "PodFailurePolicy"
     if status.failed > backoff_limit(sync.object):

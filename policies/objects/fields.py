@@ -144,6 +144,14 @@ def int32(obj: ApiObject, *path: str | int) -> int | None:
     return value
 
 
+def period(obj: ApiObject, *path: str | int) -> int | None:
+    """Return a 64-bit field of seconds as Go's `time.Duration(value) * time.Second`, which overflows after 292 years;
+    None if absent or null. Raises InvalidObject for other types.
+    """
+    value = integer(obj, *path)
+    return None if value is None else ((value * 10**9 + 2**63) % 2**64 - 2**63) // 10**9
+
+
 def mapping(obj: ApiObject, *path: str | int) -> ApiObject:
     """Return an object field; empty if the field is absent or null. Raises InvalidObject for other types."""
     value: ApiObject | None = _expect(obj, path, OBJECT, "an object")

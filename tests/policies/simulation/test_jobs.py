@@ -74,6 +74,24 @@ def test_in_the_world_of_the_recordings_it_begins_with_the_delete() -> None:
     assert again - gone == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.parametrize(("deadline", "failures"), [(600, 0), (5 * 10**9, 0), (2**63 - 1, 1)])
+def test_a_deadline_has_64_bits(deadline: int, failures: int) -> None:
+    """Also of a CronJob. Go's `time.Duration(deadline) * time.Second` overflows: the last one is -1 s."""
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+    spec = {"activeDeadlineSeconds": deadline, "template": {"metadata": {"labels": {"app": "c"}}, "spec": pod}}
+    given = {
+        "schedule": "* * * * *",
+        "startingDeadlineSeconds": min(deadline, 5 * 10**9),
+        "concurrencyPolicy": "Forbid",
+    }
+    cron = Made("batch/v1", "CronJob", "c", "default").spec(**given, jobTemplate={"spec": spec}).obj
+    arrivals = [{"at": 1, "op": "create", "object": cron}]
+    case = {"nodes": [make_node("n1").obj], "arrivals": arrivals, "scalingDown": True, "horizonSeconds": 100}
+    (found,) = answer_case(case)["outcomes"]
+    events = [event["event"] for event in found["timeline"]]
+    assert ("created" in events, events.count("jobFailed")) == (not failures, failures)
+
+
 def test_a_job_that_goes_on_has_its_whole_deadline_again() -> None:
     """Suspended after 30 of 60 s and resumed at 100 s, it ends its pod 60 s later. It has failed when it has looked a
     second after that pod is gone, which had a second to end. Source: syncJob (`JobResumed`), `enactJobFinished`.
