@@ -20,10 +20,11 @@ from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.predictions import Simulations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.config.model import Config
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 MIN_BATCHES: Final = 6
@@ -73,10 +74,11 @@ def audit(
     settings of autoscalers (default: those of the cluster). The configuration file of `load` selects and configures the
     rules.
     """
-    from forewarn.policies.application.cluster import autoscaling_for
+    from forewarn.policies.application.cluster import autoscalers_of, autoscaling_for
 
+    autoscalers = autoscalers_of(cluster.cache, cluster.sources)
     settings: dict[str, Any] = {"autoscaling": autoscaling_for(cluster, autoscaling), "progress": progress}
-    result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, **settings)
+    result = audited(cluster.snapshot, cluster.config, all_restarts=all_restarts, autoscalers=autoscalers, **settings)
     return result._replace(skipped=cluster.cache.skipped)
 
 
@@ -87,10 +89,11 @@ def audited(
     disclose: Disclose = Disclose.NAMES,
     all_restarts: bool = False,
     autoscaling: Autoscaling | None = None,
+    autoscalers: Iterable[ApiObject] = (),
     progress: Progress | None = None,
 ) -> Audit:
     """Return the findings on a cluster that are not suppressed. `disclose`: as in EvaluationRequest. `autoscaling`:
-    settings of autoscalers; None without node groups.
+    settings of autoscalers; None without node groups. `autoscalers`: the HorizontalPodAutoscalers.
     """
 
     from forewarn.policies.application.cluster import counted_results  # the webhook does not simulate
@@ -112,7 +115,8 @@ def audited(
         assumes = autoscaling.assumes_of_arrivals  # no time passes in which nodes may be removed
         new_nodes = partial(added_for, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
     simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
-    request = audit_request(cluster, config, datetime.now(UTC))._replace(disclose=disclose, simulations=simulations)
+    request = audit_request(cluster, config, datetime.now(UTC), autoscalers)
+    request = request._replace(disclose=disclose, simulations=simulations)
     result = _audit(cluster, request)
     return result._replace(head=replace(result.head, assumes=(*result.head.assumes, *assumes)))
 

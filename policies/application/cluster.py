@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
 
 
@@ -159,6 +160,14 @@ def require_nodes(cluster: ClusterSnapshot) -> None:
     """Raise SourceError for a cluster without nodes, because no prediction is possible."""
     if not cluster.objects.nodes:
         raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
+
+
+def autoscalers_of(cache: GroupCache, sources: Iterable[str]) -> list[ApiObject]:
+    """Return the HorizontalPodAutoscalers of a cluster; of a running one, none without permission. Raises
+    SourceError.
+    """
+    live = (obj for source in sources for obj in objects_of(source, "autoscalers_if_permitted"))
+    return [*cache.autoscalers.values(), *live]
 
 
 def with_node_groups(

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.audit import audited
+        from forewarn.policies.application.cluster import autoscalers_of
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 
         writer = _writer(run) if options.apply else None
@@ -64,6 +65,7 @@ def main(arguments: Sequence[str]) -> int:
                 disclose=Disclose.COUNTS if options.apply else Disclose.NAMES,
                 all_restarts=options.all_restarts,
                 autoscaling=settings,
+                autoscalers=autoscalers_of(cache, run.cluster),
                 progress=show,
             )
         result, fixed = result._replace(skipped=cache.skipped), 0

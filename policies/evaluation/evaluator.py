@@ -4,7 +4,7 @@ object of a cluster as an update without changes, then the cluster as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
@@ -465,9 +465,11 @@ def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
             yield _unchanged(workload.object)
 
 
-def audit_request(cluster: ClusterSnapshot, config: Config, now: datetime) -> EvaluationRequest:
-    """Return the request to check all objects of a cluster, and the cluster as a whole."""
-    change_set = ChangeSet(tuple(stored_objects(cluster)))
+def audit_request(
+    cluster: ClusterSnapshot, config: Config, now: datetime, others: Iterable[ApiObject] = ()
+) -> EvaluationRequest:
+    """Return the request to check all objects of a cluster, also `others`, and the cluster as a whole."""
+    change_set = ChangeSet((*stored_objects(cluster), *map(_unchanged, others)))
     return EvaluationRequest(change_set, cluster, config, Phase.LINT, now, with_cluster_rules=True)
 
 

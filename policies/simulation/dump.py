@@ -21,7 +21,6 @@ from forewarn.policies.controllers.view import Key as WorkloadKey
 from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.findings import grouped, listed, plural
 from forewarn.policies.kinds.registry import (
-    AUTOSCALER,
     DEPLOYMENT,
     DISRUPTION_BUDGET,
     JOB,
@@ -101,8 +100,6 @@ class DumpCache(GroupCache):
         self.pdbs: dict[Key, ApiObject] = {}
         self.times: dict[Key, dict[str, Any]] = {}
         """Pod -> the fields of its PodState that its view does not contain."""
-        self.autoscalers: dict[Key, ApiObject] = {}
-        """The HorizontalPodAutoscalers."""
         self.recreated = frozenset[str]()
         """The `group/Kind` of controllers that are not simulated, and create their Pods again by the configuration."""
 
@@ -115,9 +112,6 @@ class DumpCache(GroupCache):
     def add(self, obj: ApiObject) -> bool:
         """Add or replace an object, and its additional data. See `Cache.add`."""
         kind = group_kind(obj)
-        if kind == AUTOSCALER:
-            self.autoscalers[key_of(obj)] = obj
-            return True
         added = super().add(obj)
         if kind == DISRUPTION_BUDGET:
             self.pdbs[key_of(obj)] = obj

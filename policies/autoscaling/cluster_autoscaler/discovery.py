@@ -40,10 +40,10 @@ from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import (
     TO_BE_DELETED,
     ScaleDownSettings,
 )
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, key_of
 from forewarn.policies.copies import replace
 from forewarn.policies.findings import cut, one_line
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kinds.registry import AUTOSCALER, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import (
     ApiObject,
@@ -346,16 +346,20 @@ class Discovery:
 
 
 class GroupCache(Cache):
-    """A Cache that also collects what the objects say about node groups."""
+    """A Cache that also collects what the objects say about node groups, and the HorizontalPodAutoscalers."""
 
     def __init__(
         self, collect: Callable[[ApiObject], bool | None] | None = None, templates: Collection[str] = POD_TEMPLATE_PATHS
     ) -> None:
         super().__init__(collect=collect, templates=templates)
         self.discovery = Discovery()
+        self.autoscalers: dict[tuple[str, str], ApiObject] = {}
 
     def add(self, obj: ApiObject) -> bool:
         """Add or replace an object. See `Cache.add`."""
+        if group_kind(obj) == AUTOSCALER:
+            self.autoscalers[key_of(obj)] = obj
+            return True
         return self.discovery.take(obj) or super().add(obj)
 
 

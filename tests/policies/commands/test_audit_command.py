@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.application.audit import audited
+from forewarn import load
+from forewarn.policies.application.audit import audit, audited
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache
@@ -713,3 +714,34 @@ def test_a_description_of_a_stored_class_counts(capsys: pytest.CaptureFixture[st
         capsys, "--cluster", str(tmp_path / "c.json"), "--select", "class-without-description", "-o", "json"
     )
     assert [one["object"]["name"] for one in json.loads(out)["findings"]] == ["untold"]
+
+
+@pytest.mark.parametrize(("most", "admitted"), [(6, "5"), (5, None)])
+def test_an_autoscaler_that_exceeds_a_quota(
+    most: int, admitted: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a snapshot, and from a running cluster, which lists HorizontalPodAutoscalers only on request."""
+    target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"}
+    autoscaler = Made("autoscaling/v2", "HorizontalPodAutoscaler", "web", "team")
+    labels: dict[str, Any] = {"selector": {"matchLabels": {"app": "web"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "5"})
+    quota.status(hard={"pods": "5"}, used={"pods": "0"})
+    objects = [
+        make_node("n1"),
+        make_priority_class(10),
+        quota,
+        Made("apps/v1", "StatefulSet", "web", "team").spec(replicas=1, **labels, template=template).status(replicas=0),
+    ]
+    scaled = autoscaler.spec(maxReplicas=most, scaleTargetRef=target)
+    (tmp_path / "all.json").write_text(cluster_text([*objects, scaled]))
+    (tmp_path / "live.json").write_text(cluster_text(objects))
+    told = f"HorizontalPodAutoscaler team/web: ResourceQuota q admits {admitted} of {most} replicas"
+    assert (told in run(capsys, "--cluster", str(tmp_path / "all.json"))[1]) == bool(admitted)
+    listed = lambda _, what: [scaled.obj] if what == "autoscalers_if_permitted" else []  # noqa: E731
+    with patch("forewarn.policies.application.cluster.objects_of", listed):
+        assert (told in run(capsys, "--cluster", str(tmp_path / "live.json"))[1]) == bool(admitted)
+        result = audit(load(str(tmp_path / "live.json")))
+    assert [f.rule for f in result.findings if f.object.name == "web"].count("autoscaler-exceeds-quota") == bool(
+        admitted
+    )
