@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
 
-_KINDS: Final = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, JOB)
+_KINDS: Final = (DEPLOYMENT, STATEFUL_SET, REPLICA_SET, "/ReplicationController", JOB)
 
 
 class MissingPods(NamedTuple):

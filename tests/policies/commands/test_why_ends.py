@@ -375,6 +375,7 @@ LOST_NODE.taint("node.kubernetes.io/unreachable", "NoExecute")
         ("apps/v1/DaemonSet", {}, {}, 1, "1 of 1 Pod runs"),
         ("apps/v1/DaemonSet", {}, {}, 0, "0 of 1 Pod runs; 1 missing"),
         ("apps/v1/DaemonSet", {"nodeSelector": {"disk": "ssd"}}, {}, 0, "no node needs a Pod of it"),
+        ("v1/ReplicationController", {"replicas": 3}, {}, 1, "1 of 3 Pods runs; 2 missing"),
         ("batch/v1/Job", {"parallelism": 2, "completions": 3}, {"active": 2}, 2, "2 of 2 Pods run"),
         ("batch/v1/Job", {"parallelism": 0}, {}, 0, "parallelism 0"),
         ("batch/v1/Job", {"suspend": True}, {}, 0, "suspended"),
@@ -410,7 +411,8 @@ def test_the_first_line_of_a_workload_says_how_many_pods_run(
     of_pod = {"containers": [{"name": "c"}], "nodeSelector": spec.pop("nodeSelector", {})}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": of_pod}
     of_jobs = {"jobTemplate": {"spec": {"template": template}}, "schedule": "0 0 * * *"}
-    workload = Made(version, name, "web", "default").spec(selector={"matchLabels": {"app": "web"}}, **spec)
+    selector = {"app": "web"} if version == "v1" else {"matchLabels": {"app": "web"}}
+    workload = Made(version, name, "web", "default").spec(selector=selector, **spec)
     workload.spec(**of_jobs if name == "CronJob" else {"template": template}).status(**status)
     run = [owned(make_pod(f"web-{each}").labels(app="web").on("n1"), name, "web") for each in range(pods)]
     made = [make_node("n1"), workload, *(each.status(conditions=[READY]) for each in run)]
