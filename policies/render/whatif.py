@@ -419,10 +419,22 @@ def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = ""
         count = plural(first.most, "replica") if first.most == first.down else f"up to {plural(first.most, 'replica')}"
         return f"{count} each of {whose} down for {duration(first.total)}"
     count = _of_replicas(first.down, first.replicas)
-    longest = duration(max((each.total for each in others), default=0))
-    which = plural(len(others), "more workload") if others[1:] else "".join(each.workload for each in others)
-    more = f", {which} short of replicas for up to {longest}" if others else ""
-    return f"{count} of {first.workload if others else whose} down for {lasts}{more}"
+    return ", ".join([f"{count} of {first.workload if others else whose} down for {lasts}", *_also_down(others)])
+
+
+def _also_down(outages: Sequence[Interruption]) -> Iterator[str]:
+    """Yield a phrase about the workloads that have no running Pods at a time, and one about those that have some."""
+    whole = [each for each in outages if each.down == each.replicas]
+    parts = [each for each in outages if each.down < each.replicas]
+    if whole:
+        up_to = "up to " if len({each.seconds for each in whole}) > 1 else ""
+        yield f"all replicas of {_more(whole)} for {up_to}{duration(max(each.seconds for each in whole))}"
+    if parts:
+        yield f"{_more(parts)} short of replicas for up to {duration(max(each.total for each in parts))}"
+
+
+def _more(outages: Sequence[Interruption]) -> str:
+    return plural(len(outages), "more workload") if outages[1:] else outages[0].workload
 
 
 def _most(each: Interruption) -> str:
