@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import cut, duration, equal_to, first_line, grouped, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, markdown_table, page_table, text_of
+from forewarn.policies.render.whatif import named
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
@@ -67,9 +68,11 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
 
 def worst_loss(risk: WorkloadRisk) -> str:
     """Return the largest loss of a workload that has some: `shop/web loses 2 of 3 with zone a (equal: zone b)`."""
-    losses = risk.loses_replicas_with
-    worst, *equal = [what for what, replicas in losses.items() if replicas == max(losses.values())]
-    name = cut(one_line(risk.workload), _LONGEST_NAME)
+    losses, rivals = risk.loses_replicas_with, risk.rivals or {}
+    worst, *others = sorted((what for what in losses if losses[what] == max(losses.values())), key=rivals.__contains__)
+    equal = [what for what in others if rivals.get(what) == rivals.get(worst)]
+    or_others = f" (or {named(rivals[worst])})" if worst in rivals else ""
+    name = f"{cut(one_line(risk.workload), _LONGEST_NAME)}{or_others}"
     return f"{name} loses {losses[worst]} of {risk.pods} with {worst}{equal_to(equal, 'loss')}"
 
 
@@ -83,7 +86,7 @@ def verdict(risks: Risks) -> str:
         for what, some, all_ in zip(("zone", "node"), risks.simulated, risks.total, strict=True)
         if some
     ]
-    loses = "loses" if 1 in (counts[0][0], len(risks.workloads)) else "lose"
+    loses = "loses" if counts[0][0] in ("1", "up to 1") or len(risks.workloads) == 1 else "lose"
     lose = f"{counts[0][0]} of {total} {loses} replicas with a lost {counts[0][1]}"
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
@@ -145,8 +148,13 @@ def _left(risk: WorkloadRisk) -> str:
     return f"all run after {duration(_last(after.values()))}" if after else "-"
 
 
-def _losing(risks: Risks, what: str) -> int:
-    return sum(any(loss.startswith(f"{what} ") for loss in risk.loses_replicas_with) for risk in risks.workloads)
+def _losing(risks: Risks, what: str) -> str:
+    """The number of workloads that lose replicas with a lost zone or node; the highest one if chance decides."""
+    start = f"{what} "
+    losing = {risk.workload for risk in risks.workloads for loss in risk.loses_replicas_with if loss.startswith(start)}
+    by_loss = (each for risk in risks.workloads for each in (risk.rivals or {}).items())
+    rivals = {name for loss, names in by_loss if loss.startswith(start) for name in names}
+    return f"up to {len(losing | rivals)}" if rivals - losing else f"{len(losing)}"
 
 
 def render(risks: Risks, paint: Painter = plain) -> Iterator[str]:

@@ -6,10 +6,10 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -310,6 +310,10 @@ class Rejected(NamedTuple):
     """Whether this part may contain none of `best_nodes`."""
 
 
+_MAX_EQUAL: Final = 4
+"""Maximum number of recorded candidates that equal a chosen one."""
+
+
 class SchedulingAlgorithm:
     """The scheduling algorithm, with state from cycle to cycle.
 
@@ -327,6 +331,8 @@ class SchedulingAlgorithm:
         """(Snapshot, equal Pods -> their result), for unschedulable Pods that preemption does not help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
+        self.equal: list[tuple[Candidate, Candidate]] | None = None
+        """Chosen preemption candidates, each with an equal one; None: not recorded."""
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
@@ -443,8 +449,13 @@ class SchedulingAlgorithm:
             return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
+        self._record_equal(candidate, (cycle.candidate_on(name) for name in best if name != node))
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, False, best, cycle.is_sampled, cycle.may_miss_best)
+
+    def _record_equal(self, chosen: Candidate, others: Iterable[Candidate]) -> None:
+        if self.equal is not None:
+            self.equal += [(chosen, other) for other in islice(others, _MAX_EQUAL)]
 
     def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
         self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
@@ -480,6 +491,7 @@ class SchedulingAlgorithm:
             best = [candidate.node_name for candidate in preemption.best_candidates]
             node = self._choose(best)
             chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
+            self._record_equal(chosen, (each for each in preemption.best_candidates if each is not chosen))
             message = _with_candidate(snapshot, message, chosen)
             evaluated = preemption.is_sampled, preemption.may_miss_best
             return Rejected(message, plugins, node, chosen, False, best, *evaluated)

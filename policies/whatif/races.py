@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
 
+    Workload = tuple[str, str]
+
 T = TypeVar("T")
 
 _AT_ONCE: Final = 1.0
 """Seconds within which controllers create Pods in any order."""
 _MAX_PAIRS: Final = 32
 """Maximum number of pairs of workloads that are evaluated: at most a second of CPU time in a large cluster."""
+_FEW_PAIRS: Final = 4
+"""The same for each of many simulations."""
 
 
 class Rivals(NamedTuple):
@@ -45,7 +49,7 @@ class _Racing(NamedTuple):
     pod: Pod
 
 
-def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> Rivals:
+def rivals(simulation: Simulation, names: Names, losers: Container[str], max_pairs: int = _MAX_PAIRS) -> Rivals:
     """Return the workloads that may have Pending Pods, or more of them, at the end instead of other `losers`.
 
     A new Pod of each has the priority of a Pending Pod and is created at the same time, not to replace its victim:
@@ -54,11 +58,26 @@ def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> Riva
     """
     snapshot, found = simulation.cache.snapshot(), set[str]()
     for number, (pending, rival) in enumerate(_in_turn(_pairs(simulation, names, losers, found))):
-        if number == _MAX_PAIRS:
+        if number == max_pairs:
             return Rivals(sorted(found), is_complete=False)
         if _may_swap(pending.pod, rival.pod, snapshot):
             found.add(rival.workload)
     return Rivals(sorted(found))
+
+
+def rivals_by_loser(simulation: Simulation, names: Names, losers: Iterable[Workload]) -> dict[str, list[str]]:
+    """Return the losers -> the workloads that may lose replicas instead, also as victims that equal those of the loser;
+    without losers that have none.
+
+    Of new Pods, evaluates only few pairs. Equal victims must have been recorded by the scheduling algorithm.
+    """
+    racing, origins = rivals(simulation, names, {*map(names.of, losers)}, _FEW_PAIRS).names, simulation.timeline.origins
+    found = {names.of(workload): {*racing} for workload in losers}
+    for candidates in simulation.scheduler.algorithm.equal or ():
+        chosen, others = ({names.of(origins[pod.key].workload) for pod in each.victims} for each in candidates)
+        for name in chosen & found.keys():
+            found[name] |= others - chosen
+    return {name: sorted(others - {name}) for name, others in found.items() if others - {name}}
 
 
 def _in_turn(iterators: Iterable[Iterator[T]]) -> Iterator[T]:

@@ -28,6 +28,7 @@ from forewarn.policies.whatif.comparison import Losses
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.occupancy import Occupancy, PodInterval
 from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
+from forewarn.policies.whatif.races import rivals_by_loser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -106,6 +107,8 @@ class WorkloadRisk(NamedTuple):
     - `losesReplicasWith`: a lost zone or node, such as `zone a` -> the number of replicas that do not return.
     - `refusedByQuota`: a lost zone or node -> the number of these replicas that a ResourceQuota rejects.
     - `podLosses`: what fails or is interrupted if one of its Pods is lost.
+    - `rivals`: a lost zone or node -> workloads that may lose these replicas instead: chance decides which of equal
+      Pods are preempted or stay Pending.
     - `withNewNodes`: the losses after new nodes have arrived; absent without new nodes in simulations.
     """
 
@@ -121,6 +124,7 @@ class WorkloadRisk(NamedTuple):
     evicted_first_on: EvictedFirst
     pod_losses: Sequence[PodLoss] = ()
     pod_groups: Sequence[PreemptedTogether] = ()
+    rivals: Mapping[str, Sequence[str]] | None = None
     with_new_nodes: Mapping[str, AfterNewNodes] | None = None
 
     @property
@@ -185,18 +189,21 @@ class Tried:
 
         `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
         reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `unread`: objects with
-        which controllers cannot continue. `withNodes`: fields of AfterNewNodes by workload; None without node groups.
+        which controllers cannot continue. `rivals`: by lost workload. `withNodes`: fields of AfterNewNodes by workload;
+        None without node groups.
         """
+        simulation.scheduler.algorithm.equal = []
         autoscaling = self._autoscaling.after(question.lost)
         with Branch(question, autoscaling, self._end) as branch:
             branch.run(simulation)
             lost, names = self._losses.by_workload(simulation), self._losses.names
-            rejected = missing(simulation, names).items()
+            rejected, racing = missing(simulation, names).items(), rivals_by_loser(simulation, names, lost)
             growth = branch.grown()
         by_name = {names.of(workload): count for workload, count in lost.items()}
         return {
             "lost": by_name,
             "refused": {each.group: each.pods for workload, each in rejected if workload in lost},
+            "rivals": racing,
             "settled": simulation.settled,
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
@@ -270,11 +277,12 @@ def risks(
 class _Losses(NamedTuple):
     """The losses that cost a workload replicas: the number of replicas, and of those that a ResourceQuota rejects.
 
-    `with_nodes`: after new nodes have arrived.
+    `rivals`: workloads that may lose them instead. `with_nodes`: after new nodes have arrived.
     """
 
     replicas: dict[str, int]
     rejected: dict[str, int]
+    rivals: dict[str, Sequence[str]]
     with_nodes: dict[str, AfterNewNodes]
 
 
@@ -302,7 +310,7 @@ def _losses(
     of_zones = {f"zone {zone}": zone_lost(cluster, zone) for zone in zones}
     # Nodes first: each takes less time than a zone, so progress moves at once.
     questions = nothing | {f"node {name}": nodes_lost(cluster, [name]) for name in names} | of_zones
-    losses = defaultdict[str, _Losses](lambda: _Losses({}, {}, {}))
+    losses = defaultdict[str, _Losses](lambda: _Losses({}, {}, {}, {}))
     unknown = _Unknown({}, set(), {}, {})
     outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
     for what in nothing | of_zones | questions:
@@ -313,6 +321,8 @@ def _losses(
                 unknown.without_loss[workload] = replicas
                 continue
             losses[workload].replicas[what] = replicas
+            if others := outcome["rivals"].get(workload):
+                losses[workload].rivals[what] = others
             if rejected.get(workload):
                 losses[workload].rejected[what] = min(rejected[workload], replicas)
         for workload, after in (outcome["withNodes"] or {}).items() if what != _NO_LOSS else ():
@@ -418,6 +428,7 @@ def _risk(
         evicted_first_on=EvictedFirst(len(first), len({interval.node for interval in intervals})),
         pod_losses=losses_of(pods, cluster.workload),
         pod_groups=_pod_groups(cluster, pods),
+        rivals=losses.rivals or None,
         with_new_nodes=losses.with_nodes,
     )
 

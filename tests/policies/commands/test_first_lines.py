@@ -239,6 +239,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     of_spread = _of_workload("web", "abc", topologySpreadConstraints=[spread | {"labelSelector": selector}])
     (directory / "spread.json").write_text(cluster_text([*nodes, *of_spread]))
     (directory / "volume-and-spread.json").write_text(cluster_text([*nodes, *data, *of_volume, *of_spread]))
+    halves = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
+    racing = [
+        each
+        for name, zone in (("api", "a"), ("web", "a"), ("worker", "b"))
+        for each in _of_workload(name, zone, containers=halves)
+    ]
+    (directory / "race.json").write_text(cluster_text([*nodes[:2], *racing]))
+    names |= {"RACE": "race.json"}
     names |= {"VOLUME": "volume.json", "SPREAD": "spread.json", "BOTH": "volume-and-spread.json"}
     for word, of_db, of_web in (("TWO_GONE", "aa", "aa"), ("ONE_GONE", "a", "ab")):
         both = _of_workload("db", of_db, volumes=volumes) + _of_workload("web", of_web, volumes=volumes)

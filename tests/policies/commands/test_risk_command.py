@@ -504,3 +504,19 @@ def test_of_equal_priorities_the_largest_share_is_first(tmp_path: Path, capsys: 
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     rows = told(capsys, "--cluster", str(tmp_path / "cluster.json"))["workloads"]
     assert [row["workload"] for row in rows] == ["default/b", "default/a"]
+
+
+def test_workloads_that_may_lose_replicas_instead_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Pod with a class preempts one of three equal Pods, of which two are of one workload."""
+    large = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
+    workloads = [replicas("web", 1, ["a"]), replicas("api", 1, ["b"]), replicas("db", 2, ["c", "d"])]
+    for workload, *pods in workloads:
+        high = {"priority": 9, "priorityClassName": "high"} if workload["metadata"]["name"] == "web" else {}
+        for pod in (workload["spec"]["template"], *pods):
+            pod["spec"] |= large | high
+    made = [make_priority_class(9, "high"), *(make_node(name).has(cpu="4") for name in "abcd")]
+    objects = [*(each.obj for each in made), *(obj for each in workloads for obj in each)]
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    found = told(capsys, "--cluster", str(tmp_path / "cluster.json"))["workloads"]
+    rivals = {each["workload"]: each["rivals"] for each in found if "rivals" in each}
+    assert rivals == {"default/api": {"node a": ["default/db"]}}
