@@ -22,7 +22,7 @@ from forewarn.policies.findings import (
     plural,
     shortened,
 )
-from forewarn.policies.kinds.registry import DAEMON_SET, POD_TEMPLATE_PATHS, STATEFUL_SET
+from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import QUOTAS, rejecting
 from forewarn.policies.objects.fields import group_kind, int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
@@ -68,6 +68,8 @@ _LONGEST_NAMES: Final = 60
 """Characters of several names."""
 _UNCHANGED: Final = "no workload's new Pods change priority"
 _SAME: Final = "same reason"
+_OF_NODES: Final = ("cordon", "uncordon", "create", "update", "delete")
+"""Operations on nodes that the line names if nothing else happens."""
 _REPLACEMENT: Final = "replacement Pod"
 
 
@@ -208,7 +210,20 @@ def _nothing(answer: Answer, change: ClassChange | None) -> str:
     if answer.not_simulated:
         problems = [problem.partition(". Fix: ")[0] for problem in answer.not_simulated]
         return f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
-    return f"{_UNCHANGED}, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
+    counts = _nodes(answer)
+    done = [f"{plural(counts[name], 'node')} {name.removesuffix('e')}ed" for name in _OF_NODES if counts[name]]
+    no_effect = f"{_UNCHANGED}, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
+    return f"{', '.join(done)}; {no_effect}" if done else no_effect
+
+
+def _nodes(answer: Answer) -> Counter[str]:
+    """The number of nodes by operation."""
+    simulation = answer.simulation
+    arrivals = [each for each in simulation.world.arrivals if each.at <= simulation.clock.now]
+    found = {
+        (each.op, text_at(each.object, "metadata", "name")) for each in arrivals if group_kind(each.object) == NODE
+    }
+    return Counter(operation for operation, _ in found)
 
 
 def _no_nodes(answer: Answer) -> str:
@@ -834,11 +849,9 @@ def _progress(answer: Answer) -> str:
 
 def _lost_nodes(answer: Answer) -> str:
     """A phrase with the number of lost nodes, unless the event is their loss."""
-    simulation = answer.simulation
-    arrivals = [arrival for arrival in simulation.world.arrivals if arrival.at <= simulation.clock.now]
-    lost = {text_at(arrival.object, "metadata", "name") for arrival in arrivals if arrival.op == "lost"}
-    is_loss = all(arrival.op == "lost" and not arrival.at for arrival in arrivals)
-    return "" if is_loss or not lost else f"{plural(len(lost), 'node')} lost"
+    lost = _nodes(answer)["lost"]
+    is_loss = all(arrival.op == "lost" and not arrival.at for arrival in answer.simulation.world.arrivals)
+    return "" if is_loss or not lost else f"{plural(lost, 'node')} lost"
 
 
 def _drained(answer: Answer) -> str:

@@ -263,6 +263,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (directory / "later.json").write_text(json.dumps(later.obj))
     eight_pods = Made("v1", "ResourceQuota", "eight", "shop").spec(hard={"pods": "8"})
     (directory / "eight.json").write_text(json.dumps(eight_pods.obj))
+    on_nodes = [{"at": 0, "cordon": "a-1"}, {"at": 0, "cordon": "a-2"}, {"at": 60, "uncordon": "a-1"}]
+    (directory / "nodes.json").write_text(json.dumps([*on_nodes, {"at": 60, "create": make_node("c-1").obj}]))
+    names["ON_NODES"] = "nodes.json"
     for word, example in (("LONG_NAMES", "cluster"), ("LONG_GROUPS", "node-groups")):
         text = Path(f"docs/examples/whatif/{example}.yaml").read_text()
         for name in ("nightly", "web", "spot-large"):
