@@ -650,17 +650,19 @@ def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_
     return "later" if change.one_by_one else "pending"
 
 
-def place_rollout(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> Placement | None:
+def place_rollout(
+    cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None, *, is_alone: bool = True
+) -> Placement | None:
     """Predict a rollout as the linter and the webhook do; None if the object starts no rollout, and if no Pod needs a
     retry, or quota that victims free.
 
-    `replicas`: as in `place_all`. Raises InvalidObject.
+    `replicas`: as in `place_all`. `is_alone`: no other object uses the quotas. Raises InvalidObject.
     """
     subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
     change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
     is_rollout = change.rolled_out and replicas is None
     admitted, rejection = ChargedQuotas(cluster).admit(subject.object, change.pods)
-    is_limited = not is_rollout and 0 < admitted < len(change.pods)
+    is_limited = is_alone and not is_rollout and 0 < admitted < len(change.pods)
     if not is_rollout and not is_limited and not _has_retries(change, cluster):
         return None
     limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
@@ -698,7 +700,7 @@ def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: 
     rollouts: dict[int, Placement | InvalidObject] = {}
     for index, obj in enumerate(objects):
         try:
-            placement = place_rollout(cluster, obj, replicas)
+            placement = place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)
         except InvalidObject:
             continue  # The other functions report the error.
         if placement is not None:

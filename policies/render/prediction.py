@@ -171,16 +171,14 @@ def _reasons(
 def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     """The predictions for several objects as text lines, in the order of their application."""
     placements, applied = result.placements, result.applied
-    in_turn = [placement for placement in placements if placement.rollout is None]
-    counts = _counted(in_turn, result, applied) or "none"
-    new = f"{plural(sum(map(_new, in_turn)), 'new Pod')}, one after the other: {counts}"
-    rollouts = len(placements) - len(in_turn)
-    blocked = sum(placement.is_blocked for placement in placements if placement.rollout)
-    stuck = f" ({blocked} blocked)" if blocked else ""
-    more = f"; {plural(rollouts, 'rollout')}{stuck}, evaluated without the other objects" if rollouts else ""
+    apart = [placement for placement in placements if placement.rollout]
+    new, counts = plural(sum(map(_new, placements)), "new Pod"), _counted(placements, result, applied) or "none"
+    blocked = sum(placement.is_blocked for placement in apart)
+    stuck = f" ({plural(blocked, 'rollout')} blocked)" if blocked else ""
+    more = f"; {plural(len(apart), 'object')}{stuck} evaluated without the others" if apart else ""
     causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement))]
     reasons = [f"{each.name}: {why}" for each in placements if (why := _first_reason(each, result.cluster))]
-    text = f"{len(placements)} objects, {new}{more}"
+    text = f"{len(placements)} objects, {new}{'' if apart else ', one after the other'}: {counts}{more}"
     ends = (f"; {listed(whys, 1)}" for whys in (causes, reasons) if whys)
     yield paint(text + _fitting(text, ends, result), "bold")
     for placement in placements:

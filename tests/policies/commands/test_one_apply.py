@@ -285,6 +285,17 @@ def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
     assert (answer["running"]["after"], sum(answer["rejectedByQuota"].values())) == (3, 1)
 
 
+def test_several_objects_share_a_quota_if_some_of_their_pods_preempt(tmp_path: Path) -> None:
+    other = deployment(2)
+    other.obj["metadata"]["name"] = "other"
+    old = make_pod("old", "other").request(cpu="4").priority(-1).on("n1")
+    cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED, quota(pods="1").obj])
+    new = write(tmp_path / "new.json", [deployment(2).obj, other.obj])
+    first, *_ = forewarn("predict", "-f", new, "--cluster", cluster).stdout.splitlines()
+    counts = "1 would preempt 1 Pod on n1: other/old (priority -1), 3 rejected by quota default/q"
+    assert first == f"2 objects, 4 new Pods, one after the other: {counts}"
+
+
 def test_of_several_quotas_that_reject_pods_the_first_line_names_none(tmp_path: Path) -> None:
     other, second = deployment(2), quota(pods="1")
     other.obj["metadata"]["namespace"] = second.obj["metadata"]["namespace"] = "other"
