@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
             printed = _printed(result, run.output, more)
         counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
-        met += ["blocked"] if any(each.rollout and each.is_blocked for each in result.placements) else []
+        met += ["blocked"] if any(each.is_blocked_rollout for each in result.placements) else []
         failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
         return Evaluated(len(failures) or status, counts[::-1], counts, printed, failures)
 

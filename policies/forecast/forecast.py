@@ -355,6 +355,7 @@ class Forecast:
         impact = impact._replace(by_chance=self._chance_of_retries(change, done))
         left = done.rejected - freed
         first = done._replace(predictions=done.preempting, rejected=left, rest="later", first_only=True)
+        first = first._replace(after_rejected=min(first.after_rejected, max(left - 1, 0)))
         if too_many or change.workload is None or not quotas.is_known:
             return first
         after, self._next = self._next, lambda: snapshot
@@ -498,7 +499,9 @@ class Forecast:
         arriving = change.pods[:most] if rejected else change.pods
         if not arriving:
             return impact._replace(rejected=rejected)
-        impact = impact._replace(rejected=rejected)
+        impact = impact._replace(
+            rejected=rejected, after_rejected=(rejected - 1) * (change.one_by_one and rejected > 0)
+        )
         self._waiting = None
         let_in: dict[str, Prediction] = {}
         self._end_before(0, change, impact, let_in)
@@ -513,7 +516,7 @@ class Forecast:
             preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
             placed = frozenset(identity for identity, p in let_in.items() if p.outcome == "fits")
             done = done._replace(let_in=placed, by_waiting=preempt)
-        return done._replace(rejected=0) if done.rest == "later" else done
+        return done._replace(rejected=0, after_rejected=0) if done.rest == "later" else done
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact | None:
         """Return the impact if all fit or a DaemonSet has one for each node; None: predict one by one."""
@@ -599,7 +602,8 @@ class Forecast:
                 if limited() and (preempting >= MAX_PREEMPTIONS or victims >= MAX_VICTIMS):
                     raise too_many_preemptions(MAX_PREEMPTIONS)
                 if rest := _rest_after(waiting, change, arriving, is_pending=is_pending):
-                    return done(rest if len(predictions) < len(arriving) else "")
+                    is_last = len(predictions) == len(arriving) and not (impact.rejected and change.one_by_one)
+                    return done("" if is_last else rest)
             if len(predictions) < len(arriving):
                 raise too_many_pods(MAX_SEQUENTIAL)
         except CutShort as why:

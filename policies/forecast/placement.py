@@ -145,7 +145,12 @@ class Placement:
         impact = self.rollout
         if impact is None:
             return bool(self.later)
-        return bool(impact.own and not impact.replaces_none and (impact.pending or impact.rejected))
+        return self.is_blocked_rollout or bool(impact.after_rejected or (impact.rest == "later" and impact.pending))
+
+    @property
+    def is_blocked_rollout(self) -> bool:
+        impact = self.rollout
+        return bool(impact and impact.own and not impact.replaces_none and (impact.pending or impact.rejected))
 
     @property
     def basis(self) -> str:

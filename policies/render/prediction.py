@@ -173,7 +173,7 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     placements, applied = result.placements, result.applied
     apart = [placement for placement in placements if placement.rollout]
     new, counts = plural(sum(map(_new, placements)), "new Pod"), _counted(placements, result, applied) or "none"
-    blocked = sum(placement.is_blocked for placement in apart)
+    blocked = sum(placement.is_blocked_rollout for placement in apart)
     stuck = f" ({plural(blocked, 'rollout')} blocked)" if blocked else ""
     more = f"; {plural(len(apart), 'object')}{stuck} evaluated without the others" if apart else ""
     causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement))]
@@ -201,7 +201,7 @@ def _overview(placement: Placement, result: PredictResult, applied: Applied | No
     counts = _counted([placement], result, applied)
     if placement.rollout is not None:
         none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
-        rollout = "rollout blocked, " if placement.is_blocked else "rollout, " if placement.rollout.own else ""
+        rollout = "rollout blocked, " if placement.is_blocked_rollout else "rollout, " if placement.rollout.own else ""
         return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts or none}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     return f"{there}{plural(_new(placement), 'new Pod')}: {counts or 'none'}"

@@ -285,6 +285,32 @@ def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
     assert (answer["running"]["after"], sum(answer["rejectedByQuota"].values())) == (3, 1)
 
 
+@pytest.mark.parametrize(
+    ("pods", "counts", "blocked"),
+    [
+        ("1", "1 rejected by quota default/q", "2 not created until rejected Pods run"),
+        ("2", "1 would stay Pending", "2 not created until Pending Pods run"),
+        ("3", "1 would stay Pending", "2 not created until Pending Pods run"),
+    ],
+)
+def test_an_ordered_stateful_set_whose_first_pod_preempts_stops_as_in_a_simulation(
+    pods: str, counts: str, blocked: str, tmp_path: Path
+) -> None:
+    new = deployment(4)
+    new.obj["kind"] = "StatefulSet"
+    old = [make_pod("low", "other").request(cpu="2").priority(-1).on("n1")]
+    old += [make_pod(node, "other").request(cpu=cpu).priority(9).on(node) for node, cpu in (("n1", "2"), ("n2", "4"))]
+    made = [*(each.obj for each in (*NODES, *old)), *LISTED, quota(pods=pods).obj]
+    given = ("-f", write(tmp_path / "new.json", [new.obj]), "--cluster", write(tmp_path / "cluster.json", made))
+    done = forewarn("predict", *given, "--fail-on", "blocked")
+    first = f"4 new Pods: 1 would preempt 1 Pod on n1: other/low (priority -1), {counts}, {blocked}"
+    assert done.stdout.startswith(f"StatefulSet default/new: {first}")
+    assert done.returncode == 0, "no rollout is blocked"
+    assert f", {blocked}; " in forewarn("whatif", "apply", *given).stdout.splitlines()[0]
+    *_, row = map(json.loads, forewarn("predict", *given, "-o", "json").stdout.splitlines())
+    assert (row["outcome"], row["pods"], row["blocked"]) == ("later", 2, True)
+
+
 def test_several_objects_share_a_quota_if_some_of_their_pods_preempt(tmp_path: Path) -> None:
     other = deployment(2)
     other.obj["metadata"]["name"] = "other"
