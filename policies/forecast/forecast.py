@@ -666,7 +666,8 @@ def place_rollout(
     change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
     is_rollout = change.rolled_out and replicas is None
     admitted, rejection = ChargedQuotas(cluster).admit(subject.object, change.pods)
-    is_limited = is_alone and not is_rollout and 0 < admitted < len(change.pods)
+    has_one_order = is_alone or isinstance(change.pods, DaemonPods)  # the nodes of a DaemonSet are random
+    is_limited = has_one_order and not is_rollout and 0 < admitted < len(change.pods)
     if not is_rollout and not is_limited and not _has_retries(change, cluster):
         return None
     limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))

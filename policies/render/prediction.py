@@ -10,7 +10,7 @@ from forewarn.policies.application.places import left_out, naming
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import fitting, listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
-from forewarn.policies.forecast.impact import Least, least, newly_preempted, victims_of
+from forewarn.policies.forecast.impact import BY_CHOICE, Least, least, newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.forecast.why_not import (
     by_nodes,
@@ -228,6 +228,8 @@ def _counted(placements: Sequence[Placement], result: PredictResult, applied: Ap
     rest = sum(map(_rest, placements), Counter(outcomes(kept)))
     by = rejecting([(_namespace(each), each.rejection) for each in placements if each.rejection])
     text = _counts_text(rest, kept, result).replace(OUTCOMES["refused"], f"rejected by {by}")
+    if any(each.rollout and each.rollout.by_chance not in ("", BY_CHOICE) for each in placements):
+        text = text.replace(" would ", " may ")  # the impact is one with many preemptions
     again = f"{len(lost)} would be preempted again" if lost else ""
     return ", ".join(filter(None, (text, again)))
 

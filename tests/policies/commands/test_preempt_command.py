@@ -531,3 +531,20 @@ def test_the_first_line_about_a_daemon_set_has_the_reason_of_its_nodes(
     dump, file = write(tmp_path / "c.yaml", *nodes, *full, make_priority_class(5)), write(tmp_path / "f.yaml", agent)
     first, *_ = run(capsys, "-f", file, "--cluster", dump)[1].splitlines()
     assert first == "DaemonSet default/agent: 2 new Pods: 2 would stay Pending: 2 nodes: insufficient cpu"
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another object"])
+def test_a_quota_admits_pods_of_a_daemon_set_on_random_nodes(
+    others: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node(name) for name in ("n1", "n2", "n3")]
+    old = [make_pod(f"old-{name}", "other").request(cpu="4").on(name) for name in ("n2", "n3")]
+    quota = Made("v1", "ResourceQuota", "q", "default").spec(hard={"pods": "2"})
+    template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
+    agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(template=template)
+    dump = write(tmp_path / "c.yaml", *nodes, *old, quota, make_priority_class(5))
+    file = write(tmp_path / "f.yaml", agent, *[make_pod("small", "other")] * others)
+    first, *_ = run(capsys, "-f", file, "--cluster", dump)[1].splitlines()
+    assert (
+        "2 may preempt 2 Pods on n2, n3: possibly other/old-n2, other/old-n3 (priority 0), 1 rejected by quota" in first
+    )
