@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.class_paths import GROUPS, RELEASE_NAMESPACES, ClassPath, found_at
@@ -18,6 +19,7 @@ from forewarn.policies.objects.fields import (
     OBJECT,
     InvalidObject,
     at,
+    boolean,
     group_kind,
     int32,
     integer,
@@ -409,21 +411,25 @@ _NUMBERS: Final = (
     ("updateStrategy", "rollingUpdate", "partition"),
 )  # fmt: skip
 """The fields of workloads with integers, below `spec`."""
+_BOOLEANS: Final = ("paused", "suspend", "manualSelector")
 _SIGNED: Final = ("revisionHistoryLimit", "partition")
 """Fields that may be negative in some kinds. Source of the others: `ValidateNonnegativeField`."""
 _INT64: Final = ("activeDeadlineSeconds", "startingDeadlineSeconds")
 
 
 def check_workload(obj: ApiObject) -> None:
-    """Raise InvalidObject for a number that is negative or of another type, or a selector that does not match the
-    labels of the template.
+    """Raise InvalidObject for a number that is negative or of another type, another type of a boolean, or a selector
+    that does not match the labels of the template.
 
     Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
     """
     template, ref = POD_TEMPLATE_PATHS.get(group_kind(obj)), ref_of(obj, DEFAULT_NAMESPACE)
     if not template or at(obj, *template) is None:
         return
-    for path in dict.fromkeys((*spec, *field) for spec in (template[:-1], ("spec",)) for field in _NUMBERS):
+    specs = dict.fromkeys((template[:-1], ("spec",)))
+    for spec, name in product(specs, _BOOLEANS):
+        boolean(obj, *spec, name)
+    for path in ((*spec, *field) for spec, field in product(specs, _NUMBERS)):
         number = (integer if path[-1] in _INT64 else int32)(obj, *path) or 0
         if number < 0 and path[-1] not in _SIGNED:
             problem = f"Invalid value: {number}: must be greater than or equal to 0"

@@ -135,9 +135,13 @@ def test_invalid_numbers_of_pods_and_selectors_are_rejected(command: str, tmp_pa
         ("batch/v1/Job", "backoffLimit", "x", "must be an integer, not string"),
         ("batch/v1/CronJob", "failedJobsHistoryLimit", "x", "must be an integer, not string"),
         ("batch/v1/CronJob", "jobTemplate.spec.backoffLimit", -1, "Invalid value: -1: must be greater"),
+        ("apps/v1/Deployment", "paused", "yes", "must be a boolean, not string"),
+        ("batch/v1/Job", "manualSelector", "true", "must be a boolean, not string"),
+        ("batch/v1/CronJob", "suspend", 1, "must be a boolean, not number"),
+        ("batch/v1/CronJob", "jobTemplate.spec.suspend", 0, "must be a boolean, not number"),
     ],
 )
-def test_lint_reports_integers_that_kube_apiserver_cannot_decode(
+def test_lint_reports_values_that_kube_apiserver_cannot_decode(
     kind: str, field: str, value: object, problem: str, tmp_path: Path
 ) -> None:
     template = deployment("web").obj["spec"]["template"]
