@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from forewarn.policies.findings import ObjectRef, cut, field_path, first_line, first_of, one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.objects.workload import LAST_APPLIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,9 +55,14 @@ class Places:
             raise self.located(fault) from None
 
     def located(self, fault: Exception) -> Exception:
-        """Return the error with the position of its field; unchanged if the object of the error is not from a file."""
-        subject = self._subjects.get(_named(fault.ref)) if isinstance(fault, InvalidObject) and fault.ref else None
-        if subject is None or not isinstance(fault, InvalidObject):
+        """Return the error with the position of its field; unchanged if the object of the error is not from a file.
+
+        The last apply is that of the stored object, whatever the file has.
+        """
+        if not isinstance(fault, InvalidObject) or fault.ref is None or LAST_APPLIED in fault.path:
+            return fault
+        subject = self._subjects.get(_named(fault.ref))
+        if subject is None:
             return fault
         where = subject.locate(fault.path)
         text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.application.simulated import checked, rejected
+from forewarn.policies.cli import main
 from forewarn.policies.objects.workload import LAST_APPLIED, applied_to
 from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.simulation.scenario import Arrival
-from tests.builders import Made
+from tests.builders import Made, cluster_text, make_node
 from tests.builders import cluster as make_cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def workload(container: dict[str, Any] | None = None, pod: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -138,6 +142,23 @@ def test_kubectl_rejects_what_it_cannot_read_of_the_last_apply(annotation: str) 
     edits = [Arrival(0, "update", restarted(kept).object), Arrival(0, "scale", {**stored.obj, "replicas": 2})]
     assert [rejected(cluster, *checked([edit])) for edit in edits] == [[], []]
     assert [str(fault) for _, fault in rejected(cluster, *checked([Arrival(0, "create", given)]))] == problems
+
+
+@pytest.mark.parametrize("command", ["whatif apply -f", "predict -f"])
+def test_an_unreadable_last_apply_is_not_in_the_file(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": named(c=IMAGE)}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    stored = Made("apps/v1", "Deployment", "web", "team").metadata(annotations={LAST_APPLIED: "{"}).spec(**spec)
+    given = Made("apps/v1", "Deployment", "web", "team").metadata(annotations={}).spec(**spec)
+    (tmp_path / "web.json").write_text(json.dumps(given.obj))
+    (tmp_path / "dump.json").write_text(cluster_text([make_node("n1"), stored]))
+    assert main([*command.split(), str(tmp_path / "web.json"), "--cluster", str(tmp_path / "dump.json")]) == 3
+    lines = "".join(capsys.readouterr()).splitlines()
+    assert any("last-applied" in line for line in lines)
+    assert not any("last-applied" in line and "web.json" in line for line in lines)
 
 
 def test_without_an_earlier_manifest_only_other_containers_go() -> None:
