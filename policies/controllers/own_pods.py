@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers.stateful_set import ordinal_of
 from forewarn.policies.controllers.templates import replica_set_name
@@ -40,11 +40,10 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     if pods or selector.empty:
         return pods
     namespace = ref_of(obj, "default").namespace
-    workloads = derived(cluster.workloads_of(namespace), _by_controller)
     groups = [same for part in derived(cluster.pods_of(namespace), _by_label) for same in part.get(selector.label, ())]
-    charge(len(groups) * len(workloads))
+    charge(len(groups))
     matching = (same for same in groups if selector.matches(same[0].labels))
-    return [pod for s in matching if not any(_owner_of(s[0]) in part.identities for part in workloads) for pod in s]
+    return [pod for same in matching if not _has_owner(cluster, same[0]) for pod in same]
 
 
 def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
@@ -61,26 +60,17 @@ def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """Return the workloads whose controller is this object: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
     parts = derived(cluster.workloads_of(ref.namespace), _by_controller)
-    return [w for part in parts for w in part.controlled.get((group_kind(obj), ref.name), ())]
+    return [w for part in parts for w in part.get((group_kind(obj), ref.name), ())]
 
 
 _Identity = tuple[str, str]
 """(`group/Kind`, name)."""
 
 
-class _Workloads(NamedTuple):
-    """The workloads of a namespace by identity, and the identity of each controller -> the workloads it controls."""
-
-    identities: frozenset[_Identity]
-    controlled: dict[_Identity | None, list[Workload]]
-
-
-def _by_controller(workloads: Mapping[Any, Workload]) -> _Workloads:
+def _by_controller(workloads: Mapping[Any, Workload]) -> dict[_Identity | None, list[Workload]]:
+    """Return controller -> the workloads that it controls."""
     charge(len(workloads))
-    controlled: dict[_Identity | None, list[Workload]] = {}
-    for workload in workloads.values():
-        controlled.setdefault(workload.controller, []).append(workload)
-    return _Workloads(frozenset(map(_identity, workloads.values())), controlled)
+    return grouped((workload.controller, workload) for workload in workloads.values())
 
 
 def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, list[Pod]]:
@@ -105,6 +95,11 @@ def _by_label(pods: Mapping[Any, Pod]) -> dict[tuple[str, str] | None, list[list
 
 def _owner_of(pod: Pod) -> _Identity | None:
     return None if pod.owner is None else (pod.owner.group_kind, pod.owner.name)
+
+
+def _has_owner(cluster: ClusterSnapshot, pod: Pod) -> bool:
+    """Report whether the Pod's controller is a workload of the cluster."""
+    return pod.owner is not None and cluster.workload(pod.owner.group_kind, pod.namespace, pod.owner.name) is not None
 
 
 def _identity(workload: Workload) -> _Identity:
