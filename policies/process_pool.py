@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import gc
-import io
-import json
 import os
 import pickle
 import signal
-from base64 import b85decode, b85encode
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from math import inf
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Final, NamedTuple, TypeVar
 
 from forewarn.policies.forks import cores, forked, share_cores
 
@@ -47,15 +45,17 @@ def mapped(
     work: Callable[[T], Any],
     here: Callable[[T], Any] | None = None,
     waiting: Callable[[], object] | None = None,
+    shared: object = None,
 ) -> Iterator[Any]:
-    """Yield the JSON result of `work` for each item in order, computed in forks, one per core at a time.
+    """Yield the result of `work` for each item in order, computed in forks, one per core at a time.
 
     If a fork is impossible or ends without a result (for example, after an exception), `here` (default: `work`) runs in
-    this process. Thus caches remain for the next item, and exceptions are raised here. `waiting`: as in `pooled`.
+    this process. Thus caches remain for the next item, and exceptions are raised here. `waiting`, `shared`: as in
+    `pooled`.
     """
     done, first = dict[int, Any](), 0
     numbers, lost = range(len(items)), Lost("no process")
-    results = pooled(numbers, lambda number: work(items[number]), cores(), inf, lambda _: lost, waiting)
+    results = pooled(numbers, lambda number: work(items[number]), cores(), inf, lambda _: lost, waiting, shared)
     for number, result in results:
         done[number] = result
         while first in done:
@@ -71,16 +71,19 @@ def pooled(
     seconds: float,
     here: Callable[[T], Any] | None = None,
     waiting: Callable[[], object] | None = None,
+    shared: object = None,
 ) -> Iterator[tuple[T, Any]]:
-    """Yield each item with the JSON result of `work` as processes complete; at most `at_once` run at the same time.
+    """Yield each item with the result of `work` as processes complete; at most `at_once` run at the same time.
 
     The result is a `Lost` if a process ends without one, or after `seconds`, when it is killed with all processes that
     it started. The processes share the CPUs, and standard input is empty for them. If a fork is impossible, `here`
     (default: `work`) runs in this process without a time limit. `waiting`: called at least twice a second while
-    processes run; an exception that it raises ends them.
+    processes run; an exception that it raises ends them. `shared`: an object that results may contain, and that a
+    process does not send.
     """
     left = deque(items)
-    with _frozen(), _Pool(work, max(1, cores() // max(1, min(at_once, len(items)))), seconds) as pool:
+    share = max(1, cores() // max(1, min(at_once, len(items))))
+    with _frozen(), _Pool(work, share, seconds, shared) as pool:
         while left or pool.running:
             while left and len(pool.running) < at_once:
                 item = left.popleft()
@@ -94,9 +97,9 @@ def pooled(
 class _Pool:
     """Running processes by the pipe of their results."""
 
-    def __init__(self, work: Callable[[Any], Any], share: int, seconds: float) -> None:
+    def __init__(self, work: Callable[[Any], Any], share: int, seconds: float, shared: object) -> None:
         self.running: dict[int, _Running] = {}
-        self._work, self._share, self._seconds = work, share, seconds
+        self._work, self._share, self._seconds, self._shared = work, share, seconds, shared
         self._selector = DefaultSelector()
 
     def __enter__(self) -> _Pool:
@@ -109,7 +112,7 @@ class _Pool:
 
     def start(self, item: Any) -> bool:
         """Start a process for an item; return false if a fork is impossible."""
-        started = forked(lambda pipe: _alone(pipe, self._work, item, self._share))
+        started = forked(lambda pipe: self._alone(pipe, item))
         if started is None:
             return False
         process, pipe = started
@@ -129,7 +132,7 @@ class _Pool:
             output = self.running[key.fd].output
             output += data
             if not data:
-                yield self._end(key.fd).item, _result(output)
+                yield self._end(key.fd).item, self._result(output)
             elif len(output) > MAX_BYTES:
                 yield self._end(key.fd).item, Lost(f"result larger than {MAX_BYTES >> 20} MiB")
         now = monotonic()
@@ -149,6 +152,21 @@ class _Pool:
         os.waitpid(ended.process, 0)
         return ended
 
+    def _alone(self, pipe: int, item: Any) -> None:
+        """Do the work in the forked process, in its own process group, and write the result to the pipe."""
+        os.setpgid(0, 0)
+        share_cores(self._share)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        with os.fdopen(pipe, "wb") as stream:
+            _Pickler(stream, self._shared).dump(self._work(item))
+
+    def _result(self, output: bytearray) -> Any:
+        with suppress(EOFError, pickle.UnpicklingError):
+            return _Unpickler(BytesIO(output), self._shared).load()
+        return Lost("the process ended without a result; it may have been out of memory")
+
 
 @contextmanager
 def _frozen() -> Iterator[None]:
@@ -161,51 +179,19 @@ def _frozen() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _alone(pipe: int, work: Callable[[T], Any], item: T, share: int) -> None:
-    """Run `work` in the forked process, in its own process group, and write the result to the pipe.
-
-    `share`: the number of CPUs for this process.
-    """
-    os.setpgid(0, 0)
-    share_cores(share)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    with os.fdopen(pipe, "w", encoding="utf-8") as stream:
-        json.dump(work(item), stream)
-
-
-def _result(output: bytearray) -> Any:
-    with suppress(ValueError):
-        return json.loads(output)
-    return Lost("the process ended without a result; it may have been out of memory")
-
-
-def sent(value: Any, shared: object) -> str:
-    """Return a value as text for a JSON result; an object that both processes have is sent as a reference."""
-    data = io.BytesIO()
-    _Pickler(data, shared).dump(value)
-    return b85encode(data.getvalue()).decode()
-
-
-def received(text: str, shared: object) -> Any:
-    """Return the value of `sent`, from another process of this program."""
-    return _Unpickler(io.BytesIO(b85decode(text)), shared).load()
-
-
 class _Pickler(pickle.Pickler):
-    def __init__(self, data: io.BytesIO, shared: object) -> None:
-        super().__init__(data, pickle.HIGHEST_PROTOCOL)
+    def __init__(self, file: BinaryIO, shared: object) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self._shared = shared
 
     def persistent_id(self, obj: Any) -> str | None:
         """Return a reference for the shared object; None for other objects."""
-        return "shared" if obj is self._shared else None
+        return "shared" if obj is self._shared is not None else None
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: io.BytesIO, shared: object) -> None:
-        super().__init__(data)
+    def __init__(self, file: BinaryIO, shared: object) -> None:
+        super().__init__(file)
         self._shared = shared
 
     def persistent_load(self, _: Any) -> object:

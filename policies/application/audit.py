@@ -103,7 +103,9 @@ def audited(
     ) -> Iterator[Any]:
         def results(report: Callable[..., None]) -> Iterator[Any]:
             forked = len(batches) >= MIN_BATCHES
-            return chain.from_iterable(mapped(batches, work, here, report) if forked else map(here, batches))
+            return chain.from_iterable(
+                mapped(batches, work, here, report, cluster.scheduling) if forked else map(here, batches)
+            )
 
         return counted_results(results, sum(map(len, batches)), progress)
 

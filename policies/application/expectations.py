@@ -13,7 +13,6 @@ from forewarn.policies.application.places import Places
 from forewarn.policies.application.simulated import AT_ONCE, DEFAULT_UNTIL, admit_at_once, checked, rejected, world_with
 from forewarn.policies.cluster.cache import head_of
 from forewarn.policies.config.load import place_of_entry
-from forewarn.policies.documents import to_dict
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.process_pool import mapped
@@ -100,13 +99,13 @@ def test(
         return mapped(given, lambda one: _result(one, request, state), waiting=report)
 
     for result, assumes in counted_results(evaluated, len(given), progress):
-        results.append(expectations.from_dict(result))
+        results.append(result)
         assumed |= dict.fromkeys(assumes)
     return expectations.Expectations(head_of(cluster.snapshot, assumed), results)
 
 
-def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[Any, list[str]]:
-    """Return the result of one expectation as JSON data, and what it assumes. Raises InvalidObject."""
+def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[expectations.Tested, Sequence[str]]:
+    """Return the result of one expectation, and what it assumes. Raises InvalidObject."""
     places, snapshot, namespace = Places(), state.cache.snapshot(), request.namespace
     setting = expectations.Setting(
         cluster=snapshot,
@@ -118,7 +117,7 @@ def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[
     )
     try:
         verdict = expectations.evaluate(given.expectation, setting)
-        return to_dict(expectations.result_of(verdict, allow_empty=request.allow_empty)), list(verdict.assumes)
+        return expectations.result_of(verdict, allow_empty=request.allow_empty), verdict.assumes
     except (InvalidObject, ValueError) as fault:
         raise InvalidObject(f"{given.expectation.name}: {places.located(fault)}") from None
 

@@ -61,7 +61,7 @@ from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_worklo
 from forewarn.policies.whatif.interruptions import FAILS
 from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.risk import Risks, Tried, risks
-from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, row_of, worst_first
+from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.scenario import World
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
+    from forewarn.policies.whatif.sweep import Tallied
 
 
 SETTLED: Final = (
@@ -373,8 +374,8 @@ if TYPE_CHECKING:
 class Counting(Protocol):
     """Measures a simulation; created from a simulation of the same cluster before it runs."""
 
-    def of(self, simulation: Simulation, question: questions.Question) -> dict[str, Any]:
-        """Run the simulation of the question, and return the measured values as JSON data."""
+    def of(self, simulation: Simulation, question: questions.Question) -> Any:
+        """Run the simulation of the question, and return the measured values."""
 
 
 def counted(
@@ -382,7 +383,7 @@ def counted(
     asked: Sequence[questions.Question],
     counting: Callable[[Simulation], Counting],
     report: Callable[..., None] | None = None,
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[Any]:
     """Yield the values of `counting` after the simulation of each question, in order.
 
     `world`: the cluster without arrivals. Runs one simulation per core at a time. `report`: called now and then.
@@ -400,14 +401,14 @@ def counted(
         report()
     prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
 
-    def in_shared_simulation(question: questions.Question) -> Mapping[str, Any]:
+    def in_shared_simulation(question: questions.Question) -> Any:
         simulation.expect(question.arrivals)
         values = losses.of(simulation, question)
         if ahead and not simulation.is_as_if_new:
             raise ValueError("a new simulation has to tell")
         return values
 
-    def in_new_simulation(question: questions.Question) -> Mapping[str, Any]:
+    def in_new_simulation(question: questions.Question) -> Any:
         return losses.of(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
 
     yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
@@ -453,17 +454,16 @@ def whatif_each(
         tallies.append(Tally(simulation, autoscaling, placeholder_workloads(simulation, pods, cluster.config.options)))
         return tallies[0]
 
-    asked, unchanged = [questions.Question(_NOTHING), *(losses[name] for name in names)], list["Mapping[str, Any]"]()
+    asked, unchanged = [questions.Question(_NOTHING), *(losses[name] for name in names)], list["Tallied"]()
 
-    def results(report: Callable[..., None]) -> Iterator[Mapping[str, Any]]:
+    def results(report: Callable[..., None]) -> Iterator[Tallied]:
         values = counted(world, asked, counting, report)
         unchanged.append(next(values))
         yield from values
 
-    counts = list(counted_results(results, len(names), progress))
-    without_change = row_of(_NOTHING, unchanged[0])
-    rows = worst_first(row_of(name, tallied) for name, tallied in zip(names, counts, strict=True))
-    limits = list(dict.fromkeys(note for tallied in counts for note in tallied["not_modelled"]))[:_MAX_NOTES]
+    tallied = list(counted_results(results, len(names), progress))
+    (without_change, _), rows = unchanged[0], worst_first(each.row for each in tallied)
+    limits = list(dict.fromkeys(note for each in tallied for note in each.not_modelled))[:_MAX_NOTES]
     effects = (without_change.fewer, without_change.preempted, without_change.pending)
     nothing_else = at_rest(world) and not any(effects)
     snapshot, victims = cache.snapshot(), any(row.preempted or row.violated_pdbs for row in rows)

@@ -15,7 +15,7 @@ from functools import partial
 from glob import iglob
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies import terminal
 from forewarn.policies.application import NO_ANSWER
@@ -115,16 +115,19 @@ def _all(evaluation: Evaluation, run: Run, several: Several) -> int:
     results = pooled(clusters, lambda cluster: _evaluated(cluster, evaluation, run), several.jobs, several.seconds)
     outcomes = []
     for cluster, result in terminal.progress(results, len(clusters), "clusters", sys.stderr):
-        parts = {"status": FAILED, "reason": result.why} if isinstance(result, Lost) else result
-        outcomes.append(Outcome(cluster.name, cluster.shown, **parts))
+        outcomes.append(
+            Outcome(cluster.name, cluster.shown, FAILED, result.why) if isinstance(result, Lost) else result
+        )
     outcomes = worst_first(outcomes)
     print_outcomes(evaluation.command, evaluation.heads, outcomes, output)
     return max(outcome.status for outcome in outcomes)
 
 
-def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[str, Any]:
-    """Evaluate one of several clusters; return the fields of an Outcome as JSON data. Raises nothing."""
-    errors = io.StringIO()
+def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome:
+    """Evaluate one of several clusters. Raises nothing."""
+    from forewarn.policies.render.clusters import Outcome
+
+    own, errors = (cluster.name, cluster.shown), io.StringIO()
     run = of_all._replace(cluster=[cluster.source], name=cluster.name, errors=errors)
     try:
         result = _result(evaluation, run)
@@ -140,14 +143,13 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> dict[st
             terminal.print_faults(evaluation.command, [located], errors)
             why = verdict
         messages = errors.getvalue().splitlines()
-        return {"status": status_without_answer(fault), "reason": why, "messages": messages}
+        return Outcome(*own, status_without_answer(fault), why, messages=messages)
     except MemoryError:
-        return {"status": FAILED, "reason": "out of memory"}
+        return Outcome(*own, FAILED, "out of memory")
     except Exception as fault:
-        return {"status": FAILED, "reason": f"internal error: {type(fault).__name__}: {_reason(fault)}"}
-    row = {"status": result.status, "rank": result.rank, "cells": result.cells}
-    verdict = result.verdict or result.printed.verdict()
-    return {**row, "report": report, "verdict": verdict, "messages": errors.getvalue().splitlines()}
+        return Outcome(*own, FAILED, f"internal error: {type(fault).__name__}: {_reason(fault)}")
+    verdict, messages = result.verdict or result.printed.verdict(), errors.getvalue().splitlines()
+    return Outcome(*own, result.status, "", result.rank, result.cells, report, verdict, messages)
 
 
 def _reason(fault: BaseException) -> str:

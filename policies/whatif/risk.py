@@ -326,7 +326,7 @@ def _losses(
             if rejected.get(workload):
                 losses[workload].rejected[what] = min(rejected[workload], replicas)
         for workload, after in (outcome["withNodes"] or {}).items() if what != _NO_LOSS else ():
-            losses[workload].with_nodes[what] = AfterNewNodes(*after)
+            losses[workload].with_nodes[what] = after
         unknown.unread.update(outcome["unread"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
         if not outcome["settled"]:

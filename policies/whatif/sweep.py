@@ -152,6 +152,13 @@ class Sweep(Result):
         return described(self, f"{cases}; worst: {worst.case}: {counts}")
 
 
+class Tallied(NamedTuple):
+    """The effect of one case, and what the simulation does not contain."""
+
+    row: Row
+    not_modelled: Sequence[str]
+
+
 class Tally:
     """Counts the differences between the start of a simulation and the end of other simulations of the same cluster."""
 
@@ -171,15 +178,15 @@ class Tally:
         self.pending = len(self._waiting)
         self.running = self._losses.running
 
-    def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
-        """Run the simulation of the question, and return the counts of a Row; visits only objects that have changed.
+    def of(self, simulation: Simulation, question: Question) -> Tallied:
+        """Run the simulation of the question, and return the counts; visits only objects that have changed.
 
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
         autoscaling = self._autoscaling.after(question.lost)
         with Branch(question, autoscaling, self._end) as branch:
             branch.run(simulation)
-            return self._counts(simulation) | {"node_groups": _needs(branch)}
+            return self._counts(simulation, question.title, _needs(branch))
 
     def _end(self, simulation: Simulation) -> tuple[int, int, float]:
         last = max((event.t for event in simulation.timeline.events if event.event == "scheduled"), default=0.0)
@@ -189,7 +196,7 @@ class Tally:
         changed = touched(simulation)
         return self.pending + sum(_is_pending(name, simulation) for name in changed) - len(self._waiting & changed)
 
-    def _counts(self, simulation: Simulation) -> dict[str, Any]:
+    def _counts(self, simulation: Simulation, case: str, needs: Needs | None) -> Tallied:
         levels = Levels()
         evictions = [evicted for event in simulation.timeline.events if (evicted := levels.next(event)) is not None]
         preempted, names = [evicted.victim for evicted in evictions], self._losses.names
@@ -204,27 +211,28 @@ class Tally:
         others = sorted(lost.keys() - self._placeholders, key=lambda each: (-self._priorities[each], -lost[each], each))
         violated_pdbs = simulation.scheduler.violated_pdbs.counts.keys()
         unhealthy = pdbs_below_desired(simulation).keys() - self._pdbs - violated_pdbs
-        return {
-            "fewer": lost.total(),
-            "pending": self._pending(simulation),
-            "preempted": len(preempted),
-            "placeholders": reserving if any(reserving) else None,
-            "workloads": [names.of(workload) for workload in others],
-            "priority": self._priorities[others[0]] if others else None,
-            "victims": [
-                names.of(victim)
-                for victim in sorted(victims, key=lambda each: (-victims[each], each))
-                if victim not in self._placeholders
+        left = of_other_schedulers(simulation, names)
+        row = Row(
+            case=case,
+            fewer=lost.total(),
+            pending=self._pending(simulation),
+            preempted=len(preempted),
+            violated_pdbs=len(unhealthy) + len(violated_pdbs),
+            settled_at=max(round(simulation.timeline.last, 4), 0.0),
+            settled=simulation.settled,
+            node_groups=needs,
+            placeholders=reserving if any(reserving) else None,
+            workloads=[names.of(workload) for workload in others],
+            victims=[
+                *map(names.of, sorted(victims.keys() - self._placeholders, key=lambda each: (-victims[each], each)))
             ],
-            "interruptions": self._interruptions(simulation),
-            "causes": self._causes(simulation, {each: lost[each] for each in others}),
-            "violated_pdbs": len(unhealthy) + len(violated_pdbs),
-            "unhealthy_pdbs": sorted(unhealthy),
-            "settled_at": max(round(simulation.timeline.last, 4), 0.0),
-            "settled": simulation.settled,
-            "not_simulated": (left := of_other_schedulers(simulation, names)).total() or None,
-            "not_modelled": [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in left)],
-        }
+            causes=self._causes(simulation, {each: lost[each] for each in others}),
+            not_simulated=left.total() or None,
+            unhealthy_pdbs=sorted(unhealthy),
+            priority=self._priorities[others[0]] if others else None,
+            interruptions=self._interruptions(simulation),
+        )
+        return Tallied(row, [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in left)])
 
     def _interruptions(self, simulation: Simulation) -> list[Interruption]:
         names, reserving = self._losses.names, {*map(self._losses.names.of, self._placeholders)}
@@ -261,15 +269,6 @@ def _needs(branch: Branch) -> Needs | None:
     not_helped = sum(item.pods for item in plan.no_scale_up) if plan else 0
     needs = Needs(nodes, not_helped, plan is not None and plan.truncated)
     return needs if end is None else needs._replace(fewer=end[0], pending=end[1], back_at=end[2])
-
-
-def row_of(case: str, counts: Mapping[str, Any]) -> Row:
-    """Return the Row of the question `case` from the counts of `Tally.of`, also if converted to JSON and back."""
-    values = {name: counts[name] for name in Row._fields if name in counts}
-    needs, reserving, causes = counts["node_groups"], counts["placeholders"], counts["causes"]
-    values["interruptions"] = [Interruption(*each) for each in counts["interruptions"]]
-    values |= {"case": case, "node_groups": needs and Needs(*needs), "causes": causes and Causes(*causes)}
-    return Row(**values | {"placeholders": reserving and PlaceholderPods(*reserving)})
 
 
 def _names(simulation: Simulation) -> Iterable[str]:

@@ -239,7 +239,7 @@ class Simulations(NamedTuple):
     """How to simulate restarts.
 
     `mapped`: yields the results of each restart in order. It passes batches of restarts to the first function in
-    another process, which returns JSON, or to the second function in this process. `most`: maximum number of Pods in
+    another process, or to the second function in this process. `most`: maximum number of Pods in
     all simulations together; None: no maximum. `new_nodes`: returns the nodes that autoscalers add for the Pending Pods
     of predictions; None without node groups.
     """
@@ -309,13 +309,11 @@ class Restarts:
         if not chosen:
             return
 
-        from forewarn.policies.process_pool import received, sent
-
         def here(batch: Iterable[int]) -> list[Restart | None]:
             return [self._restart(workloads[number]) for number in batch]
 
-        def elsewhere(batch: Iterable[int]) -> list[str]:
-            return [sent(restart and settled(restart), snapshot) for restart in here(batch)]
+        def elsewhere(batch: Iterable[int]) -> list[Restart | None]:
+            return [restart and settled(restart) for restart in here(batch)]
 
         def settled(restart: Restart) -> Restart:
             return restart._replace(impact=settled_impact(restart.impact, snapshot))
@@ -324,8 +322,7 @@ class Restarts:
         yield last, here([last])[0]  # fills the tables of the Snapshot for all other simulations
         batches = [[number for number, _ in few] for _, few in groupby(others, lambda pairs: pairs[1] // _BATCH)]
         results = simulations.mapped(batches, elsewhere, here) if batches else ()
-        for (number, _), result in zip(others, results, strict=True):
-            yield number, received(result, snapshot) if isinstance(result, str) else result
+        yield from zip((number for number, _ in others), results, strict=True)
 
 
 def _workloads(context: Context) -> Iterator[Workload]:

@@ -529,10 +529,8 @@ def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: P
     assert {f.rule for f in expected if f.rule.startswith("restart-")} == {"restart-preempts", "restart-stays-pending"}
     totals: list[int] = []
 
-    def in_forks(batches: Sequence[Any], *others: Any) -> Iterator[Any]:
-        for results in mapped(batches, *others):
-            assert all(isinstance(result, str) for result in results), "computed in this process"
-            yield results
+    def in_forks(batches: Sequence[Any], work: Any, _: Any, *others: Any) -> Iterator[Any]:
+        return mapped(batches, work, lambda _: pytest.fail("computed in this process"), *others)
 
     batches = patch("forewarn.policies.rules.support.predictions._BATCH", 1)
     forks = patch.multiple("forewarn.policies.application.audit", MIN_BATCHES=1, mapped=in_forks)
