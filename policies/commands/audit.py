@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
-HEADS: Final = ("PODS", "ERRORS", "WARNINGS", "NOTES", "WORST FINDING")
-"""Of the table of several clusters."""
 _MODULES: Final = ("sources.cluster", "render.audit", "render.report", "application.audit", "forecast.forecast")
 
 
@@ -83,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
         fails = None if options.exit_zero or options.write_baseline else fails_at
         return _evaluated(result, fails, printed, _notices(form, result, fixed, writer, quiet=quiet))
 
-    return answered_each(Evaluation("audit", HEADS, evaluate, modules=_MODULES), run)
+    return answered_each(Evaluation("audit", evaluate, modules=_MODULES), run)
 
 
 def _less_baseline(result: Audit, baseline: dict[str, Any], path: str) -> tuple[Audit, int]:
@@ -133,9 +131,10 @@ def _evaluated(result: Audit, fails_at: Severity | None, printed: Printed, notic
     numbers = [counts(findings)[severity] for severity in Severity]
     fails = fails_at is not None and any(finding.severity <= fails_at for finding in findings)
     worst = next((f"{one_line_finding(each)} [{each.rule}]" for each in worst_first(findings)), "-")
-    cells: list[str | int] = [len(result.cluster.pods), *numbers, worst]
+    by_severity = dict(zip(("ERRORS", "WARNINGS", "NOTES"), numbers, strict=True))
+    row: dict[str, str | int] = {"PODS": len(result.cluster.pods), **by_severity, "WORST FINDING": worst}
     verdict = next(_verdict(result, head=False))
-    return Evaluated(FINDINGS if fails else OK, numbers, cells, printed, notices, verdict)
+    return Evaluated(FINDINGS if fails else OK, numbers, row, printed, notices, verdict)
 
 
 def _changes(

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-HEADS: Final = ("CLASSES", "RUNNING", "PENDING", "OLD VALUE", "REQUESTED")
-"""Of the table of several clusters. OLD VALUE: running Pods with a priority that new Pods of their class do not get."""
-
 _MODULES: Final = ("sources.cluster", "render.classes", "application.classes", "releases.release")
 
 
@@ -34,10 +31,12 @@ def main(arguments: Sequence[str]) -> int:
         pending = sum(level.pending for level in levels.classes)
         old = sum(level.running.pods for level in levels.classes if level.new_pods is None)
         running = sum(level.running.pods for level in levels.classes)
-        cells = (text.count(levels), running, pending, old, text.shares(levels))
-        return Evaluated(0, (pending, old, text.percent_of_cpu(levels)), cells, printed)
+        # OLD VALUE: running Pods with a priority that new Pods of their class do not get
+        row: dict[str, str | int] = {"CLASSES": text.count(levels), "RUNNING": running, "PENDING": pending}
+        row |= {"OLD VALUE": old, "REQUESTED": text.shares(levels)}
+        return Evaluated(0, (pending, old, text.percent_of_cpu(levels)), row, printed)
 
-    return answered_each(Evaluation("classes", HEADS, evaluate, modules=_MODULES), run)
+    return answered_each(Evaluation("classes", evaluate, modules=_MODULES), run)
 
 
 def _parser() -> argparse.ArgumentParser:

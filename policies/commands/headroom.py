@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.headroom import Headroom
 
 OK, FOUND, USAGE, FAILED = range(4)
-HEADS: Final = ("WITHOUT PREEMPTION", "WITH PREEMPTION", "OBJECT")
-"""Of the table of several clusters, with the object of which the fewest replicas fit."""
 
 _MODULES: Final = ("sources.cluster", "render.headroom", "application.headroom", "releases.release")
 
@@ -62,11 +60,11 @@ def main(arguments: Sequence[str]) -> int:
         least = result.least(preempting=options.preempting)
         without, preempting = least.more
         notices = _lacking(least, options.at_least, preempting=options.preempting)
-        cells = without, preempting, least.name
+        row: dict[str, str | int] = {"WITHOUT PREEMPTION": without, "WITH PREEMPTION": preempting, "OBJECT": least.name}
         status = max(map(status_of, result.faults), default=FOUND if notices else OK)
-        return Evaluated(status, (-without, -preempting), cells, printed, notices)
+        return Evaluated(status, (-without, -preempting), row, printed, notices)
 
-    return answered_each(Evaluation("headroom", HEADS, evaluate, json_lines=True, modules=_MODULES), run)
+    return answered_each(Evaluation("headroom", evaluate, json_lines=True, modules=_MODULES), run)
 
 
 def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list[str]:

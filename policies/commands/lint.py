@@ -418,15 +418,15 @@ def _on_each(job: _Job, run: Run) -> int:
 
             result = result._replace(findings=less_baseline(result.findings, earlier)[0])
         result = result._replace(findings=folded(result.findings, result.given))
-        numbers = [counts(result.findings)[severity] for severity in Severity]
+        row = {f"{severity}s".upper(): counts(result.findings)[severity] for severity in Severity}
         status = _status(job, result.given, result.findings)
         lines = _summary(job, result, head=form not in WITH_HEAD)
         printed = _printed(run, result if job.notes else _without_notes(result, form), job.options.max_per_rule)
         verdict = f"{with_worst(result.findings, result.suppressed)}; {_checked_text(result.given)}"
-        return Evaluated(status, numbers, numbers, printed, [] if job.options.quiet else lines, verdict)
+        return Evaluated(status, [*row.values()], row, printed, [] if job.options.quiet else lines, verdict)
 
     modules = ("sources.cluster", "render.report", "application.lint")
-    return answered_each(Evaluation("lint", ("ERRORS", "WARNINGS", "NOTES"), evaluate, modules=modules), run)
+    return answered_each(Evaluation("lint", evaluate, modules=modules), run)
 
 
 _OF_SEVERAL: Final = ("text", "json", "sarif", "markdown")

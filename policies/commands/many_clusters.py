@@ -28,7 +28,7 @@ from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.sources.files import FAILED, MissingFile, no_such_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.render.clusters import Outcome
 
@@ -39,14 +39,14 @@ _SUFFIX: Final = re.compile(r"\.(json|ya?ml)(\.gz)?$")
 class Evaluated(NamedTuple):
     """The result for one cluster.
 
-    `rank`: numbers that are larger for a worse cluster, for sorting. `cells`: the cluster's row in the table of
-    several clusters. `notices`: lines for standard error, after the report. `verdict`: on this cluster (default: that
-    of `printed`).
+    `rank`: numbers that are larger for a worse cluster, for sorting. `row`: the cluster's row in the table of
+    several clusters, by column head. `notices`: lines for standard error, after the report. `verdict`: on this
+    cluster (default: that of `printed`).
     """
 
     status: int
     rank: Sequence[int] = ()
-    cells: Sequence[str | int] = ()
+    row: Mapping[str, str | int] = {}
     printed: Printed = Printed()
     notices: Iterable[str] = ()
     verdict: str = ""
@@ -55,13 +55,12 @@ class Evaluated(NamedTuple):
 class Evaluation(NamedTuple):
     """How a command evaluates a cluster.
 
-    `heads`: column heads for `Evaluated.cells`. `evaluate`: raises an exception in NO_ANSWER. `json_lines`: `-o json`
+    `evaluate`: raises an exception in NO_ANSWER. `json_lines`: `-o json`
     prints one document for each object. `modules`: the modules that `evaluate` imports, to import them once before the
     processes start. `places`: the positions of objects in files.
     """
 
     command: str
-    heads: Sequence[str]
     evaluate: Callable[[Run], Evaluated]
     json_lines: bool = False
     modules: Sequence[str] = ()
@@ -119,7 +118,7 @@ def _all(evaluation: Evaluation, run: Run, several: Several) -> int:
             Outcome(cluster.name, cluster.shown, FAILED, result.why) if isinstance(result, Lost) else result
         )
     outcomes = worst_first(outcomes)
-    print_outcomes(evaluation.command, evaluation.heads, outcomes, output)
+    print_outcomes(evaluation.command, outcomes, output)
     return max(outcome.status for outcome in outcomes)
 
 
@@ -149,21 +148,19 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome
     except Exception as fault:
         return Outcome(*own, FAILED, f"internal error: {type(fault).__name__}: {_reason(fault)}")
     verdict, messages = result.verdict or result.printed.verdict(), errors.getvalue().splitlines()
-    return Outcome(*own, result.status, "", result.rank, result.cells, report, verdict, messages)
+    return Outcome(*own, result.status, "", result.rank, result.row, report, verdict, messages)
 
 
 def _reason(fault: BaseException) -> str:
     return cut(one_line(str(fault)[:4_000]), 1_000) or type(fault).__name__
 
 
-def print_outcomes(
-    command: str, heads: Sequence[str], outcomes: Sequence[Outcome], output: Output, *, in_full: bool = True
-) -> None:
+def print_outcomes(command: str, outcomes: Sequence[Outcome], output: Output, *, in_full: bool = True) -> None:
     """Print the results on all clusters. `in_full`: with the report of each cluster in text and markdown."""
     from forewarn.policies.render import clusters
 
     if output.form == "json":
-        sys.stdout.write(terminal.as_json(clusters.as_dict(command, heads, outcomes)))
+        sys.stdout.write(terminal.as_json(clusters.as_dict(command, outcomes)))
     elif output.form == "sarif":
         from importlib.metadata import version
 
@@ -174,12 +171,12 @@ def print_outcomes(
     elif output.form == "openreports":
         sys.stdout.write(clusters.openreports(outcomes))
     elif output.form == "markdown":
-        sys.stdout.write(terminal.as_markdown(clusters.markdown(command, heads, outcomes, in_full=in_full)))
+        sys.stdout.write(terminal.as_markdown(clusters.markdown(command, outcomes, in_full=in_full)))
     else:
         color = output.color == "always"
         plain = partial(terminal.clean, color=False)
         width = terminal.table_width(sys.stdout)
-        lines = clusters.render(command, heads, outcomes, terminal.painter(color), plain, width=width, in_full=in_full)
+        lines = clusters.render(command, outcomes, terminal.painter(color), plain, width=width, in_full=in_full)
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
     for outcome in outcomes:

@@ -62,19 +62,21 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
     if output.form not in TABLES:
         raise SourceError(first, f"a report on several clusters, written as {', '.join(TABLES)}")
     named: list[tuple[str, Outcome]] = []
-    command, heads = "", list[str]()
+    command, heads = "", None
     for file, value in values:
         if not _is_of_clusters(value):
             raise SourceError(file, f"not a report on several clusters, unlike {first}")
         try:
-            own, columns, outcomes = from_dict(value)
+            own, outcomes = from_dict(value)
         except ValueError as fault:
             raise SourceError(file, str(fault)) from None
-        if own != (command := command or own) or (columns and columns != (heads := heads or columns)):
+        rows = [outcome.row.keys() for outcome in outcomes if not outcome.reason]
+        command, heads = command or own, heads or next(iter(rows), None)
+        if own != command or any(row != heads for row in rows):
             raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {first}")
         named += ((file, outcome) for outcome in outcomes)
     every = worst_first(_named(named))
-    print_outcomes(command, heads or ["RESULT"], every, output, in_full=False)
+    print_outcomes(command, every, output, in_full=False)
     return max((part.status for part in every), default=0)
 
 

@@ -78,14 +78,14 @@ def main(arguments: Sequence[str]) -> int:
                 more, status = ["cascade not simulated", f"aftermath: {fault}"], FAILED
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output, more)
-        counts = [sum(result.outcomes.get(name, 0) for name in names) for names in _COLUMNS.values()]
+        row = {head: sum(result.outcomes.get(name, 0) for name in names) for head, names in _COLUMNS.items()}
         met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
         met += ["blocked"] if any(each.is_blocked_rollout for each in result.placements) else []
         failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
-        return Evaluated(len(failures) or status, counts[::-1], counts, printed, failures)
+        return Evaluated(len(failures) or status, [*row.values()][::-1], row, printed, failures)
 
     modules = ("sources.cluster", "render.prediction", "application.predict")
-    return answered_each(Evaluation("predict", [*_COLUMNS], evaluate, True, modules, places), run)
+    return answered_each(Evaluation("predict", evaluate, True, modules, places), run)
 
 
 def _check(options: argparse.Namespace, run: cluster_command.Run, parser: argparse.ArgumentParser) -> None:

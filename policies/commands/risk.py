@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 MAX: Final = 100_000
-HEADS: Final = ("WORKLOADS", "LOSE REPLICAS", "WORST LOSS")
-"""Of the table of several clusters."""
 
 _MODULES: Final = ("sources.cluster", "render.risk", "application.whatif", "simulation.dump")
 
@@ -59,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         printed = _printed(run.output, risks, since=since, verbose=options.verbose)
         return _evaluated(risks, printed, options.fail_on)
 
-    return answered_each(Evaluation("risk", HEADS, evaluate, modules=_MODULES), run)
+    return answered_each(Evaluation("risk", evaluate, modules=_MODULES), run)
 
 
 def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated:
@@ -67,14 +65,15 @@ def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated
     from forewarn.policies.whatif.answer import rank_of_loss
 
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
-    cells = (len(risks.workloads), len(losing), worst_loss(losing[0]) if losing else "-")
+    row: dict[str, str | int] = {"WORKLOADS": len(risks.workloads), "LOSE REPLICAS": len(losing)}
+    row["WORST LOSS"] = worst_loss(losing[0]) if losing else "-"
     worst = (max(losing[0].loses_replicas_with.values()), losing[0].priority) if losing else (0, 0)
     total = sum(replicas for risk in losing for replicas in risk.loses_replicas_with.values())
     rank = *rank_of_loss(*worst), len(losing), total
     lasting = any(risk.lasting_losses for risk in risks.workloads)
     fails = bool({"loss": losing, "lasting-loss": lasting}.get(fail_on or ""))
     notices = [f"forewarn: fails on {fail_on} (--fail-on)"] if fails else []
-    return Evaluated(FOUND if fails else OK, rank, cells, printed, notices)
+    return Evaluated(FOUND if fails else OK, rank, row, printed, notices)
 
 
 def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:

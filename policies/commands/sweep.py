@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.sweep import Sweep
 
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
-HEADS_OF_EACH: Final = ("CASES", "HARMFUL", "FEWER", "PENDING", "PREEMPTED", "WORST CASE")
-"""Of the table of several clusters, with the numbers of the worst case."""
 
 
 def add_fail_on(add: Callable[..., object]) -> None:
@@ -63,8 +61,14 @@ def evaluate_sweep(
 
     harmed = harmful(sweep)
     worst = harmed[0].others if harmed else (0, sweep.before.pending, 0)
-    cells: list[str | int] = [len(sweep.rows), len(harmed), *worst, harmed[0].case if harmed else "-"]
-    return Evaluated(status_of(sweep, options.fail_on), sweep.rows[0].harm, cells, printed_sweep(sweep, run.output))
+    row = {"CASES": len(sweep.rows), "HARMFUL": len(harmed)}
+    row |= zip(("FEWER", "PENDING", "PREEMPTED"), worst, strict=True)
+    return Evaluated(
+        status_of(sweep, options.fail_on),
+        sweep.rows[0].harm,
+        row | {"WORST CASE": harmed[0].case if harmed else "-"},
+        printed_sweep(sweep, run.output),
+    )
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from forewarn.policies.commands.parser import (
 )
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, shard_given
-from forewarn.policies.commands.sweep import HAPPENINGS, HEADS_OF_EACH, evaluate_sweep
+from forewarn.policies.commands.sweep import HAPPENINGS, evaluate_sweep
 from forewarn.policies.findings import duration
 from forewarn.policies.terminal import counting, print_faults
 
@@ -56,8 +56,8 @@ def main(arguments: Sequence[str]) -> int:
         shard = shard_given(options.shard, run.output, parser)
         each = partial(evaluate_sweep, options, release, shard, settings_of)
         imported = ("application.whatif", "render.sweep")
-        return answered_each(Evaluation("whatif", HEADS_OF_EACH, each, modules=imported), run)
-    from forewarn.policies.render.harm import HEADS, numbers, rank
+        return answered_each(Evaluation("whatif", each, modules=imported), run)
+    from forewarn.policies.render.harm import numbers, rank
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 
     request = options.request(options)
     modules = ("sources.cluster", "render.whatif", "application.whatif")
-    return answered_each(Evaluation("whatif", [*HEADS], evaluate, modules=modules), run)
+    return answered_each(Evaluation("whatif", evaluate, modules=modules), run)
 
 
 def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, equal_to, first_line, one_line, plural
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     status: int
     reason: str = ""
     rank: Sequence[int] = ()
-    cells: Sequence[str | int] = ()
+    row: Mapping[str, str | int] = {}
     report: Any = ""
     verdict: str = ""
     messages: Sequence[str] = ()
@@ -49,7 +49,6 @@ def _badness(outcome: Outcome) -> tuple[bool, bool, list[int]]:
 
 def render(
     command: str,
-    heads: Sequence[str],
     outcomes: Sequence[Outcome],
     paint: Callable[[str, str], str],
     clean: Callable[[str], str],
@@ -61,8 +60,7 @@ def render(
     of clusters below the table, and reasons that the table cuts. `width`: as in `page_table`.
     """
     yield paint(clean(verdict(command, outcomes)), "warning" if any(item.status for item in outcomes) else "good")
-    heads, outcomes = _shown(command, heads, outcomes)
-    head, *rows = page_table(("CLUSTER", *heads), _rows(heads, outcomes), width)
+    head, *rows = page_table(*_table(command, outcomes), width)
     yield paint(head, "bold")
     for outcome, row in zip(outcomes, rows, strict=True):
         yield paint(clean(row), "error") if outcome.reason else clean(row)
@@ -126,58 +124,44 @@ def name_of(outcome: Outcome) -> str:
     return cut(one_line(outcome.name[: 4 * _LONGEST]), _LONGEST)
 
 
-def _shown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome]) -> tuple[Sequence[str], Sequence[Outcome]]:
-    """The table of `whatif` without columns in which all numbers are 0; at least one column."""
-    cells = [outcome.cells for outcome in outcomes if not outcome.reason]
-    every = range(len(heads))
-    shown = [column for column in every if command != "whatif" or any(row[column] for row in cells)] or [*every[:1]]
-    kept = [each._replace(cells=[each.cells[column] for column in shown if each.cells]) for each in outcomes]
-    return [heads[column] for column in shown], kept
-
-
-def _rows(heads: Sequence[str], outcomes: Sequence[Outcome]) -> list[list[str | int]]:
+def _table(command: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[list[str | int]]]:
+    """The heads and rows of the table; of `whatif` without columns in which all numbers are 0."""
+    rows = [outcome.row for outcome in outcomes if not outcome.reason]
+    every = [*rows[0]] if rows else ["RESULT"]
+    heads = [head for head in every if command != "whatif" or any(row[head] for row in rows)] or every[:1]
     unknown: list[str | int] = ["-"] * (len(heads) - 1)
-    return [
-        [name_of(outcome), *unknown, _why(outcome)] if outcome.reason else [name_of(outcome), *outcome.cells]
-        for outcome in outcomes
-    ]
+    cells = (
+        [*unknown, _why(outcome)] if outcome.reason else [outcome.row[head] for head in heads] for outcome in outcomes
+    )
+    return ["CLUSTER", *heads], [[name_of(outcome), *row] for outcome, row in zip(outcomes, cells, strict=True)]
 
 
-def markdown(command: str, heads: Sequence[str], outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
+def markdown(command: str, outcomes: Sequence[Outcome], *, in_full: bool = True) -> str:
     """The same table, and with `in_full` the report of each cluster below its name."""
     lines = [first_line(f"## forewarn {command}: {text_of(verdict(command, outcomes))}"), ""]
-    heads, outcomes = _shown(command, heads, outcomes)
-    lines += markdown_table(titles(["CLUSTER", *heads]), _rows(heads, outcomes))
+    heads, rows = _table(command, outcomes)
+    lines += markdown_table(titles(heads), rows)
     for outcome in outcomes if in_full else ():
         if not outcome.reason:
             lines += ["", f"## {text_of(name_of(outcome))}", "", str(outcome.report).strip("\n")]
     return "\n".join(lines) + "\n"
 
 
-def as_dict(command: str, heads: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    return {"version": VERSION, "command": command, "clusters": [_cluster(outcome, heads) for outcome in outcomes]}
+def as_dict(command: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    return {"version": VERSION, "command": command, "clusters": [*map(_cluster, outcomes)]}
 
 
-def _cluster(outcome: Outcome, heads: Sequence[str]) -> dict[str, Any]:
+def _cluster(outcome: Outcome) -> dict[str, Any]:
     document: dict[str, Any] = {"cluster": outcome.name, "source": outcome.source, "status": outcome.status}
     if outcome.reason:
         return {**document, "reason": outcome.reason}
-    row = dict(zip(heads, outcome.cells, strict=True))
-    verdict = one_line(outcome.verdict)
-    return {**document, "verdict": verdict, "rank": [*outcome.rank], "row": row, "report": outcome.report}
+    row = {"verdict": one_line(outcome.verdict), "rank": [*outcome.rank], "row": outcome.row}
+    return {**document, **row, "report": outcome.report}
 
 
-def from_dict(document: dict[str, Any]) -> tuple[str, list[str], list[Outcome]]:
-    """The command, the heads of the table and the results in a document of `as_dict`. Raises ValueError."""
-    heads: list[str] = []
-    outcomes = []
-    for item in document["clusters"]:
-        outcome = _outcome(item)
-        own = [*item.get("row", ())]
-        if not outcome.reason and own != (heads := heads or own):
-            raise ValueError(f"the table of {name_of(outcome)} has other columns")
-        outcomes.append(outcome)
-    return str(document.get("command")), heads, outcomes
+def from_dict(document: dict[str, Any]) -> tuple[str, list[Outcome]]:
+    """The command and the results in a document of `as_dict`. Raises ValueError."""
+    return str(document.get("command")), [*map(_outcome, document["clusters"])]
 
 
 def _outcome(value: Any) -> Outcome:
@@ -194,7 +178,7 @@ def _outcome(value: Any) -> Outcome:
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: incomplete report. Fix: write it again with -o json")
     if not (all(type(cell) in (str, int) for cell in row.values()) and all(type(number) is int for number in rank)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
-    return Outcome(name, source, status, "", rank, [*row.values()], document["report"], str(verdict))
+    return Outcome(name, source, status, "", rank, row, document["report"], str(verdict))
 
 
 def sarif(outcomes: Sequence[Outcome], version: str) -> str:

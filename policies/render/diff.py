@@ -893,7 +893,7 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
     if cluster.answer is None:
         return numbers
     answer, workloads = cluster.answer.answer, _workloads(cluster)
-    of = dict(zip(harm.HEADS, harm.numbers(answer), strict=True))
+    of = harm.numbers(answer)
     own = {
         "lost": sum(workload.missed for workload in workloads),
         "pending": sum(workload.not_started for workload in workloads),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from forewarn.policies.render import whatif
 from forewarn.policies.whatif.answer import rank_of_loss
@@ -11,56 +11,37 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.class_change import ClassChange
 
-HEADS: Final = (
-    "REPLICAS LOST",
-    "PRIORITY LOST",
-    "JOBS FAILED",
-    "NODES NOT DRAINED",
-    "REPLICAS DOWN",
-    "MORE PENDING",
-    "PODS REJECTED",
-    "OBJECTS LEFT OUT",
-    "NOT RECREATABLE",
-    "PDB VIOLATIONS",
-    "UNHEALTHY PDBS",
-    "ROLLOUTS BLOCKED",
-    "PREEMPTED",
-    "DRAINS BLOCKED",
-    "NEW PRIORITY",
-    "PLACEHOLDERS PREEMPTED",
-    "PODS REMOVED",
-)
-"""Columns of a table with a row for each cluster. PRIORITY LOST: the highest of the lost replicas."""
 
-
-def numbers(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -> list[int]:
-    """Return the numbers below HEADS. `left_out`: number of objects that are rejected or not predicted."""
+def numbers(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -> dict[str, int]:
+    """Return numbers by their column in a table with a row for each cluster. PRIORITY LOST: the highest of the lost
+    replicas. `left_out`: number of objects that are rejected or not predicted.
+    """
     answer = answer.of_upgrade
     preempted, pending, lost, violations, placeholders = whatif.row(answer)
     new_pods = change.changed if change else answer.new_pods
     rejected = [each for each in new_pods if each.after is None]
     drains = () if answer.upgrade else answer.blocks.drains
     own = [each for each in answer.workloads if each.missed and each.workload not in answer.placeholders]
-    return [
-        lost,
-        max((each.priority for each in own), default=0),
-        sum(bool(each.failure) for each in answer.workloads),
-        len(answer.not_drained),
-        sum(each.down for each in answer.outages),
-        pending,
-        answer.over_quota.total(),
-        left_out,
-        sum(each.pods for each in answer.blocks.recreation.values())
+    return {
+        "REPLICAS LOST": lost,
+        "PRIORITY LOST": max((each.priority for each in own), default=0),
+        "JOBS FAILED": sum(bool(each.failure) for each in answer.workloads),
+        "NODES NOT DRAINED": len(answer.not_drained),
+        "REPLICAS DOWN": sum(each.down for each in answer.outages),
+        "MORE PENDING": pending,
+        "PODS REJECTED": answer.over_quota.total(),
+        "OBJECTS LEFT OUT": left_out,
+        "NOT RECREATABLE": sum(each.pods for each in answer.blocks.recreation.values())
         + sum(sum(each.running.values()) for each in rejected),
-        violations,
-        len(answer.pdbs.keys() - answer.summary.violated_pdbs),
-        len(answer.blocks.rollouts),
-        preempted,
-        len({node for blocker in drains for node in blocker.nodes}),
-        len(new_pods) - len(rejected),
-        placeholders,
-        answer.scaled_down,
-    ]
+        "PDB VIOLATIONS": violations,
+        "UNHEALTHY PDBS": len(answer.pdbs.keys() - answer.summary.violated_pdbs),
+        "ROLLOUTS BLOCKED": len(answer.blocks.rollouts),
+        "PREEMPTED": preempted,
+        "DRAINS BLOCKED": len({node for blocker in drains for node in blocker.nodes}),
+        "NEW PRIORITY": len(new_pods) - len(rejected),
+        "PLACEHOLDERS PREEMPTED": placeholders,
+        "PODS REMOVED": answer.scaled_down,
+    }
 
 
 def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -> list[int]:
@@ -69,11 +50,11 @@ def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -
     """
     answer, end, summary = answer.of_upgrade, answer.end, answer.summary
     upgraded, arrived, added = answer.upgrade, answer.with_new_nodes, answer.new_nodes
-    own = numbers(answer, change, left_out)
+    own = [*numbers(answer, change, left_out).values()]
     return [
         *rank_of_loss(*own[:2]),
         *own,
-        *numbers(end),
+        *numbers(end).values(),
         int(sum(each.seconds for each in answer.outages)),
         sum(arrived.nodes.values()) if arrived else 0,
         len(upgraded.steps) - len(upgraded.done) if upgraded else 0,
