@@ -26,6 +26,7 @@ from forewarn.policies.objects.fields import (
 from forewarn.policies.objects.node import Taint, Toleration, read_tolerations
 from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
 from forewarn.policies.objects.pod import Owner
+from forewarn.policies.objects.view import CREATED, NAME, View, by
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
 
 Attribute = str | int | bool | tuple[str, str]
@@ -167,26 +168,16 @@ class ResourceSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceClass:
+class DeviceClass(View):
     """A class of devices: those that match all CEL `selectors`. `created`: seconds since 1970.
 
     `extended_resource`: the extended resource that the class provides, or "".
     """
 
-    name: str
-    selectors: tuple[str, ...] = ()
-    extended_resource: str = ""
-    created: int = 0
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> DeviceClass:
-        """Read an API object. Raises InvalidObject."""
-        return cls(
-            name=text(obj, "metadata", "name"),
-            selectors=selectors(mapping(obj, "spec")),
-            extended_resource=text(obj, "spec", "extendedResourceName"),
-            created=timestamp(obj, "metadata", "creationTimestamp") or 0,
-        )
+    name: str = field(metadata=NAME)
+    selectors: tuple[str, ...] = field(default=(), metadata=by(lambda obj: selectors(mapping(obj, "spec"))))
+    extended_resource: str = field(default="", metadata=by(text, "spec", "extendedResourceName"))
+    created: int = field(default=0, metadata=CREATED)
 
 
 def _device(device: ApiObject) -> Device:

@@ -47,6 +47,7 @@ from forewarn.policies.objects.resources import (
     pod_resource,
     read_resource_list,
 )
+from forewarn.policies.objects.view import NAME, NAMESPACE, View, by
 from forewarn.policies.objects.volumes import Volume, read_volumes
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
@@ -112,22 +113,17 @@ def _constraint(constraint: ApiObject) -> TopologySpreadConstraint:
     )
 
 
+def _selector(obj: ApiObject) -> Mapping[str, str] | None:
+    return None if at(obj, "spec", "selector") is None else string_map(obj, "spec", "selector")
+
+
 @dataclass(frozen=True, slots=True)
-class Service:
+class Service(View):
     """A stored Service. `selector`: None (missing) matches no Pod, an empty selector every Pod."""
 
-    namespace: str
-    name: str
-    selector: Mapping[str, str] | None
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> Service:
-        """Read an API object. Raises InvalidObject."""
-        return cls(
-            namespace=text(obj, "metadata", "namespace", default="default"),
-            name=text(obj, "metadata", "name"),
-            selector=None if at(obj, "spec", "selector") is None else string_map(obj, "spec", "selector"),
-        )
+    namespace: str = field(metadata=NAMESPACE)
+    name: str = field(metadata=NAME)
+    selector: Mapping[str, str] | None = field(metadata=by(_selector))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         return self.selector is not None and all(labels.get(key) == value for key, value in self.selector.items())

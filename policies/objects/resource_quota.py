@@ -18,6 +18,7 @@ from forewarn.policies.objects.fields import (
     within,
 )
 from forewarn.policies.objects.resource_list import ResourceList, resource_list
+from forewarn.policies.objects.view import NAME, NAMESPACE, View, by
 from forewarn.policies.options import ScopeSelector
 
 if TYPE_CHECKING:
@@ -26,33 +27,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceQuota:
+class ResourceQuota(View):
     """A stored ResourceQuota. `spec`: as stored; `spec_hard`: its limits. `hard`, `used`: of the status, which
     admission uses.
 
     A new quota has no effect until its controller writes the status: until then, `hard` and `used` are empty.
     """
 
-    namespace: str
-    name: str
-    spec: ApiObject = field(default_factory=dict)
-    scope_selectors: tuple[ScopeSelector, ...] = ()
-    spec_hard: ResourceList = field(default_factory=dict)
-    hard: ResourceList = field(default_factory=dict)
-    used: ResourceList = field(default_factory=dict)
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> ResourceQuota:
-        """Read an API object. Raises InvalidObject."""
-        return cls(
-            namespace=text(obj, "metadata", "namespace", default="default"),
-            name=text(obj, "metadata", "name"),
-            spec=mapping(obj, "spec"),
-            scope_selectors=scope_selectors(obj),
-            spec_hard=resource_list(obj, "spec", "hard"),
-            hard=resource_list(obj, "status", "hard"),
-            used=resource_list(obj, "status", "used"),
-        )
+    namespace: str = field(metadata=NAMESPACE)
+    name: str = field(metadata=NAME)
+    spec: ApiObject = field(default_factory=dict, metadata=by(mapping, "spec"))
+    scope_selectors: tuple[ScopeSelector, ...] = field(default=(), metadata=by(lambda obj: scope_selectors(obj)))
+    spec_hard: ResourceList = field(default_factory=dict, metadata=by(resource_list, "spec", "hard"))
+    hard: ResourceList = field(default_factory=dict, metadata=by(resource_list, "status", "hard"))
+    used: ResourceList = field(default_factory=dict, metadata=by(resource_list, "status", "used"))
 
     def to_api(self) -> ApiObject:
         """Return the quota as an API object, without status."""

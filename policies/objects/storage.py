@@ -15,12 +15,12 @@ from forewarn.policies.objects.fields import (
     string_map,
     strings,
     text,
-    timestamp,
     within,
 )
 from forewarn.policies.objects.node_selector import NodeSelector, read_node_selector
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.resources import read_resource_list
+from forewarn.policies.objects.view import CREATED, NAME, NAMESPACE, View, by
 from forewarn.policies.objects.volumes import MigratedVolume, migrated_volume, translated_topology
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
@@ -34,58 +34,95 @@ DEFAULT_CLASS: Final = (
 """Annotations of the default StorageClass."""
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+VOLUME_MODE: Final = by(text, "spec", "volumeMode", default="Filesystem")
+DELETING: Final = by(lambda obj: at(obj, "metadata", "deletionTimestamp") is not None)
+_SELECTOR: Final = ("spec", "selector")
+_Topology = tuple[tuple[str, frozenset[str]], ...]
+
+
+def _selector(selector: ApiObject | None) -> tuple[LabelSelector | None, str]:
+    try:
+        return parse_label_selector(selector), ""
+    except InvalidSelector as error:
+        return None, str(error)
+
+
+def _reference(obj: ApiObject) -> tuple[str, str, str] | None:
+    if at(obj, "spec", "claimRef") is None:
+        return None
+    namespace, name, uid = (text(obj, "spec", "claimRef", key) for key in ("namespace", "name", "uid"))
+    return namespace, name, uid
+
+
+def _csi(obj: ApiObject) -> tuple[str, str] | None:
+    if at(obj, "spec", "csi") is None:
+        return None
+    return text(obj, "spec", "csi", "driver"), text(obj, "spec", "csi", "volumeHandle")
+
+
+def _annotation(obj: ApiObject, name: str) -> str | None:
+    return string_map(obj, "metadata", "annotations").get(name)
+
+
+def _storage_class(obj: ApiObject) -> str:
+    of_beta = _annotation(obj, BETA_STORAGE_CLASS)
+    return text(obj, "spec", "storageClassName") if of_beta is None else of_beta
+
+
+def _size(obj: ApiObject, *path: str) -> int | None:
+    return read_resource_list(obj, path, obj).get("storage")
+
+
+def _has_any(obj: ApiObject, *fields: str) -> bool:
+    return any(at(obj, "spec", field) is not None for field in fields)
+
+
+def _affinity(obj: ApiObject, *path: str) -> NodeSelector | None:
+    with within(obj, *path):
+        return None if at(obj, *path) is None else read_node_selector(obj, *path)
+
+
+def _migrated(obj: ApiObject) -> MigratedVolume | None:
+    return migrated_volume(mapping(obj, "spec"), string_map(obj, "metadata", "labels"))
+
+
+def _topologies(obj: ApiObject) -> tuple[_Topology, ...]:
+    with within(obj, "allowedTopologies"):
+        return tuple(
+            tuple((text(e, "key"), frozenset(strings(e, "values"))) for e in items(term, "matchLabelExpressions"))
+            for term in items(obj, "allowedTopologies")
+        )
+
+
+def _is_default(obj: ApiObject) -> bool:
+    return any(_annotation(obj, name) == "true" for name in DEFAULT_CLASS)
 
 
 @dataclass(frozen=True, slots=True)
-class PersistentVolumeClaim:
+class PersistentVolumeClaim(View):
     """A stored PersistentVolumeClaim. `request`: size in billionths of a byte; None if absent.
 
     `selected_node`: None until kube-scheduler has selected a node. `attributes_class`: its VolumeAttributesClass.
     """
 
-    namespace: str
-    name: str
-    uid: str = ""
-    volume_name: str = ""
-    storage_class: str = ""
-    access_modes: tuple[str, ...] = ()
-    request: int | None = None
-    phase: str = ""
-    bind_completed: bool = False
-    selected_node: str | None = None
-    deleting: bool = False
-    selector: LabelSelector | None = None
-    selector_error: str = ""
-    volume_mode: str = "Filesystem"
-    attributes_class: str = ""
-    owner: Owner | None = None
+    namespace: str = field(metadata=NAMESPACE)
+    name: str = field(metadata=NAME)
+    uid: str = field(default="", metadata=by(text, "metadata", "uid"))
+    volume_name: str = field(default="", metadata=by(text, "spec", "volumeName"))
+    storage_class: str = field(default="", metadata=by(_storage_class))
+    access_modes: tuple[str, ...] = field(default=(), metadata=by(strings, "spec", "accessModes"))
+    request: int | None = field(default=None, metadata=by(_size, "spec", "resources", "requests"))
+    phase: str = field(default="", metadata=by(text, "status", "phase"))
+    bind_completed: bool = field(default=False, metadata=by(lambda obj: _annotation(obj, BIND_COMPLETED) is not None))
+    selected_node: str | None = field(default=None, metadata=by(lambda obj: _annotation(obj, SELECTED_NODE)))
+    deleting: bool = field(default=False, metadata=DELETING)
+    selector: LabelSelector | None = field(default=None, metadata=by(lambda obj: _selector(at(obj, *_SELECTOR))[0]))
+    selector_error: str = field(default="", metadata=by(lambda obj: _selector(at(obj, *_SELECTOR))[1]))
+    volume_mode: str = field(default="Filesystem", metadata=VOLUME_MODE)
+    attributes_class: str = field(default="", metadata=by(text, "spec", "volumeAttributesClassName"))
+    owner: Owner | None = field(default=None, metadata=by(Owner.from_api))
     """The controller of the claim: the Pod of an ephemeral volume, or the deleter according to a retention policy."""
-    has_data_source: bool = False
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> PersistentVolumeClaim:
-        """Read an API object. Raises InvalidObject."""
-        annotations = string_map(obj, "metadata", "annotations")
-        selector, error = _selector(at(obj, "spec", "selector"))
-        return cls(
-            namespace=text(obj, "metadata", "namespace", default="default"),
-            name=text(obj, "metadata", "name"),
-            uid=text(obj, "metadata", "uid"),
-            volume_name=text(obj, "spec", "volumeName"),
-            storage_class=annotations.get(BETA_STORAGE_CLASS, text(obj, "spec", "storageClassName")),
-            access_modes=strings(obj, "spec", "accessModes"),
-            request=read_resource_list(obj, ("spec", "resources", "requests"), obj).get("storage"),
-            phase=text(obj, "status", "phase"),
-            bind_completed=BIND_COMPLETED in annotations,
-            selected_node=annotations.get(SELECTED_NODE),
-            deleting=at(obj, "metadata", "deletionTimestamp") is not None,
-            selector=selector,
-            selector_error=error,
-            volume_mode=text(obj, "spec", "volumeMode", default="Filesystem"),
-            attributes_class=text(obj, "spec", "volumeAttributesClassName"),
-            owner=Owner.from_api(obj),
-            has_data_source=any(at(obj, "spec", key) is not None for key in ("dataSource", "dataSourceRef")),
-        )
+    has_data_source: bool = field(default=False, metadata=by(_has_any, "dataSource", "dataSourceRef"))
 
     @property
     def key(self) -> tuple[str, str]:
@@ -104,52 +141,27 @@ class PersistentVolumeClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class PersistentVolume:
+class PersistentVolume(View):
     """A stored PersistentVolume. `capacity`: in billionths of a byte. `csi`: (driver, handle), or None.
 
     `claim`: (namespace, name, uid) of the claim for which the volume is reserved, or None.
     """
 
-    name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    capacity: int = 0
-    access_modes: tuple[str, ...] = ()
-    claim: tuple[str, str, str] | None = None
-    storage_class: str = ""
-    node_affinity: NodeSelector | None = None
-    phase: str = ""
-    volume_mode: str = "Filesystem"
-    attributes_class: str = ""
-    deleting: bool = False
-    csi: tuple[str, str] | None = None
-    migrated: MigratedVolume | None = None
-    local: bool = False
+    name: str = field(metadata=NAME)
+    labels: Mapping[str, str] = field(default_factory=dict, metadata=by(string_map, "metadata", "labels"))
+    capacity: int = field(default=0, metadata=by(lambda obj: _size(obj, "spec", "capacity") or 0))
+    access_modes: tuple[str, ...] = field(default=(), metadata=by(strings, "spec", "accessModes"))
+    claim: tuple[str, str, str] | None = field(default=None, metadata=by(_reference))
+    storage_class: str = field(default="", metadata=by(_storage_class))
+    node_affinity: NodeSelector | None = field(default=None, metadata=by(_affinity, "spec", "nodeAffinity", "required"))
+    phase: str = field(default="", metadata=by(text, "status", "phase"))
+    volume_mode: str = field(default="Filesystem", metadata=VOLUME_MODE)
+    attributes_class: str = field(default="", metadata=by(text, "spec", "volumeAttributesClassName"))
+    deleting: bool = field(default=False, metadata=DELETING)
+    csi: tuple[str, str] | None = field(default=None, metadata=by(_csi))
+    migrated: MigratedVolume | None = field(default=None, metadata=by(_migrated))
+    local: bool = field(default=False, metadata=by(_has_any, "local", "hostPath"))
     """Whether the source is local or hostPath, so that the volume exists only on one node."""
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> PersistentVolume:
-        """Read an API object. Raises InvalidObject."""
-        annotations = string_map(obj, "metadata", "annotations")
-        claim = at(obj, "spec", "claimRef")
-        affinity = at(obj, "spec", "nodeAffinity", "required")
-        with within(obj, "spec", "nodeAffinity", "required"):
-            node_affinity = None if affinity is None else read_node_selector(obj, "spec", "nodeAffinity", "required")
-        return cls(
-            name=text(obj, "metadata", "name"),
-            labels=string_map(obj, "metadata", "labels"),
-            capacity=read_resource_list(obj, ("spec", "capacity"), obj).get("storage", 0),
-            access_modes=strings(obj, "spec", "accessModes"),
-            claim=None if claim is None else _reference(obj),
-            storage_class=annotations.get(BETA_STORAGE_CLASS, text(obj, "spec", "storageClassName")),
-            node_affinity=node_affinity,
-            phase=text(obj, "status", "phase"),
-            volume_mode=text(obj, "spec", "volumeMode", default="Filesystem"),
-            attributes_class=text(obj, "spec", "volumeAttributesClassName"),
-            deleting=at(obj, "metadata", "deletionTimestamp") is not None,
-            csi=_csi(obj),
-            migrated=migrated_volume(mapping(obj, "spec"), string_map(obj, "metadata", "labels")),
-            local=any(at(obj, "spec", source) is not None for source in ("local", "hostPath")),
-        )
 
     def bound_to(self, claim: PersistentVolumeClaim) -> bool:
         """True if the volume is reserved for this claim. Source: component-helpers `IsVolumeBoundToClaim`."""
@@ -169,36 +181,18 @@ class PersistentVolume:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageClass:
+class StorageClass(View):
     """A stored StorageClass. `allowed_topologies`: terms of (label, values); empty: all nodes.
 
     `created`: in seconds since 1970.
     """
 
-    name: str
-    provisioner: str = ""
-    binding_mode: str | None = None
-    allowed_topologies: tuple[tuple[tuple[str, frozenset[str]], ...], ...] = ()
-    is_default: bool = False
-    created: int = 0
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> StorageClass:
-        """Read an API object; the API server's default binding mode is Immediate. Raises InvalidObject."""
-        with within(obj, "allowedTopologies"):
-            topologies = tuple(
-                tuple((text(e, "key"), frozenset(strings(e, "values"))) for e in items(term, "matchLabelExpressions"))
-                for term in items(obj, "allowedTopologies")
-            )
-        annotations = string_map(obj, "metadata", "annotations")
-        return cls(
-            name=text(obj, "metadata", "name"),
-            provisioner=text(obj, "provisioner"),
-            binding_mode=text(obj, "volumeBindingMode", default="Immediate"),
-            allowed_topologies=topologies,
-            is_default=any(annotations.get(name) == "true" for name in DEFAULT_CLASS),
-            created=timestamp(obj, "metadata", "creationTimestamp") or 0,
-        )
+    name: str = field(metadata=NAME)
+    provisioner: str = field(default="", metadata=by(text, "provisioner"))
+    binding_mode: str | None = field(default=None, metadata=by(text, "volumeBindingMode", default="Immediate"))
+    allowed_topologies: tuple[_Topology, ...] = field(default=(), metadata=by(_topologies))
+    is_default: bool = field(default=False, metadata=by(_is_default))
+    created: int = field(default=0, metadata=CREATED)
 
     @property
     def delays_binding(self) -> bool:
@@ -285,39 +279,12 @@ class CSIStorageCapacity:
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeAttachment:
+class VolumeAttachment(View):
     """A stored VolumeAttachment: a volume that is or will be attached to a node. `attacher`: the CSI driver."""
 
-    node_name: str
-    attacher: str
-    volume_name: str
-
-    @classmethod
-    def from_api(cls, obj: ApiObject) -> VolumeAttachment:
-        """Read an API object. Raises InvalidObject."""
-        return cls(
-            node_name=text(obj, "spec", "nodeName"),
-            attacher=text(obj, "spec", "attacher"),
-            volume_name=text(obj, "spec", "source", "persistentVolumeName"),
-        )
-
-
-def _selector(selector: ApiObject | None) -> tuple[LabelSelector | None, str]:
-    try:
-        return parse_label_selector(selector), ""
-    except InvalidSelector as error:
-        return None, str(error)
-
-
-def _reference(obj: ApiObject) -> tuple[str, str, str]:
-    namespace, name, uid = (text(obj, "spec", "claimRef", key) for key in ("namespace", "name", "uid"))
-    return namespace, name, uid
-
-
-def _csi(obj: ApiObject) -> tuple[str, str] | None:
-    if at(obj, "spec", "csi") is None:
-        return None
-    return text(obj, "spec", "csi", "driver"), text(obj, "spec", "csi", "volumeHandle")
+    node_name: str = field(metadata=by(text, "spec", "nodeName"))
+    attacher: str = field(metadata=by(text, "spec", "attacher"))
+    volume_name: str = field(metadata=by(text, "spec", "source", "persistentVolumeName"))
 
 
 def default_storage_class(classes: Iterable[StorageClass]) -> str:
