@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from forewarn.policies.rules.support.context import Rule
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _LONGEST: Final = 1024
 MAX_RESULTS: Final = 25_000
 """Maximum results that GitHub accepts; the most severe are included."""
@@ -71,7 +70,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "shortDescription": {"text": cut(documentation.what, _LONGEST)},
         "fullDescription": {"text": cut(documentation.why, _LONGEST)},
         "help": {"text": documentation.fix, "markdown": f"{documentation.why}\n\n**Fix:** {documentation.fix}"},
-        "defaultConfiguration": {"level": _LEVELS[rule.SEVERITY or Severity.WARNING]},
+        "defaultConfiguration": {"level": str(rule.SEVERITY or Severity.WARNING)},
     }
 
 
@@ -83,7 +82,7 @@ def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
     return {
         "ruleId": finding.rule,
         "ruleIndex": index,
-        "level": _LEVELS[finding.severity],
+        "level": str(finding.severity),
         "message": {"text": problem},
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"primaryLocationLineHash": f"{mark}:1"},

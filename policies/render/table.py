@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.evaluation.suppressions import path_of
-from forewarn.policies.findings import Finding, Severity, cut, one_line, plural
+from forewarn.policies.findings import Finding, cut, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import found, worst_first
 
@@ -158,7 +158,6 @@ _SPECIAL: Final = re.compile(
     r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
 )
 """What changes other text; a colon makes links (`://`) and emoji (`:name:`)."""
-_SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
 def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint", verdict: str = "") -> str:
@@ -200,7 +199,7 @@ def _row(finding: Finding) -> str:
     where = f"{_code(path_of(place.file))}:{place.line}" if place.file else "the cluster"
     about = f"**{text_of(str(finding.object))}** " if str(finding.object) else ""
     what = f"{about}{text_of(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
-    return f"| {_SIGNS[finding.severity]} | {where} | {what} | {text_of(cut(finding.remediation, _LONGEST))} |"
+    return f"| {finding.severity} | {where} | {what} | {text_of(cut(finding.remediation, _LONGEST))} |"
 
 
 def text_of(text: str) -> str:
