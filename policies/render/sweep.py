@@ -52,16 +52,8 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     return [column.cell(row) for column in _columns(sweep)]
 
 
-def _has_placeholders(sweep: Sweep) -> bool:
-    return any(row.placeholders for row in sweep.rows)
-
-
 def _reserving(row: Row) -> PlaceholderPods:
     return row.placeholders or PlaceholderPods(0, 0, 0)
-
-
-def _steady_state(row: Row) -> str:
-    return f"{'' if row.settled else 'not within '}{duration(row.settled_at)}"
 
 
 def needs_text(needs: Needs | None) -> str:
@@ -93,7 +85,7 @@ _COLUMNS: Final = (
     _Column("preempted", lambda row: row.others[2]),
     _Column("PDBs violated", lambda row: row.violated_pdbs),
     _Column("placeholders preempted", lambda row: _reserving(row).preempted, lambda row: row.placeholders),
-    _Column(SETTLED, _steady_state),
+    _Column(SETTLED, lambda row: f"{'' if row.settled else 'not within '}{duration(row.settled_at)}"),
     _Column(_NEEDED, lambda row: needs_text(row.node_groups), lambda row: row.node_groups is not None),
     _Column(_WITH_NODES, with_nodes, lambda row: row.node_groups is not None),
 )
@@ -137,7 +129,7 @@ def without(sweep: Sweep) -> str:
 def _nothing(sweep: Sweep) -> str:
     if any(_as_without(row, sweep) for row in harmful(sweep)):
         return "no more harm than without a change"
-    if _has_placeholders(sweep):
+    if any(row.placeholders for row in sweep.rows):
         return "only placeholder Pods lost or preempted"
     if sweep.before.pending:
         return "no Pods lost or preempted, no more Pending Pods than before"

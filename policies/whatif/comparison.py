@@ -317,7 +317,9 @@ class Losses:
             state = api.pods.get((namespace, own))
             if state is not None and (_runs(state, simulation) or is_left_to_another_scheduler(state, simulation)):
                 lost[origins[name].workload] -= 1
-        return Counter({workload: lost[workload] for workload in sorted(lost, key=_by_name) if lost[workload] > 0})
+        return Counter(
+            {workload: lost[workload] for workload in sorted(lost, key=lambda each: each[::-1]) if lost[workload] > 0}
+        )
 
 
 def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: Options) -> set[tuple[str, str]]:
@@ -332,10 +334,6 @@ def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> li
     found = {each.workload for one in (answer, answer.end) for each in one.preempted}
     found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.missed}
     return sorted({*map(names.of, workloads)} & found)
-
-
-def _by_name(workload: tuple[str, str]) -> tuple[str, str]:
-    return workload[1], workload[0]
 
 
 def _is_daemon(state: PodState) -> bool:

@@ -174,7 +174,7 @@ class Tally:
         }
         self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
         self._failed, self._at_start = failed_jobs(simulation), AtStart(simulation)
-        self._waiting = {name for name in _names(simulation) if _is_pending(name, simulation)}
+        self._waiting = {p.pod.key for p in simulation.api.pods.values() if _is_pending(p.pod.key, simulation)}
         self.pending = len(self._waiting)
         self.running = self._losses.running
 
@@ -269,10 +269,6 @@ def _needs(branch: Branch) -> Needs | None:
     not_helped = sum(item.pods for item in plan.no_scale_up) if plan else 0
     needs = Needs(nodes, not_helped, plan is not None and plan.truncated)
     return needs if end is None else needs._replace(fewer=end[0], pending=end[1], back_at=end[2])
-
-
-def _names(simulation: Simulation) -> Iterable[str]:
-    return (state.pod.key for state in simulation.api.pods.values())
 
 
 def _is_pending(name: str, simulation: Simulation) -> bool:
