@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Path, cut, listed
@@ -34,16 +33,6 @@ _MIN_GRAMMAR_BYTES: Final = 2_000
 
 _ENDS_WITH_ACTION: Final = later(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
 _LONGEST_ACTION: Final = 1_000
-_LONG: Final = 16_000
-"""Maximum bytes of a document whose result is kept for other files."""
-_KEPT: Final = 2_000
-_KEPT_VALUES: Final = 200
-_LONG_VALUE: Final = 4_000
-"""Maximum bytes of a document whose value is kept: a value takes up to 30 bytes for each."""
-_KEPT_BYTES: Final = 16 << 20
-_LONG_VALID: Final[dict[int, bytes]] = {}
-"""The last long documents that are surely valid, by length: a tree of rendered charts repeats them."""
-
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
 """Rules that report an unreadable document."""
 UNUSABLE: Final = BROKEN | {"unknown-kind"}
@@ -125,41 +114,6 @@ class _Texts:
 def _is_valid(document: Document) -> bool:
     """Report whether the document is surely valid without construction. Raises Fault for invalid YAML."""
     data = document.data
-    if document.masks:
-        return _is_only_grammar(document)
-    if len(data) > _LONG:
-        is_valid = _LONG_VALID.get(len(data)) == data or _is_only_grammar(document)
-        if is_valid:
-            _LONG_VALID[len(data)] = data
-            while sum(_LONG_VALID) > _KEPT_BYTES:
-                del _LONG_VALID[next(iter(_LONG_VALID))]
-        return is_valid
-    try:
-        return _is_valid_text(data)
-    except Fault:
-        return _is_only_grammar(document)  # the same fault, with the document's position
-
-
-@lru_cache(maxsize=_KEPT)
-def _is_valid_text(data: bytes) -> bool:
-    """Return the result of `_is_only_grammar`: trees of rendered charts repeat documents."""
-    return not sniff.has_alias(data) and _is_only_grammar(Document(data, ""))
-
-
-def _value_of(document: Document) -> Any:
-    """Return `quick_value`. Equal texts share their value, as aliases do: nothing changes a value."""
-    is_long = len(document.data) > _LONG_VALUE or document.masks
-    return quick_value(document) if is_long else _value_of_text(document.data)
-
-
-@lru_cache(maxsize=_KEPT_VALUES)
-def _value_of_text(data: bytes) -> Any:
-    return quick_value(Document(data, ""))
-
-
-def _is_only_grammar(document: Document) -> bool:
-    """Report whether kubectl accepts the document if it is valid YAML. Raises Fault for invalid YAML."""
-    data = document.data
     if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
         check(document)
         return True
@@ -232,7 +186,7 @@ class _FileReader:
             finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
         check_as_kubectl(document)
-        value = UNUSUAL if b"<<: *" in data else _value_of(document)
+        value = UNUSUAL if b"<<: *" in data else quick_value(document)
         unwanted_kind = type_meta[1] if is_unwanted and type_meta else ""
         if value is UNUSUAL:
             self._careful(document, unwanted_kind)

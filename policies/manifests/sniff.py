@@ -48,7 +48,6 @@ _SLASH: Final = later(rb"\\/")
 _IN_FLOW: Final = later(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
 _BLANKS: Final = (b" ", b"\t")
-_ALIAS: Final = later(rb": \*([\w-]+)")
 _ANCHOR: Final = later(rb"&[\w-]+\Z")
 _NEAR: Final = 200
 """Maximum characters to search backwards; text with more blanks is parsed carefully."""
@@ -226,12 +225,6 @@ def only_grammar_matters(data: bytes) -> bool:
     if data[:1] in (b"*", b"!", b"&") or not _has_plain_keys(data):
         return False
     return not any(_any_of(_at(sign, what, data), data, is_it) for sign, what, is_it in _SUSPECTS)
-
-
-def has_alias(data: bytes) -> bool:
-    """Report whether a value seems to be an alias, so that `only_grammar_matters` is false; a quick first look."""
-    name = _ALIAS.match(data, data.find(b": *"))
-    return name is not None and b"&" + name[1] in data
 
 
 def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:

@@ -6,7 +6,6 @@ import pytest
 
 from forewarn.policies.manifests import sniff
 from forewarn.policies.manifests.sniff import (
-    has_alias,
     is_untyped,
     laxer_than_kubectl,
     named_kinds,
@@ -170,14 +169,6 @@ def test_where_more_than_grammar_matters_it_is_seen(text: str) -> None:
 )
 def test_what_stands_behind_a_text_or_above_it_is_not_in_it(text: str) -> None:
     assert not only_grammar_matters(text.encode())
-
-
-@pytest.mark.parametrize(
-    ("text", "is_seen"),
-    [("a: &b c\nd: *b\n", True), ("a: |\n  &b\nd: *b\n", True), ("d: *b\n", False), ("a: &b c\nd: '*b'\n", False)],
-)
-def test_a_value_that_seems_to_be_an_alias_is_seen_early(text: str, is_seen: bool) -> None:
-    assert has_alias(text.encode()) == is_seen
 
 
 def test_a_text_may_be_far_down() -> None:
