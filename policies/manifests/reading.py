@@ -11,7 +11,7 @@ from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import sniff
 from forewarn.policies.manifests.documents import Comment, Document, Fault, as_utf8, comments_of, split
 from forewarn.policies.manifests.object_finder import NO_KIND, ObjectFinder
-from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar, leniently
+from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl, leniently
 from forewarn.policies.manifests.yaml.source import UNUSUAL, Tree, YamlSource, quick_value
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedObject, Source
 
@@ -28,9 +28,6 @@ MAX_DIAGNOSTICS: Final = 10_000
 """Maximum problems in the text of one file; a file with more is not a manifest."""
 
 _LONGEST_KIND: Final = 63
-_MIN_GRAMMAR_BYTES: Final = 2_000
-"""Minimum bytes of a document for which a first pass with masked text is faster."""
-
 _ENDS_WITH_ACTION: Final = later(rb"^\{[{%][^\n]*[%}]\}\s*\Z", re.MULTILINE)
 _LONGEST_ACTION: Final = 1_000
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
@@ -114,10 +111,10 @@ class _Texts:
 def _is_valid(document: Document) -> bool:
     """Report whether the document is surely valid without construction. Raises Fault for invalid YAML."""
     data = document.data
-    if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
+    is_valid = not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data)
+    if is_valid:
         check(document)
-        return True
-    return len(data) > _MIN_GRAMMAR_BYTES and is_plainly_grammar(document)
+    return is_valid
 
 
 class _FileReader:

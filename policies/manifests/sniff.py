@@ -25,18 +25,10 @@ _KIND_OF_ITEM: Final = later(rb"\n[- ] (?:[^\sA-Za-z-][^\n]*)?kind")
 _ESCAPED: Final = later(rb"\\[xuU]")
 
 # What follows begins with the character that is rare, and looks back from there: many times faster than the other way.
-_KEY_IN_BRACKETS: Final = later(rb"([\]}][ \t]*+):((?=\s|\Z))?")
 _NOT_JSON: Final = later(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
-_TILDE: Final = later(rb"~(?:[ \t]*+:\s|\s*+[,}])")
 _NULL: Final = later(rb"ull(?<=[nN].{3})(?:[ \t]*+:\s|\s*+[,}])")
 _NULL_IN_CAPITALS: Final = later(rb"ULL(?<=N.{3})(?:[ \t]*+:\s|\s*+[,}])")
 _EMPTY_KEY: Final = later(rb":(?<=[ \t\n{,?-]:)\s")
-_DOUBTFUL: Final = later(rb"!(?<=[\s:?,\[{-].)|\*(?<=[\s:?,\[{-].)|\{(?=\s*+[\[{])|<<|\\/|\?[ \t]|\?")
-_DISGUISES: Final = {
-    b"!": b"@", b"*": b"@", b"{": b"@", b"<<": b"@<", b"\\/": b"\\@", b"? ": b"@[", b"?\t": b"@[", b"?": b"[",
-}  # fmt: skip
-_BARE_QUESTION: Final = later(rb"\?(?<=[\s:?-].)(?![ \t\r\n])")
-_ANCHOR_AND_QUESTION: Final = later(rb"&[\w-]*+\?")
 _ANCHORED_EMPTY_KEY: Final = later(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
 _LONE_RETURN: Final = later(rb"\r(?!\n)")
 _ODD_BREAKS: Final = ((b"\xc2", later(rb"\xc2\x85")), (b"\xe2", later(rb"\xe2\x80[\xa8\xa9]")))
@@ -225,37 +217,6 @@ def only_grammar_matters(data: bytes) -> bool:
     if data[:1] in (b"*", b"!", b"&") or not _has_plain_keys(data):
         return False
     return not any(_any_of(_at(sign, what, data), data, is_it) for sign, what, is_it in _SUSPECTS)
-
-
-def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:
-    """Return masked copies of a document; if the parser accepts all, `only_grammar_matters`, and kubectl is no
-    stricter. () if unknown.
-
-    The first text is the masked document. Each character that may start a special construct is replaced by `@`, which
-    starts nothing, is no escape, and is valid in text: if the parser accepts the masked text, all these characters
-    were in text. A `?` becomes a bracket, which ends a word inside of brackets or braces and nothing elsewhere;
-    because `?` itself may end such a word, as braces do, the parser must also accept the original document. Brackets
-    or braces that a colon makes a key get a trailing `@`, after which nothing may continue.
-    """
-    if data[:1] in b"*!&?<{[" or _BARE_QUESTION.search(data) or _ANCHOR_AND_QUESTION.search(data):
-        return ()
-    if not _has_plain_keys(data):
-        return ()
-    if b"~" in data and _any(_TILDE, data, _begins_entry):
-        return ()
-    return (_DOUBTFUL.sub(_disguised, _KEY_IN_BRACKETS.sub(_no_key, data)), data)
-
-
-def _no_key(match: re.Match[bytes]) -> bytes:
-    return match[1] + (b"@" if match[2] is None else b": @")
-
-
-def _disguised(match: re.Match[bytes]) -> bytes:
-    mark = match[0]
-    if mark == b"?" and match.string[match.start() - 1] in b",[{":
-        return b"@"
-    ends_line = mark == b"?" and match.string[match.end() : match.end() + 1] in (b"\n", b"\r")
-    return b"@[" if ends_line else _DISGUISES[mark]
 
 
 def _has_plain_keys(data: bytes) -> bool:

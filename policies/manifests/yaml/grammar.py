@@ -20,7 +20,7 @@ from yaml.events import CollectionEndEvent, CollectionStartEvent, DocumentEndEve
 
 from forewarn.policies.light import later
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, Fault
-from forewarn.policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise, texts_to_prove_it
+from forewarn.policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise
 from forewarn.policies.manifests.yaml.nodes import fault_of, parser, parser_of
 
 if TYPE_CHECKING:
@@ -41,16 +41,6 @@ def check(document: Document) -> None:
                 pass
     except YAMLError as error:
         raise fault_of(error, document) from None
-
-
-def is_plainly_grammar(document: Document) -> bool:
-    """Report whether the text is valid, and a check of its grammar suffices; proved by parsing masked copies. False:
-    unknown.
-
-    Slower than `sniff.only_grammar_matters`, which is more conservative, and much faster than construction.
-    """
-    texts = () if document.masks else texts_to_prove_it(document.data)
-    return bool(texts) and all(map(_is_accepted, texts))
 
 
 def _is_accepted(text: bytes) -> bool:
