@@ -23,8 +23,6 @@ from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED,
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from forewarn.webhook.admission.endpoint import Endpoint
     from forewarn.webhook.health import Health
 
@@ -45,29 +43,6 @@ class InFlightRequest:
     given_away: bool = False
 
 
-class BodyTimeout:
-    """The time limit of a body, as a context manager.
-
-    Raises TimeoutError at the limit, or when another request gets this request's slot. Needs no timer for each body:
-    the limiter checks the limits periodically, and most bodies are complete already.
-    """
-
-    __slots__ = ("_intake", "_place", "_timeout")
-
-    def __init__(self, intake: InFlightLimiter, in_flight: InFlightRequest) -> None:
-        self._intake, self._place, self._timeout = intake, in_flight, asyncio.timeout(None)
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-        self._intake.wait_for(self._place, self._timeout)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._intake.no_longer(self._place)
-        await self._timeout.__aexit__(kind, error, traceback)
-
-
 class InFlightLimiter:
     """Admits requests up to the limits, on one event loop. Above the limits, drops the request whose body has been
     arriving for longest, if for longer than `patience` (seconds); otherwise rejects the new request.
@@ -81,7 +56,6 @@ class InFlightLimiter:
         self._arriving: dict[InFlightRequest, asyncio.Timeout] = {}
         self.held = 0
         """Bytes of memory reserved for small bodies in flight."""
-        self._is_checking = False
         self._large_capacity = large_capacity
         self._waiting: list[tuple[int, int, InFlightRequest, asyncio.Future[None]]] = []
         """A heap: the smallest body is read next, because delays matter most for small requests."""
@@ -107,27 +81,18 @@ class InFlightLimiter:
         if not in_flight.given_away:
             self._gate.leave()
 
-    def wait_for(self, in_flight: InFlightRequest, timeout: asyncio.Timeout) -> None:
-        """Start the time limit of a body. `timeout`: cancels the task that reads the body."""
-        self._arriving[in_flight] = timeout
-        if not self._is_checking:
-            self._is_checking = True
-            asyncio.get_running_loop().call_later(self._seconds, self._reconcile)
+    @asynccontextmanager
+    async def arriving(self, in_flight: InFlightRequest) -> AsyncIterator[None]:
+        """Limit the time of a body inside the block.
 
-    def no_longer(self, in_flight: InFlightRequest) -> None:
-        """End the time limit of a body that is complete or dropped."""
-        self._arriving.pop(in_flight, None)
-
-    def _reconcile(self) -> None:
-        """Cancel bodies that exceed the time limit, and schedule the next check."""
-        self._is_checking = False
-        now, loop = monotonic(), asyncio.get_running_loop()
-        while (in_flight := next(iter(self._arriving), None)) is not None:  # they are in the order in which they came
-            if (left := in_flight.arrived + self._seconds - now) > 0:
-                self._is_checking = True
-                loop.call_later(left, self._reconcile)
-                return
-            self._end(in_flight)
+        Raises TimeoutError at the limit, or when another request gets this request's slot.
+        """
+        async with asyncio.timeout(in_flight.arrived + self._seconds - monotonic()) as timeout:
+            self._arriving[in_flight] = timeout
+            try:
+                yield
+            finally:
+                self._arriving.pop(in_flight, None)
 
     def hold(self, in_flight: InFlightRequest, size: int) -> None:
         """Reserve more bytes for a small body, dropping slower requests if necessary. Raises NoCapacity."""
@@ -378,7 +343,7 @@ class Routes:
                 return request.call
             parts: list[bytes] = []
             seconds = None if request.is_known else self._limits.patience
-            async with BodyTimeout(self._intake, in_flight), asyncio.timeout(seconds):
+            async with self._intake.arriving(in_flight), asyncio.timeout(seconds):
                 await read_body(request.receive, parts, MAX_SMALL, _DISCARDED, hold)
         except NoCapacity:
             return await self._rejected(request, replies.TOO_MANY)
@@ -394,7 +359,7 @@ class Routes:
             limit, why = 0, replies.NO_MEMORY
         parts: list[bytes] = []
         try:
-            async with BodyTimeout(self._intake, in_flight):
+            async with self._intake.arriving(in_flight):
                 is_whole = await read_body(request.receive, parts, limit, _DISCARDED)
         except TimeoutError:
             is_whole, why = False, replies.NOT_IN_TIME

@@ -724,7 +724,7 @@ def _(served: Running) -> None:
     assert reviewed(served.post("/mutate", nested))["allowed"]
 
 
-@row("slow-body", "forewarn.webhook.http.asgi.InFlightLimiter._reconcile")
+@row("slow-body", "forewarn.webhook.http.asgi.InFlightLimiter.arriving")
 def _(served: Running) -> None:
     with served.tls() as connection:
         begin(connection, body(pod()), 10)
