@@ -72,13 +72,10 @@ def _file(title: str, height: int, parts: Sequence[Element]) -> str:
     hatch = element("path", d="M0 6L6 0", class_="hatch")
     pattern = element("pattern", hatch, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
     card = element("rect", class_="card", x=0.5, y=0.5, width=_WIDTH - 1, height=height - 1, rx=12)
-    drawing = element(
-        "svg", element("title", cut(one_line(title), 300)), element("style", _style()), pattern, card, *parts
-    )
-    for name, value in (("xmlns", "http://www.w3.org/2000/svg"), ("viewBox", f"0 0 {_WIDTH} {height}")):
-        drawing.set(name, value)
-    for name, value in (("width", f"{_WIDTH}"), ("height", f"{height}"), ("role", "img")):
-        drawing.set(name, value)
+    heads = element("title", cut(one_line(title), 300)), element("style", _style())
+    xmlns, box = "http://www.w3.org/2000/svg", f"0 0 {_WIDTH} {height}"
+    size = {"width": _WIDTH, "height": height}
+    drawing = element("svg", *heads, pattern, card, *parts, xmlns=xmlns, viewBox=box, **size, role="img")
     return no_command_in_markup(tostring(drawing, encoding="unicode")) + "\n"
 
 
@@ -119,9 +116,8 @@ def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, 
     name = cut(one_line(node.name), 60)
     group = element("g", element("title", name))
     if cell.named:
-        shown = element("text", cut(name, cell.width // 6), class_="dim", x=x + cell.width // 2, y=y + cell.height + 15)
-        shown.set("text-anchor", "middle")
-        group.append(shown)
+        at = {"x": x + cell.width // 2, "y": y + cell.height + 15}
+        group.append(element("text", cut(name, cell.width // 6), class_="dim", **at, text_anchor="middle"))
     box = {"x": x, "y": y, "width": cell.width, "height": cell.height, "rx": 4}
     if state == REMOVED:
         group.append(element("rect", class_="gone", **box))

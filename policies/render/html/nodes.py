@@ -240,9 +240,8 @@ def flow(preemptions: Sequence[Preemption]) -> Element:
 
 
 def _svg(title: str, height: float, children: Sequence[Element], kind: str) -> Element:
-    svg = element("svg", *children, role="img", aria_label=title, class_=kind)
-    svg.set("viewBox", f"0 0 {_WIDTH} {height:.0f}")
-    return svg
+    box = f"0 0 {_WIDTH} {height:.0f}"
+    return element("svg", *children, role="img", aria_label=title, class_=kind, viewBox=box)
 
 
 def _stacked(counts: Counter[tuple[str, int]], tall: float) -> dict[tuple[str, int], tuple[float, float]]:
