@@ -26,6 +26,8 @@ from typing import (
     is_typeddict,
 )
 
+from several_clusters import SeveralClusters
+
 from forewarn.policies.application.classes import ClassPlan
 from forewarn.policies.application.consolidate import Consolidation
 from forewarn.policies.application.diff import Diff
@@ -43,7 +45,6 @@ from forewarn.policies.dry_run import AnswerLine
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.findings import Finding
 from forewarn.policies.forecast.impact import ImpactDocument
-from forewarn.policies.render.several_clusters import SeveralClusters
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep

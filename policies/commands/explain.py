@@ -106,20 +106,6 @@ def as_text(rule: Rule) -> Iterator[str]:
             yield indent(block.text.rstrip(), "    ")
 
 
-def as_markdown(rule: Rule) -> Iterator[str]:
-    """A rule's page for the documentation, as Markdown lines."""
-    yield f"# {rule.ID}"
-    for block in page_of(rule):
-        yield ""
-        if block.kind == "heading":
-            yield f"## {block.text}"
-        elif block.kind == "prose":
-            yield block.text
-        else:
-            yield f"```{block.kind}\n{block.text.rstrip()}\n```"
-    yield "\n[Configure or suppress a rule](index.md#configure-a-rule)"
-
-
 def page_of(rule: Rule) -> Iterator[Block]:
     """The parts of a rule's documentation."""
     documentation = documentation_of(rule)
