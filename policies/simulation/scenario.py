@@ -105,13 +105,6 @@ def labelled_with_host(node: Node) -> Node:
     return node if HOSTNAME in node.labels else replace(node, labels={**node.labels, HOSTNAME: node.name})
 
 
-def read_pod(obj: ApiObject) -> PodState:
-    """Return the state of a Pod at time 0. Raises InvalidObject."""
-    pod = Pod.from_api(obj)
-    ready = float(pod.start_time or 0) if pod.node_name else None
-    return PodState(pod=pod, created=float(pod.start_time or 0), ready=ready, template=obj)
-
-
 def read_workload(obj: ApiObject) -> WorkloadState:
     """Return the state of a workload or PDB. Raises InvalidObject for a kind that forewarn does not simulate."""
     kind = group_kind(obj)

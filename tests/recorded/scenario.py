@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.controllers.resource_quota import recalculated
+from forewarn.policies.controllers.view import PodState
 from forewarn.policies.objects.fields import json_type, text
+from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.pod_group import PodGroup
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from forewarn.policies.releases.semantics import DEFAULT
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.simulation.api_server import EPOCH
-from forewarn.policies.simulation.scenario import Arrival, World, bounded, read_node, read_pod, read_workload
+from forewarn.policies.simulation.scenario import Arrival, World, bounded, read_node, read_workload
 from tests.recorded.controllers import RecordedControllers
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
     return World(
         nodes=sorted(nodes, key=lambda node: node.name),
         workloads=workloads,
-        pods=[read_pod(obj) for obj in pods],
+        pods=[_pod(obj) for obj in pods],
         arrivals=sorted(_arrivals(case), key=lambda arrival: arrival.at),
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
@@ -132,3 +134,10 @@ def _seconds(obj: ApiObject, key: str, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e9:
         raise ValueError(f"{key} must be a number of seconds")
     return float(value)
+
+
+def _pod(obj: ApiObject) -> PodState:
+    """Return the state of a Pod at time 0. Raises InvalidObject."""
+    pod = Pod.from_api(obj)
+    ready = float(pod.start_time or 0) if pod.node_name else None
+    return PodState(pod=pod, created=float(pod.start_time or 0), ready=ready, template=obj)
