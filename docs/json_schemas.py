@@ -26,6 +26,7 @@ from typing import (
     is_typeddict,
 )
 
+from finding_details import Detail
 from several_clusters import SeveralClusters
 
 from forewarn.policies.application.classes import ClassPlan
@@ -39,7 +40,6 @@ from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.cluster.cache import AnswerHead
 from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields_of, optional_in_json, properties_of
-from forewarn.policies.documents.findings import Detail
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.dry_run import AnswerLine
 from forewarn.policies.expectations import Expectations
