@@ -111,9 +111,6 @@ class Scores:
         return np.fromiter(scores.values(), np.int64, len(nodes))
 
 
-_CACHE_SIZE: Final = 512
-
-
 class Found(NamedTuple):
     """Feasible nodes as row numbers, in the order of the search. `evaluated`: the number of evaluated nodes."""
 
@@ -392,7 +389,6 @@ class Cycle:
         """Return (plugins that reject the Pod, reason -> number of nodes). Raises NotValid."""
         plugins, reasons, left = self.static_rejections()
         rejections = first_rejections(self, rejected(~left, unresolvable()), Present())
-        plugins, reasons = set(plugins), reasons.copy()
         count_rejections(rejections, left, plugins, reasons)
         return frozenset(plugins), reasons
 
@@ -453,24 +449,14 @@ class Cycle:
         """Return the rejections that do not depend on Pods on nodes: (plugins, reason -> number of nodes, [node]: not
         rejected).
 
-        Pods with equal node constraints share the result: do not modify it. Raises NotValid.
+        Raises NotValid.
         """
-        key, table = self.static_key, self.snapshot.objects.nodes
-        cache = self.matrix.static_rejections
-        cached = cache.get(key)
-        if cached is None or cached[1] is not table:
-            if len(cache) >= _CACHE_SIZE:
-                cache.clear()
-            left, restricting, rejections = static_rejections(self)
-            plugins, reasons = set(restricting), Counter[str]()
-            if restricting and not left.all():
-                reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
-            count_rejections(rejections, left, plugins, reasons)
-            cached = self.pod.spec, table, (plugins, reasons, left & (rejections.codes < 0))
-            if not is_large(self.pod.spec):
-                cache[key] = cached
-        result: tuple[set[str], Counter[str], NDArray[np.bool_]] = cached[2]
-        return result
+        left, restricting, rejections = static_rejections(self)
+        plugins, reasons = set(restricting), Counter[str]()
+        if restricting and not left.all():
+            reasons[excluded_reason(restricting)] += int(np.count_nonzero(~left))
+        count_rejections(rejections, left, plugins, reasons)
+        return plugins, reasons, left & (rejections.codes < 0)
 
     @property
     def in_tables(self) -> Scores:

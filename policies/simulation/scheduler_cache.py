@@ -327,8 +327,6 @@ class SchedulingAlgorithm:
         self._nodes, self._choose, self._tie = nodes, choose, tie
         self._next_start = 0
         """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
-        self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
-        """(Snapshot, equal Pods -> their result), for unschedulable Pods that preemption does not help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[tuple[Candidate, Candidate]] | None = None
@@ -340,26 +338,9 @@ class SchedulingAlgorithm:
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
         _check_plugins(snapshot, pod)
-        result = self._schedule_pod(snapshot, pod)
+        result = self._decide(snapshot, pod) if snapshot.node_infos else Rejected(NO_NODES, nominated="")
         if isinstance(result, Fits):
             _check_plugins(snapshot, pod, fits=True)
-        return result
-
-    def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        if not snapshot.node_infos:
-            return Rejected(NO_NODES, nominated="")
-        if pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes):
-            return self._decide(snapshot, pod)
-        if self._known[0] is not snapshot:
-            self._known = snapshot, {}
-        identity = pod.effective_priority, pod.preemption_policy, pod.namespace, pod.owner, pod.device_claims
-        alike = id(pod.spec), id(pod.labels), *identity
-        fits = self._known[1].get(alike)
-        if fits is not None:
-            return fits
-        result = self._decide(snapshot, pod)
-        if isinstance(result, Rejected) and result.candidate is None:
-            self._known[1][alike] = result
         return result
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:

@@ -698,8 +698,6 @@ class PodMatrix:
 
         The table of the cluster has many shards, the table after a hypothetical preemption has one.
         """
-        self.static_rejections: dict[Hashable, tuple[object, object, Any]] = {}
-        """Static fields of specs -> (a spec, the table of nodes, the static rejections)."""
         self.static_statuses: dict[Hashable, Any] = {}
         """Static fields of specs -> the reasons of the static rejections (vectorized_cycle.py)."""
         self.repelling = KindsWithTerms(self.kinds, lambda pod: pod.spec.pod_affinity.required_anti_affinity)
@@ -800,7 +798,6 @@ class PodMatrix:
         self.nominations.clear()
         self._forget_counts()
         self._zeros = _read_only_zeros(len(self.serials))
-        self.static_rejections.clear()
         self.static_statuses.clear()
         self.storage = None
         self._scores.clear()
