@@ -491,7 +491,7 @@ def costs_of_candidates(candidates: Sequence[Candidate]) -> NDArray[np.int64]:
         for rank, victim in enumerate(candidate.victims):
             priorities[rank, column], starts[rank, column] = victim.effective_priority, victim.start
     violations = np.array([candidate.num_pdb_violations for candidate in candidates])
-    return costs_of(np.arange(len(priorities))[:, None] < counts, violations, priorities, lambda: starts, priorities[0])
+    return costs_of(np.arange(len(priorities))[:, None] < counts, violations, priorities, starts, priorities[0])
 
 
 VIOLATIONS, HIGHEST, TOTAL, VICTIMS, OLDEST = CRITERIA = range(5)
@@ -502,9 +502,8 @@ def costs_of(
     victims: NDArray[np.bool_],
     violations: NDArray[np.int64],
     priorities: NDArray[np.int64],
-    starts: Callable[[], NDArray[np.int64]],
+    starts: NDArray[np.int64],
     first: NDArray[np.int64] | None = None,
-    criteria: Sequence[int] = CRITERIA,
 ) -> NDArray[np.int64]:
     """Return [criterion, node]: the preemption cost of each node, smaller is better.
 
@@ -515,14 +514,14 @@ def costs_of(
     highest priority. Source: upstream `pickOneNodeForPreemption`.
     """
     highest = priorities.max(axis=0, where=victims, initial=_LOWEST)
-    costs: Mapping[int, Callable[[], NDArray[np.int64]]] = {
-        VIOLATIONS: lambda: violations,
-        HIGHEST: lambda: highest if first is None else first,
-        TOTAL: lambda: ((priorities + 2**31) * victims).sum(axis=0),  # as upstream counts it
-        VICTIMS: lambda: victims.sum(axis=0),
-        OLDEST: lambda: -np.where(victims & (priorities == highest), starts(), NOW + 1).min(axis=0),
+    costs = {
+        VIOLATIONS: violations,
+        HIGHEST: highest if first is None else first,
+        TOTAL: ((priorities + 2**31) * victims).sum(axis=0),  # as upstream counts it
+        VICTIMS: victims.sum(axis=0),
+        OLDEST: -np.where(victims & (priorities == highest), starts, NOW + 1).min(axis=0),
     }
-    return np.array([costs[criterion]() for criterion in criteria], np.int64)
+    return np.array([costs[criterion] for criterion in CRITERIA], np.int64)
 
 
 def least(costs: NDArray[np.int64], places: NDArray[np.intp]) -> NDArray[np.intp]:

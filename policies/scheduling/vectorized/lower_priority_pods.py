@@ -649,10 +649,6 @@ def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int)
     return lower_priority_pods
 
 
-_MANY: Final = 128
-"""Number of nodes above which comparing the first criteria before the others is faster."""
-_FIRST: Final = 2
-"""Number of these criteria."""
 _IS_BOUNDED: Final = (VIOLATIONS, HIGHEST, TOTAL) == (0, 1, 2)
 """Whether the criteria begin with those of which `cheapest` knows bounds."""
 
@@ -791,13 +787,10 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
 def _best(
     nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """Return the nodes with the lowest cost. Of many nodes, compares the first criteria before the others."""
-    stages = (CRITERIA[:_FIRST], CRITERIA) if len(nodes) > _MANY else (CRITERIA,)
-    for criteria in stages:
-        costs = costs_on(nodes, victims, lower, priorities, criteria)
-        best = least(costs, np.arange(len(nodes)))
-        nodes, victims = nodes[best], victims[:, best]
-    return Found(nodes, victims, costs[:, best])
+    """Return the nodes with the lowest cost."""
+    costs = costs_on(nodes, victims, lower, priorities)
+    best = least(costs, np.arange(len(nodes)))
+    return Found(nodes[best], victims[:, best], costs[:, best])
 
 
 def costs_on(
@@ -805,14 +798,13 @@ def costs_on(
     victims: NDArray[np.bool_],
     lower: LowerPriorityPods,
     priorities: NDArray[np.int64],
-    criteria: Sequence[int] = CRITERIA,
 ) -> NDArray[np.int64]:
     """Return [criterion, node]: the preemption cost of each of `nodes` (row numbers); see `costs_of`."""
     ranks = len(victims)
     of_victims = priorities[lower.kind[:ranks, nodes]]
     violates = lower.violating[nodes].any()
     violations = (victims & lower.violates[:ranks, nodes]).sum(axis=0) if violates else np.zeros(len(nodes), np.int64)
-    return costs_of(victims, violations, of_victims, lambda: lower.start[:ranks, nodes], criteria=criteria)
+    return costs_of(victims, violations, of_victims, lower.start[:ranks, nodes])
 
 
 class CostCache:
