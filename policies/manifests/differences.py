@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.findings import ObjectRef, cut, field_path
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.validation.job import validate_job_update
+from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class_update
 from forewarn.policies.manifests.deploy_order import is_recreated, position_of
 from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.pod import pod_requests
+from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.quantity import Format, Quantity, parse_quantity
 from forewarn.policies.releases.semantics import Semantics
@@ -47,7 +49,7 @@ _OF_PODS: Final = (
 TEMPLATE: Final = "template"
 """The name of the field of a workload that replaces its Pods with equal ones, because of an image for example."""
 IMMUTABLE: Final = "immutable"
-"""The name of the field that lists the changed immutable fields of a Job that no tool recreates."""
+"""The name of the field that lists the changed immutable fields of a Job or PriorityClass that no tool recreates."""
 _LONGEST: Final = 120
 """Maximum characters of a value."""
 
@@ -63,7 +65,7 @@ class ChangedField(NamedTuple):
         if self.name == TEMPLATE:
             return "new Pod template"
         if self.name == IMMUTABLE:
-            return f"rejected unless the Job is deleted first (immutable: {self.after})"
+            return f"rejected unless it is deleted first (immutable: {self.after})"
         absent = ("added", "removed") if self.name.endswith("[]") else ("unset", "unset")
         return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
 
@@ -255,9 +257,12 @@ def _difference(directory: str, before: ReviewedObject | None, after: ReviewedOb
 
 def _of_template(before: ApiObject, after: ApiObject, fields: Iterable[ChangedField]) -> Iterator[ChangedField]:
     kind = group_kind(after)
-    if kind == registry.JOB and not is_recreated(after):
+    if kind in (registry.JOB, registry.PRIORITY_CLASS) and not is_recreated(after):
         with suppress(InvalidObject):
-            faults = validate_job_update(after, before, Semantics())
+            if kind == registry.JOB:
+                faults = list(validate_job_update(after, before, Semantics()))
+            else:
+                faults = validate_priority_class_update(PriorityClass.from_api(after), PriorityClass.from_api(before))
             if paths := ", ".join(field_path(fault.path) for fault in faults):
                 yield ChangedField(IMMUTABLE, "", cut(paths, _LONGEST))
         return

@@ -456,7 +456,7 @@ def _most(each: Interruption) -> str:
     """How many times, how many replicas are down at another time, and for how long any are."""
     parts = [
         f"{each.times} times, longest {duration(each.longest)}" if each.times > 1 else "",
-        f"at most {each.most}" if each.most > each.down else "",
+        f"at worst {each.most}" if each.most > each.down else "",
         f"1 or more for {duration(each.total)}" if each.total > each.seconds else "",
     ]
     found = ", ".join(filter(None, parts))

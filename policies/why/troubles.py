@@ -100,7 +100,11 @@ def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Ite
 def _oom(container: Container) -> Trouble:
     limit = container.limit
     where = f"at {limit}" if limit else "without a memory limit: its node ran out of memory"
-    fix = "raise the memory limit, or use less memory" if limit else "set a memory request and limit"
+    fix = (
+        "raise the memory limit, or use less memory"
+        if limit
+        else "set a memory limit, and request what the container needs"
+    )
     text = f"container {container.name} was {container.reason} {where}{container.more}"
     return Trouble("oom-killed", text, fix, container.when, container.reason)
 
@@ -893,7 +897,7 @@ def _waiting(
     prediction = queued.prediction
     pod = prediction.pod
     if prediction.outcome == "not-predicted":
-        yield Trouble("not-predicted", _as_reported(record, prediction.not_predicted))
+        yield Trouble("not-predicted", _as_reported(record, f"not predicted: {prediction.not_predicted}"))
         return
     if prediction.outcome == "fits":
         text = f"fits on {prediction.node} now: it waits in the scheduling queue, or kube-scheduler does not run"

@@ -103,8 +103,8 @@ def test_replicas_that_are_down_for_long_are_an_effect(
 @pytest.mark.parametrize(
     ("annotations", "image", "cpu", "first"),
     [
-        ({}, "b", "1", "rejected unless the Job is deleted first (immutable: spec.template.spec.containers[0].image)"),
-        ({}, "a", "2", "requests.cpu 1 → 2, rejected unless the Job is deleted first (immutable: spec.template.spec."),
+        ({}, "b", "1", "rejected unless it is deleted first (immutable: spec.template.spec.containers[0].image)"),
+        ({}, "a", "2", "requests.cpu 1 → 2, rejected unless it is deleted first (immutable: spec.template.spec."),
         ({"kustomize.toolkit.fluxcd.io/force": "enabled"}, "a", "2", "requests.cpu 1 → 2\n"),
     ],
 )
@@ -143,6 +143,7 @@ def test_each_field_is_named_with_both_values(versions: Callable[..., tuple[Path
         "replicas": ("1", "3"),
         "priorityClassName": ("", "high"),
         "requests.cpu": ("1", "500m"),
+        "immutable": ("", "value"),
         "value": ("5", "10"),
         "minAvailable": ("1", ""),
     }

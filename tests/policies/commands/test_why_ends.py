@@ -698,7 +698,7 @@ def unscheduled(message: str, **spec: Any) -> MadePod:
 
 
 CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
-NO_CLAIMS = 'the cluster state has no list of PersistentVolumeClaims, and the Pod uses "data"'
+NO_CLAIMS = 'not predicted: the cluster state has no list of PersistentVolumeClaims, and the Pod uses "data"'
 OTHER = "spec.schedulerName is other, no known profile of kube-scheduler"
 
 
