@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix
 
-_FEW: Final = 32
-"""Up to this number, changed PDBs are counted one by one: numpy reads all Pods for each of them."""
 _MAX_NUMBERS: Final = 4096
 """Number of PDB numbers above which all PDBs are numbered again, if there are more than twice as many numbers as
 PDBs.
@@ -176,13 +174,6 @@ def affected(
     `changed`: see `changed_pdbs`. A PDB that allows at least as many disruptions as it has Pods on a node, before and
     after, cannot be violated on the node.
     """
-    if len(changed) > _FEW:
-        touched = np.zeros(len(matrix.kinds), np.bool_)
-        for _, pdb in changed:
-            for number in each(matrix.kinds.within(scope_of(pdb.namespace, pdb.selector)), 1.5):
-                pod = matrix.kinds.members[number]
-                touched[number] |= pod is not None and pdb.matches(pod.namespace, pod.labels)
-        return np.asarray(touched[kind].any(axis=0))
     charge((2 + len(changed)) * kind.size // VECTOR)
     counted = [matching_kinds(matrix, pdb)[: len(matrix.kinds)] > 0 for _, pdb in changed]
     mask = np.zeros(kind.shape[1], np.bool_)
@@ -239,18 +230,8 @@ def _by_importance(
     """Return the indices that sort Pods by node, then by `importance`. All arrays: [Pod]."""
     last = start[start != NOW].max(initial=0) + 1
     rank = np.searchsorted(np.unique(priority), priority)
-    return _lexsort(*importance(rank, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node)
-
-
-def _lexsort(*given: NDArray[np.int64] | int) -> NDArray[np.intp]:
-    """Return np.lexsort(given), as one sort if the keys fit into one number. A number: a key equal for all."""
-    keys = [key for key in given if not isinstance(key, int)]
-    packed, room = np.zeros(len(keys[0]), np.int64), 1
-    for key in keys:
-        least, most = (int(key.min()), int(key.max())) if len(key) else (0, 0)
-        packed += (key - least) * room if room < 2**62 else 0
-        room *= most - least + 1
-    return np.lexsort(keys) if room >= 2**62 else np.argsort(packed, kind="stable")
+    keys = *importance(rank, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node
+    return np.lexsort([key for key in keys if not isinstance(key, int)])  # a number: equal for all
 
 
 def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -294,7 +275,7 @@ def _violations(
     undecided[pod[matching.names_pods[pdb]]] = True
     if matrix.semantics.pdb_count_ends_at_first_violation:
         undecided |= of_pod > 1
-    order = _lexsort(pod, pdb, node[pod])
+    order = np.lexsort((pod, pdb, node[pod]))
     pod, pdb = pod[order], pdb[order]
     used = _rank(node[pod] * len(matching.allowed) + pdb) + 1
     violates[pod[used > matching.allowed[pdb]]] = True
@@ -303,8 +284,6 @@ def _violations(
 
 CACHE_SIZE: Final = 6
 """Maximum number of priorities with cached tables: about 5 MB each at 5,000 nodes."""
-_TOGETHER: Final = 6
-"""Number of changed nodes above which numpy is faster than Python."""
 BLOCK: Final = 512
 """Number of nodes that are processed at a time: some milliseconds."""
 _NODE: Final = 40
@@ -313,8 +292,6 @@ _SORTING: Final = 40
 """Operations for each entry of a table to sort it."""
 _PUTTING: Final = 8
 """Operations for each entry of a table to copy it unsorted."""
-_MAX_CHANGES: Final = 32
-"""Maximum number of pending changes of PDBs."""
 MAX_LEVELS: Final = 48
 
 
@@ -380,12 +357,8 @@ class LowerPriorityPods:
         self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
         """[node], bool: the Pods are not sorted, or their order may be outdated because PDBs changed.
 
-        Then only `count` and the totals of amounts are valid. Relevant nodes are sorted first (`settle`); they are
-        usually few, so changes of PDBs are evaluated only for them (`stale_of`).
+        Then only `count` and the totals of amounts are valid. Relevant nodes are sorted first (`settle`).
         """
-        self._changes: list[tuple[int, PodDisruptionBudget]] = []
-        self._noticed: NDArray[np.int64] = np.zeros(nodes, np.int64)
-        """[node]: how many of these changes the node includes."""
         self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
         self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
@@ -410,13 +383,8 @@ class LowerPriorityPods:
         if self._left is not None:
             self._keep_only(self._left)
         if snapshot.pdbs is not self._pdbs:
-            changed = list(changed_pdbs(self._pdbs, snapshot.pdbs)) if len(self.kind) else []
-            if len(self._changes) + len(changed) > _MAX_CHANGES:
-                self.stale_of(np.arange(len(self.stale)), matrix)
-                self.stale |= affected(matrix, self.kind, changed)
-                self._changes, self._noticed[:] = [], 0
-            else:
-                self._changes += changed
+            if len(self.kind):
+                self.stale |= affected(matrix, self.kind, list(changed_pdbs(self._pdbs, snapshot.pdbs)))
             self._pdbs = snapshot.pdbs
         self._learn_levels(matrix)
         others = np.flatnonzero(self.serials != matrix.serials)
@@ -429,7 +397,7 @@ class LowerPriorityPods:
         self._left = np.delete(left, rows)
 
     def _keep_only(self, left: NDArray[np.intp]) -> None:
-        for name in ("serials", "version", "stale", "_noticed", "count", "violating"):
+        for name in ("serials", "version", "stale", "count", "violating"):
             setattr(self, name, getattr(self, name)[left])
         for name in ("kind", "start", "place", "violates"):
             setattr(self, name, np.take(getattr(self, name), left, axis=1))
@@ -459,31 +427,15 @@ class LowerPriorityPods:
             total[some] = amounts[resource][kinds].sum(axis=0)
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
-    def stale_of(self, nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
-        """Return those of these nodes with unsorted Pods, or sorted before a PDB that matters for them changed."""
-        behind = nodes[self._noticed[nodes] < len(self._changes)]
-        if len(behind):
-            changed = self._changes[int(self._noticed[behind].min()) :]
-            self.stale[behind] |= affected(matrix, self.kind[:, behind], changed)
-            self._noticed[behind] = len(self._changes)
-        return nodes[self.stale[nodes]]
-
     def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
         """Sort the Pods of these nodes if they are stale. Raises CutShort; the next call continues."""
-        stale = self.stale_of(nodes, matrix)
+        stale = nodes[self.stale[nodes]]
         self.version[stale] += 1
-        if len(stale) > _TOGETHER:
-            for start in range(0, len(stale), BLOCK):
-                some = stale[start : start + BLOCK]
-                self._order(matrix, snapshot, some)
-                self._amount_to(matrix, some)
-                self.stale[some] = False
-            return
-        work = meter()
-        for row in stale.tolist():
-            work.charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
-            self._set(row, snapshot.node_infos[row], matrix)
-            self.stale[row] = False
+        for start in range(0, len(stale), BLOCK):
+            some = stale[start : start + BLOCK]
+            self._order(matrix, snapshot, some)
+            self._amount_to(matrix, some)
+            self.stale[some] = False
 
     def _learn_levels(self, matrix: PodMatrix) -> None:
         if self._known_kinds == len(matrix.kinds):
@@ -542,6 +494,7 @@ class LowerPriorityPods:
                 bounds.above[:, some] = self._above(matrix, by_rank, kind, violates)
 
     def _set(self, row: int, info: NodeInfo, matrix: PodMatrix) -> None:
+        """Sort the Pods of a node as kube-scheduler does: a PDB names some of them, or several PDBs match one."""
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
         semantics = matrix.semantics
         first_ends, of, pdbs = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.of, self._pdbs
@@ -549,26 +502,12 @@ class LowerPriorityPods:
         pods = list(violations(matched, first_ends_the_count=first_ends))
         violating, others = ([pod for pod, pdbs in pods if bool(pdbs) is violates] for violates in (True, False))
         ordered, count = [*violating, *others], len(lower)
-        if count > len(self.kind):
-            self._grow(count + 4)
         places = {id(pod): place for place, pod in enumerate(info.pods)}
-        for table in (self.kind, self.violates):
-            table[:, row] = 0
-        if ordered:
-            self.kind[:count, row] = [matrix.kinds.number(pod) for pod in ordered]
-            self.start[:count, row] = [pod.start for pod in ordered]
-            self.place[:count, row] = [places[id(pod)] for pod in ordered]
-            self.violates[: len(violating), row] = True
-        self.count[row], self.violating[row] = count, len(violating)
-        for resource, amounts in self._amounts.items():
-            column = matrix.kinds.amounts(resource)[self.kind[:, row]]
-            amounts.by_rank[:, row] = column
-            amounts.total[row], amounts.violating[row] = column.sum(), column[: len(violating)].sum()
-            if resource in self._bounds:
-                bounds, counted = self._bounds[resource], column[len(violating) : count]
-                priorities = np.array([pod.effective_priority for pod in others], np.int64)
-                bounds.largest[row] = column.max(initial=0)
-                bounds.above[:, row] = (priorities > self.levels[:, None]) @ counted
+        self.kind[:count, row] = [matrix.kinds.number(pod) for pod in ordered]
+        self.start[:count, row] = [pod.start for pod in ordered]
+        self.place[:count, row] = [places[id(pod)] for pod in ordered]
+        self.violates[:, row] = np.arange(len(self.violates)) < len(violating)
+        self.violating[row] = len(violating)
 
     def _grow(self, ranks: int) -> None:
         more = ((0, ranks - len(self.kind)), (0, 0))

@@ -55,5 +55,5 @@ def test_nodes_that_cannot_be_cleared_are_not_ordered() -> None:
     second = Prediction(first.snapshot_after(), replace(first.pod, uid="second"))
     assert (second.node, second.num_pdb_violations) == ("b", 1)
     matrix = pod_matrix_of(second.snapshot)
-    stale = lower_priority_pods_of(matrix, second.snapshot, 9).stale_of(np.arange(10), matrix)
+    stale = np.flatnonzero(lower_priority_pods_of(matrix, second.snapshot, 9).stale)
     assert ["abcdefghij"[row] for row in stale] == list("acdefghij")
