@@ -4,7 +4,9 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -89,9 +91,15 @@ def _of_workload(name: str, zones: str, **spec: Any) -> list[Made]:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def directory() -> Iterator[Path]:
+    """A directory whose path has the same length everywhere: it decides what else a first line has."""
+    with TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def files(directory: Path) -> dict[str, str]:
     """Word in a recorded command -> a file."""
-    directory = tmp_path_factory.mktemp("files")
     (directory / "review.json").write_text(json.dumps(REVIEW))
     of_classes = {"group": "scheduling.k8s.io", "version": "v1"}
     new_default = make_priority_class(100_000, "normal", globalDefault=True).obj
