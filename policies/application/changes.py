@@ -316,7 +316,8 @@ class ChangeClass:
             which += f" with PriorityClass {self.name}"
             jobs = first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job")
             which += f", not {jobs} (immutable template)" if jobs else ""
-            title = f"{which}; {title.removeprefix(f'PriorityClass {self.name} ')}"
+            of_class = title.removeprefix(f"PriorityClass {self.name} ")
+            title = which if change.before == change.after else f"{which}; {of_class}"
         change = change._replace(restarted=not objects)
         return Question(title, objects or class_change.restarts(change), class_change=change)
 
