@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from forewarn.policies.simulation.clock import Event
-    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.whatif.sweep import Tallied
@@ -205,26 +205,35 @@ def whatif(
             *simulated.events_without_effect(cache.snapshot(), question.arrivals),
         ]
         notes += [*question.notes, *_of_faults(faults)]
-        world = simulated.world_with(cache, question.arrivals, _horizon(question) if until is None else until)
+        until = _horizon(question) if until is None else until
+        world = simulated.world_with(cache, question.arrivals, until)
         watch, runs = Occupancy if nodes_over_time else None, _explored(change, question, world, progress)
-        after = autoscaling.after(question.lost)
-        with Branch(question, after, Worst.of) as branch:
-            answered = partial(ask, random=runs.random) if runs else typical
-            answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
-            answer = with_new_nodes(answer, branch)
+        answered = partial(ask, random=runs.random) if runs else typical
+
+        def answer_to(question: questions.Question, world: World, after: ClusterSnapshot) -> Answer:
+            with Branch(question, autoscaling.after(question.lost), Worst.of) as branch:
+                answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
+                answer = with_new_nodes(answer, branch)
+            pods, options = cluster.snapshot.pods.values(), cluster.config.options
+            return answer._replace(
+                placeholders=placeholders_of(answer, pods, options),
+                blocks=_blocks(answer, question, cluster.snapshot, after),
+            )
+
+        answer = answer_to(question, world, cache.snapshot())
+        restarts = _restarts_alone(question)
+        if restarts and answer.does_harm and not answer.is_as_without:
+            alone = simulated.world_with(cluster.cache, restarts, until)
+            restarted = answer_to(question._replace(arrivals=restarts), alone, cluster.snapshot)
+            answer = answer._replace(restart_alone=restarted)
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
-        answer = answer._replace(
-            new_pods=new_pods,
-            reprioritized=reprioritized,
-            placeholders=placeholders_of(answer, cluster.snapshot.pods.values(), cluster.config.options),
-            blocks=_blocks(answer, question, cluster.snapshot, cache.snapshot()),
-        )
-        alone = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
+        answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
+        ending = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
         answer = answer._replace(alike=runs and runs.alike)
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
     notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
-    return WhatIf(head, change, answer, notes, faults, question.class_change, runs.outcomes if runs else alone)
+    return WhatIf(head, change, answer, notes, faults, question.class_change, runs.outcomes if runs else ending)
 
 
 class _Explored(NamedTuple):
@@ -260,6 +269,14 @@ def _horizon(question: questions.Question) -> float:
     slow = question.restarts or any(group_kind(arrival.object) == DAEMON_SET for arrival in question.arrivals)
     most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
     return max(simulated.DEFAULT_UNTIL, min(most, MAX_UNTIL))
+
+
+def _restarts_alone(question: questions.Question) -> list[Arrival]:
+    """Return the restarts that are simulated with a class change: of the workloads whose template stays as it is."""
+    change = question.class_change
+    if change is None or not change.restarted:
+        return []
+    return [each for each in question.arrivals if class_change.workload_key(each.object) not in change.templates]
 
 
 def _new_pods(

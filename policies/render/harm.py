@@ -71,4 +71,5 @@ def rank(answer: Answer, change: ClassChange | None = None, left_out: int = 0) -
         summary.new_pods_ended,
         summary.new_pods,
         sum(each.started for each in answer.workloads),
+        -sum(numbers(answer.restart_alone).values()) if answer.restart_alone else 0,
     ]

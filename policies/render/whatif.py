@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.upgrade import ForcedPod
 
 _WITHOUT: Final = "also without the change"
+_WITHOUT_CHANGE: Final = "; without the change: "
 _WITHOUT_NODES: Final = "; without: "
 _LONGEST_END: Final = 160
 """Characters of what happens without new nodes, and of the event, in a first line that is too long."""
@@ -76,7 +77,7 @@ _REPLACEMENT: Final = "replacement Pod"
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
     text, title = _headline_and_title(answer, change)
-    start, *without = text.partition(_WITHOUT_NODES)
+    start, *without = text.partition(_WITHOUT_CHANGE if _WITHOUT_CHANGE in text else _WITHOUT_NODES)
     end = "".join([*without, title])
     yield paint(first_line(start, end, shortened(end, _LONGEST_END)), "bold")
     if change is not None:
@@ -112,12 +113,47 @@ def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[str
 
 def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
     """`most`: the number of effects, with what new Pods and drains come to."""
-    of_class, removed = on_new_pods(_ranked(answer, change)), on_removed_nodes(answer)
+    of_class = on_new_pods(_ranked(answer, change))
     if change is not None and of_class:
-        of_class[-1] += _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
+        more = _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
+        of_class[-1] += "" if _is_terse(answer, most) else more
     elif change is not None and (totals := _without_class(change) or _with_class(change)):
         of_class = [f"{_UNCHANGED}{_preempted_by_others(change, totals)}"]
-    with_nodes = on_new_nodes(answer, most)
+    if change is None or answer.restart_alone is None:
+        return _with_effects(answer, change, of_class, most)
+    return "; ".join([*of_class, _with_restart(answer, change, answer.restart_alone, most)])
+
+
+def _with_restart(answer: Answer, change: ClassChange, alone: Answer, most: int) -> str:
+    """The effects of a class change, which come with a restart, and what the restart `alone` does."""
+    names = [each.workload for each in change.restarting if workload_key(each.object) not in change.templates]
+    are_told = _is_terse(answer, most) and names == [each.workload for each in change.changed]
+    now = "no running Pod affected; " if most == _EFFECTS and not change.templates else ""
+    restart = f"{'with ' if change.templates else now}a restart{'' if are_told else f' of {named(names)}'}"
+    both = [_without_remarks(each)._replace(restart_alone=alone) for each in (answer, alone)]
+    effects, anyway = ((_with_effects(each, change, [], most), each.harm, each.end.harm) for each in both)
+    if effects == anyway:
+        return f"{restart}, {_WITHOUT}: {effects[0]}"
+    harm = ", ".join(filter(None, (rollouts(alone), *effects_of(both[1].end, most=_BRIEF))))
+    return f"{restart}: {effects[0]}{f'{_WITHOUT_CHANGE}{harm}' if harm else ''}"
+
+
+def _without_remarks(answer: Answer) -> Answer:
+    """The answer to a restart, without what happens if nothing is restarted, except for Pods that quotas reject."""
+    if (without := answer.without_change) is None:
+        return answer
+    summary = without.summary._replace(evictions=(), waiting=())
+    return answer._replace(without_change=WithoutChange(summary, 0))
+
+
+def _is_terse(answer: Answer, most: int) -> bool:
+    """Report whether a line with a restart is too long even with the fewest effects."""
+    return answer.restart_alone is not None and most < _FEWEST - 1
+
+
+def _with_effects(answer: Answer, change: ClassChange | None, of_class: Sequence[str], most: int) -> str:
+    """`of_class` and the effects of the event, with those on new nodes, if any, and without."""
+    with_nodes, removed = on_new_nodes(answer, most), on_removed_nodes(answer)
     if not with_nodes:
         return "; ".join(filter(None, (_outcome(answer, change, of_class, most), _no_nodes(answer), removed)))
     end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if most > _FEWEST else ''}", removed]
@@ -164,7 +200,8 @@ def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer |
     """Phrases with what the change is for: new Pods, drained nodes, removed Pods. `end`: without what it has."""
     is_told = end is not None and _created(end, most) == _created(answer, most)
     is_replaced = change is not None and answer.summary.all_run_at is not None
-    created = rollouts(answer) if is_replaced else _created(answer, most, is_short=end is not None)
+    is_terse = answer.blocks.rollouts and _is_terse(answer, most)
+    created = rollouts(answer) if is_replaced or is_terse else _created(answer, most, is_short=end is not None)
     created = "" if is_told else created
     wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
     first = (created, *dangers(answer)) if answer.has_blocked_rollouts else (*dangers(answer), created)

@@ -352,6 +352,8 @@ class Answer(NamedTuple):
     """The numbers of new Pods that other schedulers may bind."""
     grown: Hidden[Answer | None] = None
     """The answer with `withNewNodes`."""
+    restart_alone: Hidden[Answer | None] = None
+    """The answer to the restarts after a class change, if they do harm, without the change."""
     alike: Hidden[tuple[int, int] | None] = None
     """The number of runs with these effects, and of all, if random ties and races are simulated."""
 
@@ -479,6 +481,19 @@ class Answer(NamedTuple):
         return [each for each in self.interruptions if each.workload not in self.placeholders]
 
     @property
+    def does_harm(self) -> bool:
+        """Whether the first line has an effect that needs attention, or a rollout that does not complete."""
+        _, _, *others = self.harm
+        counts = (self.fewer, self.preempted, self.over_quota, *others)
+        return any(counts) or any(each.not_started or each.failure for each in self.workloads)
+
+    @property
+    def harm(self) -> tuple[object, ...]:
+        """What answers with the same harm have in common, also in how long replicas are down."""
+        lost = {each.workload: each.missed for each in self.workloads if each.missed}
+        return lost, self.summary.effects, [*self.interruptions], [*self.blocks.rollouts], self.pdbs
+
+    @property
     def is_as_without(self) -> bool:
         """Whether the Pods of all workloads are lost, preempted and Pending without the change as well."""
         without, summary = self.without_change, self.summary
@@ -486,8 +501,7 @@ class Answer(NamedTuple):
         blocks = self.blocked or any(self.blocks) or self.has_blocked_rollouts
         if without is None or self.outages or self.pdbs or failed or blocks or summary.new_pods_pending:
             return False
-        lost = {each.workload: each.missed for each in self.workloads if each.missed}
-        return (lost, summary.effects) == (without.lost, without.summary.effects)
+        return self.harm[:2] == (without.lost, without.summary.effects)
 
     @property
     def bare(self) -> list[str]:

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+import forewarn
 from forewarn.policies.cli import main
 from forewarn.policies.commands import audit, many_clusters
 from forewarn.policies.process_pool import Lost, pooled
+from forewarn.policies.render.harm import rank
 from forewarn.policies.render.openreports import of_cluster, without_answer
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 
@@ -591,6 +593,13 @@ def test_the_most_affected_cluster_and_its_equals_have_the_worst_first_line(
     name, *numbers = column
     assert heads == f"CLUSTER  {name}"
     assert [row.split()[1] for row in rows] == numbers
+
+
+def test_a_class_change_is_worse_where_the_restart_alone_does_no_harm() -> None:
+    cluster = forewarn.load(str(EXAMPLES / "introduce-priority-classes/cluster.yaml"))
+    result = forewarn.whatif(cluster, forewarn.ChangeClass("standard", 1000, default=True))
+    harmless = result.answer._replace(restart_alone=None)
+    assert rank(result.answer, result.class_change) < rank(harmless, result.class_change)
 
 
 @pytest.mark.parametrize("arguments", ["whatif lose node n1", "whatif lose --each node", "risk"])
