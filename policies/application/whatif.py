@@ -229,7 +229,8 @@ def whatif(
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
         ending = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
-        answer = answer._replace(alike=runs and runs.alike)
+        certain = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False)
+        answer = certain._replace(alike=runs.alike) if runs else answer
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
     notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))

@@ -772,7 +772,8 @@ class _Explanation:
             by = [self._name(name) for name, _ in Counter(each.by_workload for each in preempted).most_common()]
             of = counts.get(name)
             end = f"{of.before} → {of.after} running" if of else f"{plural(len(preempted), 'replacement')} running"
-            yield f"{name} ({end}, preempted by {first_of(by, 'workload')})"
+            if preempted or of:
+                yield f"{name} ({end}, preempted by {first_of(by, 'workload')})"
 
     def _changes(self) -> Iterator[tuple[str, str]]:
         """Workload of the change -> its name with what changes in the cluster."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import cut, duration, equal_to, first_line, grouped, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import left_out, limited, markdown_table, page_table, text_of
-from forewarn.policies.render.whatif import named
+from forewarn.policies.render.whatif import or_others
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def worst_loss(risk: WorkloadRisk) -> str:
     losses, rivals = risk.loses_replicas_with, risk.rivals or {}
     worst, *others = sorted((what for what in losses if losses[what] == max(losses.values())), key=rivals.__contains__)
     equal = [what for what in others if rivals.get(what) == rivals.get(worst)]
-    or_others = f" (or {named(rivals[worst])})" if worst in rivals else ""
-    name = f"{cut(one_line(risk.workload), _LONGEST_NAME)}{or_others}"
+    name = f"{cut(one_line(risk.workload), _LONGEST_NAME)}{or_others(rivals.get(worst, ()))}"
     return f"{name} loses {losses[worst]} of {risk.pods} with {worst}{equal_to(equal, 'loss')}"
 
 

@@ -389,9 +389,15 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
 
 
-def _rivals(names: Sequence[str], answer: Answer) -> str:
-    """The workloads that may lose replicas instead, without their number if there may be more."""
-    return f"{named(names[:1])} or others" if answer.has_more_rivals else named(names)
+def _or_others(answer: Answer, names: Sequence[str], known: Container[str]) -> str:
+    """A phrase with the workloads that may lose Pods instead of those that are `known`, or more Pods of these."""
+    others = [f"more of {name}" if name in known else name for name in names if name not in answer.placeholders]
+    return or_others(others, has_more=answer.has_more_rivals)
+
+
+def or_others(names: Sequence[str], *, has_more: bool = False) -> str:
+    """A phrase with what chance may choose instead; "" for none. `has_more`: perhaps more, so without their number."""
+    return f" (or {f'{named(names[:1])} or others' if has_more else named(names)})" if names else ""
 
 
 def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *, is_told: bool) -> str:
@@ -417,9 +423,7 @@ def _subject_of_lost(
         return _lost_by_workload(losing)
     before = losing[0].before if len(losing) == 1 and not answer.rivals else 0
     whose = "" if is_told else of_workloads(counts, is_brief=is_shortest)
-    own_rivals = (name for name in answer.rivals if name not in answer.placeholders)
-    rivals = [f"more of {name}" if name in counts else name for name in own_rivals]
-    whose += f" (or {_rivals(rivals, answer)})" if whose and rivals else ""
+    whose += _or_others(answer, answer.rivals, counts) if whose else ""
     return f"{_of_replicas(sum(counts.values()), before)}{whose}", ""
 
 
@@ -517,7 +521,10 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_nam
     count = _counts(answer, placeholders=False)[0]
     replaced = sum(pods for name, pods in answer.replaced.items() if name not in answer.placeholders)
     names = victims if are_named else []
-    text = preempted_pods(count, names, losers, is_brief=is_brief) + " and replaced" * (0 < replaced == count)
+    text = preempted_pods(
+        count, names, losers, is_brief=is_brief, others=_or_others(answer, answer.equal_victims, names)
+    )
+    text += " and replaced" * (0 < replaced == count)
     return f"{text} ({also} {_WITHOUT})" if text and also and not answer.is_as_without else text
 
 
@@ -563,12 +570,16 @@ def lost_replicas(
     return f"{subject} lost{f' ({reasons})' if reasons else ''}" if lost else ""
 
 
-def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], *, is_brief: bool) -> str:
-    """The number of preempted Pods and their workloads, unless these are the `losers`; "" for none."""
+def preempted_pods(
+    count: int, victims: Iterable[str], losers: Iterable[str], *, is_brief: bool, others: str = ""
+) -> str:
+    """The number of preempted Pods and their workloads, unless these are the `losers`; "" for none. `others`: phrase
+    with those that may be preempted instead.
+    """
     names = list(dict.fromkeys(victims))
     are_few = len(names) <= NAMED
     of = "" if {*names} == {*losers} or (is_brief and not are_few) else of_workloads(names, is_brief=not are_few)
-    return f"{plural(count, 'Pod')}{of} preempted" if count else ""
+    return f"{plural(count, 'Pod')}{of and f'{of}{others}'} preempted" if count else ""
 
 
 def _violated(pdbs: Mapping[str, int]) -> str:

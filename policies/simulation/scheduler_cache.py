@@ -6,10 +6,10 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -310,7 +310,7 @@ class Rejected(NamedTuple):
     """Whether this part may contain none of `best_nodes`."""
 
 
-_MAX_EQUAL: Final = 4
+_MAX_EQUAL: Final = 16
 """Maximum number of recorded candidates that equal a chosen one."""
 
 
@@ -329,8 +329,10 @@ class SchedulingAlgorithm:
         """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
-        self.equal: list[tuple[Candidate, Candidate]] | None = None
-        """Chosen preemption candidates, each with an equal one; None: not recorded."""
+        self.equal: list[list[Candidate]] | None = None
+        """Chosen preemption candidates, each with the first of those that equal it; None: not recorded."""
+        self.has_more_equal = False
+        """Whether there were more of these."""
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
@@ -430,13 +432,15 @@ class SchedulingAlgorithm:
             return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
-        self._record_equal(candidate, (cycle.candidate_on(name) for name in best if name != node))
+        self._record_equal(candidate, best, cycle.candidate_on)
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, False, best, cycle.is_sampled, cycle.may_miss_best)
 
-    def _record_equal(self, chosen: Candidate, others: Iterable[Candidate]) -> None:
+    def _record_equal(self, chosen: Candidate, best: Sequence[str], candidate_on: Callable[[str], Candidate]) -> None:
         if self.equal is not None:
-            self.equal += [(chosen, other) for other in islice(others, _MAX_EQUAL)]
+            others = [name for name in best if name != chosen.node_name]
+            self.equal.append([chosen, *map(candidate_on, others[:_MAX_EQUAL])])
+            self.has_more_equal |= len(others) > _MAX_EQUAL
 
     def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
         self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
@@ -469,10 +473,11 @@ class SchedulingAlgorithm:
         plugins = rejection.plugins
         message = _message_of(prediction)
         if preemption.best_candidates:
-            best = [candidate.node_name for candidate in preemption.best_candidates]
+            candidates = {candidate.node_name: candidate for candidate in preemption.best_candidates}
+            best = [*candidates]
             node = self._choose(best)
-            chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
-            self._record_equal(chosen, (each for each in preemption.best_candidates if each is not chosen))
+            chosen = candidates[node]
+            self._record_equal(chosen, best, candidates.__getitem__)
             message = _with_candidate(snapshot, message, chosen)
             evaluated = preemption.is_sampled, preemption.may_miss_best
             return Rejected(message, plugins, node, chosen, False, best, *evaluated)

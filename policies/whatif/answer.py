@@ -300,8 +300,9 @@ class Answer(NamedTuple):
     - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
       new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
-    - `rivals`: workloads that may lose replicas, or more of them, instead of others: chance decides which of equal Pods
-      that are created at the same time stays Pending.
+    - `rivals`: workloads that may lose replicas, or more of them, instead of others: chance decides which of equal
+      victims on several nodes is preempted, or which of equal Pods that are created at the same time stays Pending.
+    - `equalVictims`: workloads whose Pods, or more of them, may be preempted instead of those in `preempted`.
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
     - `interruptions`: workloads, without DaemonSets, that have no running Pod for a minute (30 seconds if they have
@@ -343,6 +344,7 @@ class Answer(NamedTuple):
     reprioritized: Hidden[Sequence[Ranked]] = ()
     """The workloads that the change itself changes, and whose new Pods get another priority or preemptionPolicy."""
     rivals: Sequence[str] = ()
+    equal_victims: Sequence[str] = ()
     has_more_rivals: bool = False
     placeholders: Hidden[Sequence[str]] = ()
     """The affected workloads whose Pods only reserve capacity."""

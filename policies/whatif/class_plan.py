@@ -36,7 +36,7 @@ from forewarn.policies.whatif.class_change import (
     with_class,
     workload_key,
 )
-from forewarn.policies.whatif.comparison import Start, answer_after, outcome_without_change
+from forewarn.policies.whatif.comparison import Start, answer_after, outcome_without_change, prepare
 from forewarn.policies.whatif.questions import Question
 
 if TYPE_CHECKING:
@@ -462,6 +462,7 @@ def _simulated(
 ) -> Plan:
     simulation = Simulation(world, progress=progress)
     run = _Run(simulation, cluster, [*steps_of(cluster, change, affected, careful=careful)])
+    prepare(simulation, _CHANGE)
     simulation.run()
     answer = answer_after(simulation, _CHANGE, run.start)
     if answer.rejected_by_quota:

@@ -55,7 +55,7 @@ from forewarn.policies.whatif.answer import (
     WorkloadCount,
 )
 from forewarn.policies.whatif.interruptions import interruptions
-from forewarn.policies.whatif.races import Rivals, rivals
+from forewarn.policies.whatif.races import Rivals, equal_victims, rivals
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
@@ -167,8 +167,9 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
     pdbs = pdbs_below_desired(simulation, start.all_pdbs - _pdbs_of_removed(simulation, question, start))
     others = of_other_schedulers(simulation, summary.names)
     workloads = _compared(simulation, question, start, after, summary)
-    losers = {each.workload for each in workloads if each.missed and each.pending}
+    losers = {each.workload for each in workloads if each.missed}
     racing = rivals(simulation, summary.names, losers) if losers else Rivals()
+    equal = equal_victims(simulation, summary.names)
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
         change=question.title,
@@ -204,15 +205,19 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         pod_losses=losses,
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
-        rivals=racing.names,
-        has_more_rivals=not racing.is_complete,
+        rivals=sorted({*racing.names}.union(*map(equal.__getitem__, losers))),
+        equal_victims=sorted(set[str]().union(*equal.values())),
+        has_more_rivals=not racing.is_complete or simulation.scheduler.algorithm.has_more_equal,
         left=others,
         interruptions=interruptions(simulation, summary.names, (count.origin for count in start.before.values())),
     )
 
 
 def prepare(simulation: Simulation, question: Question) -> None:
-    """Expect what the arrivals of a question do not contain: the steps of an upgrade, and the starts of CronJobs."""
+    """Record equal victims, and expect what the arrivals of a question do not contain: the steps of an upgrade, and the
+    starts of CronJobs.
+    """
+    simulation.scheduler.algorithm.equal = []
     if question.upgrade is not None:
         question.upgrade.start(simulation)
     for _, start in _first_starts(question, simulation.world):
@@ -329,10 +334,11 @@ def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: 
 
 
 def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> list[str]:
-    """The workloads of placeholder Pods among `pods`, those at the start, that lose Pods."""
+    """The workloads of placeholder Pods among `pods`, those at the start, that lose Pods or may lose Pods instead."""
     names, workloads = names_in(answer.simulation), placeholder_workloads(answer.simulation, pods, options)
     found = {each.workload for one in (answer, answer.end) for each in one.preempted}
     found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.missed}
+    found |= {name for one in (answer, answer.end) for name in (*one.rivals, *one.equal_victims)}
     return sorted({*map(names.of, workloads)} & found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -71,13 +71,25 @@ def rivals_by_loser(simulation: Simulation, names: Names, losers: Iterable[Workl
 
     Of new Pods, evaluates only few pairs. Equal victims must have been recorded by the scheduling algorithm.
     """
-    racing, origins = rivals(simulation, names, {*map(names.of, losers)}, _FEW_PAIRS).names, simulation.timeline.origins
-    found = {names.of(workload): {*racing} for workload in losers}
-    for candidates in simulation.scheduler.algorithm.equal or ():
-        chosen, others = ({names.of(origins[pod.key].workload) for pod in each.victims} for each in candidates)
-        for name in chosen & found.keys():
-            found[name] |= others - chosen
-    return {name: sorted(others - {name}) for name, others in found.items() if others - {name}}
+    equal, own = equal_victims(simulation, names), {*map(names.of, losers)}
+    racing = {*rivals(simulation, names, own, _FEW_PAIRS).names}
+    found = {name: racing - {name} | equal[name] for name in own}
+    return {name: sorted(others) for name, others in found.items() if others}
+
+
+def equal_victims(simulation: Simulation, names: Names) -> defaultdict[str, set[str]]:
+    """Return the workloads of victims -> others with Pods that kube-scheduler may preempt on other nodes instead.
+
+    Without Pods that it preempts anyway. The scheduling algorithm must have recorded equal candidates.
+    """
+    origins, found = simulation.timeline.origins, defaultdict[str, set[str]](set)
+    preempted = {event.pod for event in simulation.timeline.events if event.event == "preempted"}
+    for chosen, *others in simulation.scheduler.algorithm.equal or ():
+        victims = {names.of(origins[pod.key].workload) for pod in chosen.victims}
+        left = {pod.key for other in others for pod in other.victims} - preempted
+        for name in victims:
+            found[name] |= {names.of(origins[key].workload) for key in left} - victims
+    return found
 
 
 def _in_turn(iterators: Iterable[Iterator[T]]) -> Iterator[T]:

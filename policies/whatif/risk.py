@@ -24,7 +24,7 @@ from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import missing, of_other_schedulers
 from forewarn.policies.whatif.arrivals import Branch, last_scheduled
 from forewarn.policies.whatif.autoscalers import Autoscaling, not_predicted
-from forewarn.policies.whatif.comparison import Losses
+from forewarn.policies.whatif.comparison import Losses, prepare
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.occupancy import Occupancy, PodInterval
 from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
@@ -192,7 +192,7 @@ class Tried:
         which controllers cannot continue. `rivals`: by lost workload. `withNodes`: fields of AfterNewNodes by workload;
         None without node groups.
         """
-        simulation.scheduler.algorithm.equal = []
+        prepare(simulation, question)
         autoscaling = self._autoscaling.after(question.lost)
         with Branch(question, autoscaling, self._end) as branch:
             branch.run(simulation)

@@ -16,8 +16,8 @@ from forewarn.policies.whatif.questions import nodes_lost
 from tests.builders import Made, cluster_text, make_node, make_pod
 
 
-def of_workload(name: str, cpu: str, priority: int = 0, count: int = 1, **spec: object) -> list[Made]:
-    """A ReplicaSet of `count` Pods, on node n1."""
+def of_workload(name: str, cpu: str, priority: int = 0, count: int = 1, node: str = "n1", **spec: object) -> list[Made]:
+    """A ReplicaSet of `count` Pods, on one node."""
     names = [name, *(f"{name}-{number}" for number in range(1, count))]
     pods = [make_pod(n, "shop").priority(priority).request(cpu=cpu).labels(app=name).spec(**spec) for n in names]
     template = {"metadata": {"labels": {"app": name}}, "spec": {**pods[0].obj["spec"]}}
@@ -25,7 +25,7 @@ def of_workload(name: str, cpu: str, priority: int = 0, count: int = 1, **spec: 
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-{name}", "controller": True}
     set_ = Made("apps/v1", "ReplicaSet", name, "shop").metadata(uid=f"uid-{name}")
     set_.spec(replicas=count, selector=selector, template=template)
-    return [set_, *(pod.metadata(ownerReferences=[owner]).on("n1") for pod in pods)]
+    return [set_, *(pod.metadata(ownerReferences=[owner]).on(node) for pod in pods)]
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,64 @@ def test_each_workload_that_may_stay_pending_is_named(
         answer = ask(question, world, without=False, random=Random(f"{run}"))
         losers |= {each.workload for each in answer.workloads if each.missed}
     assert losers == {name for name in ("shop/api", "shop/web") if name in line.partition(" lost")[0]}
+
+
+@pytest.mark.parametrize(
+    ("workloads", "lost", "text"),
+    [
+        ("abX", "n3", "1 replica of shop/a (or shop/b) lost (Pending)"),
+        ("abXY", "n3 n4", "1 replica each of shop/a and shop/b lost (all Pending)"),
+        ("abXYc", "n3 n4", "2 replicas of shop/a and shop/b (or shop/c) lost (all Pending)"),
+        ("aaX", "n3", "1 of 2 replicas of shop/a lost (Pending)"),
+        ("abXr", "n3", "1 Pod of shop/a (or shop/b) preempted and replaced"),
+        ("abcdefXg", "n7", "1 replica of shop/a (or shop/b or others) lost (Pending)"),
+    ],
+    ids=["lost", "both lost", "two of three", "of one workload", "replaced", "too many to evaluate"],
+)
+def test_each_workload_with_an_equal_victim_is_named(
+    workloads: str,
+    lost: str,
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A letter stands for a node and the workload of its Pod, `r` for a reserved node. Capital ones have priority."""
+    monkeypatch.setattr("forewarn.policies.simulation.scheduler_cache._MAX_EQUAL", 4)
+    nodes = [make_node(f"n{number}").has(cpu="4") for number in range(1, len(workloads) + 1)]
+    taint = [{"key": "reserved", "effect": "NoSchedule"}]
+    reserved = [node.spec(taints=taint * (name == "r")) for name, node in zip(workloads, nodes, strict=True)]
+    made = []
+    for name in dict.fromkeys(workloads.replace("r", "")):
+        own = [node.name for letter, node in zip(workloads, nodes, strict=True) if letter == name]
+        tolerations = [{"operator": "Exists"}] if name.islower() else []
+        set_, *pods = of_workload(name.lower(), "4", 9 * name.isupper(), len(own), tolerations=tolerations)
+        made += [set_, *(pod.spec(nodeName=node) for pod, node in zip(pods, own, strict=True))]
+    (tmp_path / "cluster.json").write_text(cluster_text([*reserved, *made]))
+    assert main(["whatif", "lose", "node", *lost.split(), "--cluster", str(tmp_path / "cluster.json")]) == 0
+    assert text in capsys.readouterr().out.partition("\n")[0]
+    cluster = forewarn.load(str(tmp_path / "cluster.json"))
+    question, victims = nodes_lost(cluster.snapshot, lost.split()), set[str]()
+    world = simulated.world_with(cluster.cache, question.arrivals, 3600.0)
+    for run in range(24):
+        answer = ask(question, world, without=False, random=Random(f"{run}"))
+        victims |= {each.workload for each in answer.preempted}
+    assert victims == {f"shop/{name}" for name in workloads if name.islower() and name != "r"}
+
+
+def test_placeholder_pods_that_equal_preempted_ones_are_no_rivals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = [make_node(name).has(cpu="4") for name in ("n1", "n2", "n3")]
+    web = [*of_workload("web", "3", 9), *of_workload("api", "1", nodeSelector={"disk": "ssd"})]
+    pause = [of_workload(f"pause-{node}", "4", -5, node=node) for node in ("n2", "n3")]
+    for _, pod in pause:
+        pod.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    (tmp_path / "cluster.json").write_text(cluster_text([*nodes, *web, *pause[0], *pause[1]]))
+    assert main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.json")]) == 0
+    line = capsys.readouterr().out.partition("\n")[0]
+    assert line.startswith("1 replica of shop/api lost (Pending")
+    assert "1 placeholder Pod preempted" in line
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,8 @@ def test_lost_pods_of_failed_jobs_count_once_in_the_shortest_line() -> None:
     answer: Any = SimpleNamespace(
         workloads=rows,
         rivals=(),
+        equal_victims=(),
+        has_more_rivals=False,
         placeholders=(),
         preempted=(),
         causes=Causes(0, 6, 2, 0),
