@@ -378,7 +378,7 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in told})
     whose = "" if {*rejected} == {*answer.summary.new_workloads} else of_workloads(rejected, is_brief=is_shortest)
     effects = [
-        rejected_pods(rejected, whose, _rejecting(answer, most)),
+        rejected_pods(rejected, whose, _rejecting(answer)),
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
         too_few_healthy_pods(sorted(answer.pdbs.keys() - violated.keys()), are_named=not is_shortest),
         down(answer.outages, () if answer.rivals else losers),
@@ -409,7 +409,7 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     subject, parts = _subject_of_lost(answer, losing, is_told=is_told, is_shortest=is_shortest)
     reasons = "; ".join(filter(None, (why, _lost_anyway(answer, losing))))
     lost = sum(each.missed for each in losing)
-    replicas = lost_replicas(lost, subject, causes, _rejecting(answer, most), parts, reasons)
+    replicas = lost_replicas(lost, subject, causes, _rejecting(answer), parts, reasons)
     failed = sum(bool(each.failure) for each in own if not each.missed)
     return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
 
@@ -446,10 +446,9 @@ def _constraint(losing: Sequence[WorkloadCount]) -> str:
     return f"{named([worst_first[0].workload])}: {why}" if why and {*whys} != {why} else why
 
 
-def _rejecting(answer: Answer, most: int) -> str:
-    """What rejects Pods because of the event. `most`: effects in the line, of which the fewest have no names."""
-    rows, over_quota = answer.summary.missing if most >= _FEWEST else (), answer.over_quota
-    return quotas_of(answer, {row.group: row.message for row in rows if over_quota[row.group]})
+def _rejecting(answer: Answer) -> str:
+    """What rejects Pods because of the event."""
+    return quotas_of(answer, {row.group: row.message for row in answer.summary.missing if answer.over_quota[row.group]})
 
 
 def quotas_of(answer: Answer, messages: Mapping[str, str]) -> str:
@@ -994,7 +993,7 @@ def _reasons(answer: Answer, names: Container[str]) -> str:
 def rollouts(answer: Answer) -> str:
     """A phrase about the rollouts that do not complete; "" for none."""
     end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocks.rollouts)
-    by = f" by {_rejecting(answer, _EFFECTS)}" if _blocked_by_quotas(answer) else ""
+    by = f" by {_rejecting(answer)}" if _blocked_by_quotas(answer) else ""
     return f"rollout of {names} {end}{by}" if names else ""
 
 

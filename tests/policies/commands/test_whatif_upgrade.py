@@ -438,7 +438,7 @@ def test_lost_pods_of_failed_jobs_count_once_in_the_shortest_line() -> None:
         causes=Causes(0, 6, 2, 0),
         outages=(),
         over_quota=Counter(),
-        summary=SimpleNamespace(violated_pdbs={}, new_workloads=(), new_pods=0, new_pods_pending=0),
+        summary=SimpleNamespace(violated_pdbs={}, missing=(), new_workloads=(), new_pods=0, new_pods_pending=0),
         pdbs={},
         without_change=None,
         replaced=Counter(),
