@@ -139,8 +139,9 @@ def _nothing(sweep: Sweep) -> str:
 def _lost(row: Row) -> str:
     """The lost replicas and their workloads as a subject."""
     fewer, names = row.others[0], row.workloads
-    each = " each" if fewer == len(names) > 1 else ""
-    return f"{plural(1 if each else fewer, 'replica')}{each}{whatif.of_workloads(names)}"
+    each = " each" if fewer == len(names) > 1 and not row.rivals else ""
+    whose = f"{whatif.of_workloads(names)}{whatif.or_others(row.rivals, names)}"
+    return f"{plural(1 if each else fewer, 'replica')}{each}{whose}"
 
 
 def basis(sweep: Sweep) -> str:
@@ -165,12 +166,13 @@ def verdict(sweep: Sweep, rows: list[Row]) -> str:
     causes, anyway = worst.causes or NO_CAUSES, sweep.without_change and sweep.without_change.causes
     causes = causes._replace(rejected=max(causes.rejected - (anyway.rejected if anyway else 0), 0))
     more, violated = pending - sweep.before.pending - causes.pending, worst.violated_pdbs - len(worst.unhealthy_pdbs)
+    equal_victims = whatif.or_others(worst.equal_victims, worst.victims)
     effects = [
         whatif.lost_replicas(fewer, _lost(worst), causes),
         whatif.too_few_healthy_pods(worst.unhealthy_pdbs),
-        whatif.down(worst.interruptions, worst.workloads),
+        whatif.down(worst.interruptions, () if worst.rivals else worst.workloads),
         f"{plural(violated, 'PDB')} violated" if violated > 0 else "",
-        whatif.preempted_pods(preempted, worst.victims, worst.workloads, is_brief=True),
+        whatif.preempted_pods(preempted, worst.victims, worst.workloads, equal_victims, is_brief=True),
         f"{plural(more, 'more Pod')} Pending" if more > 0 else "",
         "" if worst.settled else "no steady state",
         whatif.on_placeholders(reserving.preempted, reserving.pending, reserving.fewer),

@@ -391,13 +391,16 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
 
 def _or_others(answer: Answer, names: Sequence[str], known: Container[str]) -> str:
     """A phrase with the workloads that may lose Pods instead of those that are `known`, or more Pods of these."""
-    others = [f"more of {name}" if name in known else name for name in names if name not in answer.placeholders]
-    return or_others(others, has_more=answer.has_more_rivals)
+    own = [name for name in names if name not in answer.placeholders]
+    return or_others(own, known, has_more=answer.has_more_rivals)
 
 
-def or_others(names: Sequence[str], *, has_more: bool = False) -> str:
-    """A phrase with what chance may choose instead; "" for none. `has_more`: perhaps more, so without their number."""
-    return f" (or {f'{named(names[:1])} or others' if has_more else named(names)})" if names else ""
+def or_others(names: Sequence[str], known: Container[str] = (), *, has_more: bool = False) -> str:
+    """A phrase with what chance may choose instead of the `known`, or more of these; "" for none. `has_more`: perhaps
+    more, so without their number.
+    """
+    others = [f"more of {name}" if name in known else name for name in names]
+    return f" (or {f'{named(others[:1])} or others' if has_more else named(others)})" if names else ""
 
 
 def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *, is_told: bool) -> str:
@@ -520,9 +523,7 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_nam
     count = _counts(answer, placeholders=False)[0]
     replaced = sum(pods for name, pods in answer.replaced.items() if name not in answer.placeholders)
     names = victims if are_named else []
-    text = preempted_pods(
-        count, names, losers, is_brief=is_brief, others=_or_others(answer, answer.equal_victims, names)
-    )
+    text = preempted_pods(count, names, losers, _or_others(answer, answer.equal_victims, names), is_brief=is_brief)
     text += " and replaced" * (0 < replaced == count)
     return f"{text} ({also} {_WITHOUT})" if text and also and not answer.is_as_without else text
 
@@ -569,9 +570,7 @@ def lost_replicas(
     return f"{subject} lost{f' ({reasons})' if reasons else ''}" if lost else ""
 
 
-def preempted_pods(
-    count: int, victims: Iterable[str], losers: Iterable[str], *, is_brief: bool, others: str = ""
-) -> str:
+def preempted_pods(count: int, victims: Iterable[str], losers: Iterable[str], others: str, *, is_brief: bool) -> str:
     """The number of preempted Pods and their workloads, unless these are the `losers`; "" for none. `others`: phrase
     with those that may be preempted instead.
     """

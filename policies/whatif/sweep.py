@@ -15,8 +15,9 @@ from forewarn.policies.simulation.summary import Levels, missing, of_other_sched
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import Causes, rank_of_loss
 from forewarn.policies.whatif.arrivals import Branch
-from forewarn.policies.whatif.comparison import Losses, failed_jobs, failures_in, pdbs_below_desired
+from forewarn.policies.whatif.comparison import Losses, failed_jobs, failures_in, pdbs_below_desired, prepare
 from forewarn.policies.whatif.interruptions import AtStart, Interruption, interruptions
+from forewarn.policies.whatif.races import equal_victims, rivals_by_loser
 
 if TYPE_CHECKING:
     from forewarn.policies.simulation.simulation import Simulation
@@ -66,6 +67,8 @@ class Row(NamedTuple):
     - `notSimulated`: number of new Pods that another scheduler may bind; absent if there is none.
     - `priority`: the highest priority of the lost replicas that are no placeholder Pods; absent if there are none.
     - `interruptions`: the workloads without placeholder Pods that have fewer running Pods for a time.
+    - `rivals`: workloads that may lose replicas instead: chance decides which of equal Pods are preempted or stay
+      Pending. `equalVictims`: workloads whose Pods may be preempted instead.
     """
 
     case: str
@@ -84,6 +87,8 @@ class Row(NamedTuple):
     unhealthy_pdbs: Sequence[str] = ()
     priority: int | None = None
     interruptions: Sequence[Interruption] = ()
+    rivals: Sequence[str] = ()
+    equal_victims: Sequence[str] = ()
 
     @property
     def down(self) -> int:
@@ -168,10 +173,8 @@ class Tally:
         """
         self._autoscaling, self._placeholders = autoscaling, placeholders
         origins = simulation.timeline.origins
-        self._priorities = {origins[p.pod.key].workload: p.pod.effective_priority for p in simulation.api.pods.values()}
-        self._origins = {
-            origin.workload: origin for origin in (origins[p.pod.key] for p in simulation.api.pods.values())
-        }
+        existing = (origins[state.pod.key] for state in simulation.api.pods.values())
+        self._origins = {origin.workload: origin for origin in existing}
         self._losses, self._pdbs = Losses(simulation), pdbs_below_desired(simulation).keys()
         self._failed, self._at_start = failed_jobs(simulation), AtStart(simulation)
         self._waiting = {p.pod.key for p in simulation.api.pods.values() if _is_pending(p.pod.key, simulation)}
@@ -183,6 +186,7 @@ class Tally:
 
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
         """
+        prepare(simulation, question)
         autoscaling = self._autoscaling.after(question.lost)
         with Branch(question, autoscaling, self._end) as branch:
             branch.run(simulation)
@@ -208,10 +212,12 @@ class Tally:
             sum(self._reserves(name, simulation) for name in more),
             sum(self._reserves(name, simulation) for name in preempted),
         )
-        others = sorted(lost.keys() - self._placeholders, key=lambda each: (-self._priorities[each], -lost[each], each))
+        others = sorted(lost.keys() - self._placeholders, key=lambda e: (-self._origins[e].priority, -lost[e], e))
         violated_pdbs = simulation.scheduler.violated_pdbs.counts.keys()
         unhealthy = pdbs_below_desired(simulation).keys() - self._pdbs - violated_pdbs
-        left = of_other_schedulers(simulation, names)
+        left, reserved = of_other_schedulers(simulation, names), {*map(names.of, self._placeholders)}
+        interrupted = interruptions(simulation, names, self._origins.values(), self._at_start)
+        rivals, equal = rivals_by_loser(simulation, names, others), equal_victims(simulation, names)
         row = Row(
             case=case,
             fewer=lost.total(),
@@ -229,15 +235,12 @@ class Tally:
             causes=self._causes(simulation, {each: lost[each] for each in others}),
             not_simulated=left.total() or None,
             unhealthy_pdbs=sorted(unhealthy),
-            priority=self._priorities[others[0]] if others else None,
-            interruptions=self._interruptions(simulation),
+            priority=self._origins[others[0]].priority if others else None,
+            interruptions=[each for each in interrupted if each.workload not in reserved],
+            rivals=sorted(set[str]().union(*rivals.values()) - reserved),
+            equal_victims=sorted(set[str]().union(*equal.values()) - reserved),
         )
         return Tallied(row, [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in left)])
-
-    def _interruptions(self, simulation: Simulation) -> list[Interruption]:
-        names, reserving = self._losses.names, {*map(self._losses.names.of, self._placeholders)}
-        found = interruptions(simulation, names, self._origins.values(), self._at_start)
-        return [each for each in found if each.workload not in reserving]
 
     def _causes(self, simulation: Simulation, lost: Mapping[tuple[str, str], int]) -> Causes | None:
         """Return why these replicas are lost; None if the simulation shows no cause."""

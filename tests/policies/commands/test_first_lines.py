@@ -254,7 +254,12 @@ def files(directory: Path) -> dict[str, str]:
         for each in _of_workload(name, zone, containers=halves)
     ]
     (directory / "race.json").write_text(cluster_text([*nodes[:2], *racing]))
-    names |= {"RACE": "race.json"}
+    halves[0]["resources"] = {"requests": {"cpu": "4"}}
+    high = {"priority": 9, "priorityClassName": "high"}
+    of_tie = [("api", "a", {}), ("web", "b", {}), ("worker", "c", high)]
+    tied = [each for name, zone, spec in of_tie for each in _of_workload(name, zone, containers=halves, **spec)]
+    (directory / "tie.json").write_text(cluster_text([make_priority_class(9, "high"), *nodes, *tied]))
+    names |= {"RACE": "race.json", "TIE": "tie.json"}
     names |= {"VOLUME": "volume.json", "SPREAD": "spread.json", "BOTH": "volume-and-spread.json"}
     for word, of_db, of_web in (("TWO_GONE", "aa", "aa"), ("ONE_GONE", "a", "ab")):
         both = _of_workload("db", of_db, volumes=volumes) + _of_workload("web", of_web, volumes=volumes)

@@ -155,6 +155,7 @@ def test_each_row_is_what_its_question_comes_to(
         assert row.get("interruptions") == answer.get("interruptions")
         of_names = ("case", "workloads", "victims", "causes", "unhealthyPDBs", "priority", "interruptions")
         assert {k: value for k, value in row.items() if k not in of_names} == row_of(answer, nodes), name
+        assert row.get("equalVictims", []) == answer.get("equalVictims", [])
         victims = {each["victim"]["workload"].rpartition(" ")[2] for each in answer["preempted"]}
         assert {name.rpartition(" ")[2] for name in row.get("victims", ())} == victims
         assert sweep["before"]["running"] == answer["running"]["before"]
@@ -679,6 +680,8 @@ def test_every_field_of_a_row_is_read_again() -> None:
         ["team/b"],
         -7,
         [Interruption("team/c", 100, 1, 2, 0, 60, 60, 1, 60, 1, 60)],
+        ["team/d"],
+        ["team/e"],
     )
     for part in (needs, row):
         assert all(getattr(part, name) != default for name, default in part._field_defaults.items())
