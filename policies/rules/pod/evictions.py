@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Problem, Severity, Text, cut, plural, quote
+from forewarn.policies.findings import Problem, Severity, Text, cut, grouped, plural, quote
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
 from forewarn.policies.manifests.deploy_order import is_recreated
+from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, int32, text
-from forewarn.policies.rules.support.context import POD_SPECS, Context, Phase, Target, rule
+from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import MAX_WORKLOADS, naming, selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.reviewed_object import ReviewedObject
+
+    _Labelled = tuple[str, Mapping[str, str], str, str]
+    """Namespace, labels of Pods, kind, name."""
 
 
 _LONGEST_LABELS: Final = 60
@@ -90,19 +96,10 @@ def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if spec.get("selector") is None:
         yield Problem("no selector: the PodDisruptionBudget selects no Pod", path, _SELECT_PODS)
     elif _is_empty(spec["selector"]) and not is_removed:
-        if any(_selects_too(other, subject) for other in context.of_kind(DISRUPTION_BUDGET)):
-            message = "selector {} selects Pods with another PodDisruptionBudget: their evictions fail"
-            yield Problem(message, path, _SELECT_PODS)
-            return
         message = "selector {} selects all Pods of the namespace"
         if release := _ignoring(context):
             message += f"; preemption up to Kubernetes {release} ignores it"
         yield Problem(message, path, _SELECT_PODS, severity=Severity.NOTE)
-
-
-def _selects_too(other: ReviewedObject, subject: ReviewedObject) -> bool:
-    same = other.effective_namespace == subject.effective_namespace
-    return same and other.ref.name != subject.ref.name and at(other.object, "spec", "selector") is not None
 
 
 def _fault_of_constraint(constraint: ApiObject, context: Context) -> str:
@@ -152,16 +149,19 @@ _ALLOW_ONE: Final = {
 _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 
 
-@rule(Target.OTHER, severity=Severity.WARNING, reads_parts=True, objects=_BUDGETS)
+@rule(
+    *POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING, reads_parts=True, depends_on=("pods",), objects=_BUDGETS
+)
 def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A PodDisruptionBudget allows no evictions.
+    """A PodDisruptionBudget allows no evictions, or several PodDisruptionBudgets select the same Pods.
 
-    Why: the Eviction API rejects evictions of Ready Pods. By default, `kubectl drain` then retries without end.
-    kube-scheduler can still preempt these Pods.
+    Why: the Eviction API rejects evictions of Ready Pods, and of running Pods that several PodDisruptionBudgets select.
+    By default, `kubectl drain` then retries without end. kube-scheduler can still preempt these Pods.
 
     Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
     are Deployments or StatefulSets that set `replicas`. For `maxUnavailable: 0` and `minAvailable: 100%`, which are
-    often intended, the finding is a note.
+    often intended, the finding is a note. With `--cluster`, the rule also reads the PodDisruptionBudgets and Pods of
+    the cluster.
 
     Example:
 
@@ -188,8 +188,12 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
                 - name: web
                   image: web
 
-    Fix: replace `minAvailable` with `maxUnavailable: 1`, or run more replicas.
+    Fix: replace `minAvailable` with `maxUnavailable: 1`, or run more replicas. Let one PodDisruptionBudget select each
+    Pod.
     """
+    key = subject.effective_namespace, subject.ref.kind, subject.ref.name
+    if message := context.once(_overlaps).get(key):
+        yield Problem(message, ("spec", "selector"), "let one PodDisruptionBudget select each Pod")
     if group_kind(subject.object) != DISRUPTION_BUDGET:
         return
 
@@ -219,6 +223,49 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
             f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
         )
         yield Problem(Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas"), ("spec", "minAvailable"))
+
+
+def _overlaps(context: Context) -> Mapping[tuple[str, str, str], str]:
+    """(namespace, kind, name) of the PodDisruptionBudgets of the change set that select Pods with others, and of its
+    workloads that only several stored ones select -> the problem.
+
+    Source: pkg/registry/core/pod/storage/eviction.go, `getPodDisruptionBudgets`.
+    """
+    new = {key: pdb for subject in context.of_kind(DISRUPTION_BUDGET) for key, pdb in _read(subject)}
+    pdbs = {**context.cluster.objects.pdbs, **new} if context.cluster else new
+    by_label = grouped(((key[0], pdb.selector.label), (key[1], pdb)) for key, pdb in pdbs.items() if pdb.selector)
+    problems = dict[tuple[str, str, str], str]()
+    for namespace, labels, kind, name in _pods(pdbs, context):
+        candidates = [each for label in (None, *labels.items()) for each in by_label.get((namespace, label), ())]
+        charge(1 + len(candidates))
+        names = sorted(name for name, pdb in candidates if pdb.selects(labels))
+        own = [("PodDisruptionBudget", pdb) for pdb in names if (namespace, pdb) in new]
+        which = f"evictions of Pods fail{f' ({kind} {name})' * bool(own and name)}: PodDisruptionBudgets "
+        for found in (own or [(kind, name)]) if len(names) > 1 else ():
+            problems.setdefault((namespace, *found), naming(which, names, len(names), " select them"))
+    return problems
+
+
+def _read(subject: ReviewedObject) -> Iterator[tuple[tuple[str, str], PodDisruptionBudget]]:
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget  # the linter starts without it
+
+    if subject.object.get("apiVersion") == "policy/v1" and not subject.is_partial:
+        with suppress(InvalidObject):
+            yield (subject.effective_namespace, subject.ref.name), PodDisruptionBudget.from_api(subject.object)
+
+
+def _pods(pdbs: Mapping[tuple[str, str], PodDisruptionBudget], context: Context) -> Iterator[_Labelled]:
+    """Yield the workloads and Pods of namespaces with several PodDisruptionBudgets, and Pods with labels that a
+    selector requires, without a name.
+    """
+    for namespace in (name for name, number in Counter(namespace for namespace, _ in pdbs).items() if number > 1):
+        for subject, _, labels in workloads_in([namespace], context):
+            yield namespace, labels, subject.ref.kind, subject.ref.name
+        pods = context.cluster.pods_of(namespace).values() if context.cluster else ()
+        yield from ((namespace, pod.labels, "Pod", pod.name) for pod in pods if not pod.terminal)
+    for (namespace, _), pdb in pdbs.items():
+        if pdb.selector and not pdb.spec["selector"].get("matchExpressions"):
+            yield namespace, pdb.spec["selector"].get("matchLabels") or NOTHING, "", ""
 
 
 def _not_controlled(selector: Any, namespace: str, context: Context) -> list[ReviewedObject]:

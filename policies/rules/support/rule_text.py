@@ -206,7 +206,7 @@ class Labelled(NamedTuple):
 
     subject: ReviewedObject
     template: PodTemplate
-    labels: Mapping[str, Any]
+    labels: Mapping[str, str]
 
 
 def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
@@ -217,7 +217,8 @@ def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
             whole = None if subject.part else context.template(subject)
             parts = () if whole else parts_of(subject.object, context.options.class_paths)
             for template in [whole] if whole else parts:
-                labels = mapping(template.object, "metadata", "labels") or {}
+                given = mapping(template.object, "metadata", "labels") or {}
+                labels = {key: value for key, value in given.items() if isinstance(value, str)}
                 if whole or labels:
                     labelled[subject.effective_namespace].append(Labelled(subject, template, labels))
     return labelled

@@ -1,4 +1,4 @@
-"""evictions-blocked: the replicas of workloads beyond the maximum are unknown."""
+"""evictions-blocked: workloads beyond the maximum are unknown, and PodDisruptionBudgets of a cluster count."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn.policies.rules.support.rule_text import MAX_WORKLOADS
-from tests.builders import make_pod
+from tests.builders import make_budget, make_node, make_pod
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -35,3 +35,35 @@ def test_nothing_is_reported_if_workloads_may_be_missing(others: int, count: int
     (tmp_path / "all.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     done = forewarn("lint", "--select", "evictions-blocked", "-o", "json", "all.json", cwd=tmp_path)
     assert len(json.loads(done.stdout)["findings"]) == count
+
+
+NO_CLASSES = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClassList", "items": list[Any]()}
+ONE, TWO = make_budget("one", 1, **{"part-of": "shop"}).obj, make_budget("two", 1, app="db").obj
+NARROW = make_budget("one", 1, **{"part-of": "shop", "app": "web"}).obj
+POD = make_pod("db-0").spec(nodeName="n").labels(**{"part-of": "shop"}, app="db").obj
+DONE = POD | {"status": {"phase": "Succeeded"}}
+TWICE = make_budget("shop", 1, **{"part-of": "shop"}).obj
+
+
+@pytest.mark.parametrize(
+    ("stored", "new", "found"),
+    [
+        ([ONE, TWO, POD], [], ["one (Pod db-0): one, two", "two (Pod db-0): one, two"]),
+        ([ONE, TWO, DONE], [], []),
+        ([ONE, POD], [TWO], ["two (Pod db-0): one, two"]),
+        ([ONE, TWO, POD], [NARROW], []),
+        ([ONE, TWICE], [deployment("api")], ["api: one, shop"]),
+        ([TWICE], [ONE, deployment("api")], ["one (Deployment api): one, shop"]),
+    ],
+    ids=["audit", "succeeded", "stored-budget", "narrowed", "workload", "workload-and-budget"],
+)
+def test_budgets_that_select_the_same_pods(
+    stored: list[dict[str, Any]], new: list[dict[str, Any]], found: list[str], tmp_path: Path
+) -> None:
+    for name, items in ("cluster", [make_node("n").obj, NO_CLASSES, *stored]), ("new", new):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    command = ["lint", "--select", "evictions-blocked", "new.json"] if new else ["audit"]
+    done = forewarn(*command, "--cluster", "cluster.json", "-o", "json", cwd=tmp_path)
+    findings = [each for each in json.loads(done.stdout)["findings"] if each["rule"] == "evictions-blocked"]
+    texts = [f"{each['object']['name']}{each['message'].removeprefix('evictions of Pods fail')}" for each in findings]
+    assert texts == [f"{each.replace(': ', ': PodDisruptionBudgets ')} select them" for each in found]
