@@ -859,8 +859,8 @@ def _moved(answer: Answer) -> list[str]:
     """Phrases with the Pods that the change removes, that complete, and the Pending Pods that run because of it."""
     if answer.upgrade is not None or answer.new_nodes is not None:
         return []
-    names = (row.workload for row in answer.workloads if row.removed)
-    removed = f"{plural(answer.scaled_down, 'Pod')}{of_workloads(names)} removed" if answer.scaled_down else ""
+    by_name = {row.workload: row.removed for row in answer.workloads if row.removed}
+    removed = f"{plural(sum(by_name.values()), 'Pod')}{of_workloads(by_name)} removed" if by_name else ""
     done = [row.workload for row in answer.workloads if row.completed]
     completed = f"{plural(answer.completed, 'Pod')}{of_workloads(done)} completed" if done else ""
     return [removed, completed, _started(answer)[0]]
@@ -1224,6 +1224,7 @@ def _affected_text(workload: WorkloadCount) -> str:
     named = f"class {workload.priority_class}, " if workload.priority_class else ""
     name, failure = f"{workload.workload} ({named}priority {workload.priority})", workload.failure
     why = failure or sentence(workload.again, workload.kind)
+    why = why or (f"{workload.scaled_down} scaled down" if workload.scaled_down > workload.removed else "")
     if workload.lost:
         name += f": {workload.before} → {workload.after}"
         if workload.pending:

@@ -57,11 +57,13 @@ class WorkloadCount(NamedTuple):
     failure: str = ""
     """The reason why the Pods' Job fails; "" if it does not."""
     unwanted: Hidden[int] = 0
-    """The number of replicas that the change itself removes."""
+    """The number of replicas that the change itself removes, and of Pods beyond the replicas at the start."""
     left: Hidden[int] = 0
     """The number of new Pods that another scheduler may bind."""
     succeeded: Hidden[int] = 0
     """The number of Pods that complete during the simulation."""
+    surplus: Hidden[int] = 0
+    """The number of running Pods at the start beyond the replicas of the workload, which are also unwanted."""
 
     @property
     def lost(self) -> int:
@@ -76,13 +78,18 @@ class WorkloadCount(NamedTuple):
 
     @property
     def missed(self) -> int:
-        """The number of lost Pods, without those of DaemonSets on deleted nodes and those that the change removes."""
+        """The number of lost Pods, without those of DaemonSets on deleted nodes and those that are not wanted."""
         return max(self.lost - self.with_node - self.unwanted, 0)
+
+    @property
+    def scaled_down(self) -> int:
+        """The number of running Pods that the change removes, or that were too many at the start."""
+        return self.lost - self.missed - min(self.lost, self.with_node) - self.completed
 
     @property
     def removed(self) -> int:
         """The number of running Pods that the change removes."""
-        return self.lost - self.missed - min(self.lost, self.with_node) - self.completed
+        return max(self.scaled_down - self.surplus, 0)
 
     @property
     def started(self) -> int:
@@ -417,8 +424,8 @@ class Answer(NamedTuple):
 
     @in_json
     def scaled_down(self) -> int:
-        """Pods that no longer run because the change scales down or deletes their workload."""
-        return sum(workload.removed for workload in self.workloads)
+        """Pods that no longer run because their workload is deleted or scaled down, by the change or before it."""
+        return sum(workload.scaled_down for workload in self.workloads)
 
     @in_json
     def completed(self) -> int:

@@ -54,7 +54,7 @@ from forewarn.policies.whatif.answer import (
     WithoutChange,
     WorkloadCount,
 )
-from forewarn.policies.whatif.interruptions import interruptions
+from forewarn.policies.whatif.interruptions import interruptions, surplus
 from forewarn.policies.whatif.races import Rivals, equal_victims, rivals
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
 
@@ -291,8 +291,9 @@ def _seconds(answer: Answer) -> float:
 class Losses:
     """Counts replicas that no longer run, compared with the start of the given simulation.
 
-    Ignores DaemonSet Pods on deleted nodes, and lost Pods whose replacements another scheduler may bind. `names`: the
-    displayed names of the workloads. `running`: number of running Pods at the start.
+    Ignores DaemonSet Pods on deleted nodes, Pods that a workload has beyond its replicas, and lost Pods whose
+    replacements another scheduler may bind. `names`: the displayed names of the workloads. `running`: number of running
+    Pods at the start.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -300,6 +301,7 @@ class Losses:
         running = (state.pod.key for state in api.pods.values() if _runs(state, simulation))
         self._workloads = {name: origins[name].workload for name in running}
         self._daemons = {state.pod.key: state.pod.node_name for state in api.pods.values() if _is_daemon(state)}
+        self._surplus = surplus(simulation, Counter(self._workloads.values()))
         self.names = names_in(simulation)
         self.running = len(self._workloads)
 
@@ -313,7 +315,7 @@ class Losses:
     def by_workload(self, simulation: Simulation) -> Counter[tuple[str, str]]:
         """Return the number of lost replicas by (kind, `namespace/name`) of the workload, without zeros."""
         api, origins = simulation.api, simulation.timeline.origins
-        lost: Counter[tuple[str, str]] = Counter()
+        lost = Counter[tuple[str, str]]()
         for name in touched(simulation):
             went_with_node = name in self._daemons and self._daemons[name] not in api.nodes
             if name in self._workloads and not went_with_node:
@@ -322,6 +324,7 @@ class Losses:
             state = api.pods.get((namespace, own))
             if state is not None and (_runs(state, simulation) or is_left_to_another_scheduler(state, simulation)):
                 lost[origins[name].workload] -= 1
+        lost.subtract(self._surplus)
         return Counter(
             {workload: lost[workload] for workload in sorted(lost, key=lambda each: each[::-1]) if lost[workload] > 0}
         )
@@ -444,7 +447,8 @@ def _compared(
     """Return the workloads that differ, fail or have Pending Pods: those that miss Pods first, by priority."""
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     failures = failures_in(simulation, start.failed)
-    scaled_down = start.replicas - _replicas(simulation, question, start.before)
+    more = surplus(simulation, {workload: count.running for workload, count in start.before.items()})
+    scaled_down = start.replicas + more - _replicas(simulation, question, start.before)
     found = []
     ends = (event.origin for event in simulation.timeline.events if event.event == "succeeded")
     succeeded = Counter(origin.workload for origin in ends if origin is not None)
@@ -466,6 +470,7 @@ def _compared(
                 unwanted=scaled_down[workload],
                 left=other.left,
                 succeeded=succeeded[workload],
+                surplus=more[workload],
             )
             found.append(standing)
     return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.disruption import SCALED
 from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.kinds.registry import DAEMON_SET, DEFAULT_NAMESPACE
-from forewarn.policies.objects.fields import group_kind, ref_of
+from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,6 +100,17 @@ class AtStart:
                 self.running[workload] += 1
 
 
+def surplus(simulation: Simulation, running: Mapping[Workload, int]) -> Counter[Workload]:
+    """Return how many of the running Pods at the start their workload deletes, because it has more than `replicas`."""
+    found = Counter[tuple[str, str]]()
+    for state in simulation.world.workloads:
+        workload = state.key[0], "/".join(state.key[1:])
+        if state.key[0] in SCALED and workload in running:
+            with suppress(InvalidObject):
+                found[workload] = running[workload] - spec_replicas(state.object)
+    return +found
+
+
 class RunningPods:
     """`start`: the number of running Pods by workload."""
 
@@ -154,8 +166,10 @@ def interruptions(
 
 
 def _scaled(simulation: Simulation, start: Mapping[Workload, int]) -> Iterator[_Step]:
-    """Yield how users scale and delete workloads, up to the running Pods at the start."""
-    replicas = Counter(start)
+    """Yield how users scale and delete workloads, also before the start, up to the running Pods at the start."""
+    more = surplus(simulation, start)
+    replicas = Counter(start) - more
+    yield from (_Step(0, workload, 0, -pods) for workload, pods in more.items())
     for at, operation, obj, _ in sorted(simulation.world.arrivals, key=lambda arrival: arrival.at):
         kind, ref = group_kind(obj), ref_of(obj, DEFAULT_NAMESPACE)
         if kind in SCALED and at <= simulation.clock.now:

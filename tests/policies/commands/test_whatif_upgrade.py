@@ -20,6 +20,7 @@ from forewarn.policies.whatif.interruptions import Interruption
 from forewarn.policies.whatif.questions import upgraded
 from forewarn.policies.whatif.upgrade import UpgradedPool, UpgradeStep, blockers_of
 from tests.builders import Made, make_node, make_pod
+from tests.in_process import forewarn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +53,14 @@ def objects_of(replicas: int, least: int, nodes: int = 3, cpu: str = "4") -> lis
         pod = make_pod(f"web-{n}").labels(app="web").request(cpu="1").on(f"n{n % nodes}")
         made.append(pod.metadata(ownerReferences=[owner]).status(conditions=ready))
     return [one.obj for one in (*made, budget("web", least))]
+
+
+def with_replicas(replicas: int, objects: list[ApiObject]) -> list[ApiObject]:
+    """The objects with this number in the ReplicaSet, and the same Pods."""
+    return [
+        {**each, "spec": {**each["spec"], "replicas": replicas}} if each["kind"] == "ReplicaSet" else each
+        for each in objects
+    ]
 
 
 def cluster_of(replicas: int, least: int) -> DumpCache:
@@ -239,21 +248,22 @@ def test_each_of_several_workloads_that_lose_replicas_may_be_down_as_well() -> N
 
 
 @pytest.mark.parametrize(
-    ("scaled", "text"),
+    ("stored", "scaled", "text"),
     [
-        ({0: 2}, "2 of 2 replicas of default/web down for 19 min"),
-        ({30: 1}, "3 of 3 replicas of default/web down for 19 min"),
-        ({10: 1}, "3 of 3 replicas of default/web down for 9 min (1 or more for 19 min)"),
-        ({10: 0}, "3 of 3 replicas of default/web down for 9 min"),
-        ({0: 1, 10: 3}, "3 of 3 replicas of default/web down for 10 min (1 or more for 19 min)"),
+        (2, {}, "2 of 2 replicas of default/web down for 19 min"),
+        (3, {0: 2}, "2 of 2 replicas of default/web down for 19 min"),
+        (3, {30: 1}, "3 of 3 replicas of default/web down for 19 min"),
+        (3, {10: 1}, "3 of 3 replicas of default/web down for 9 min (1 or more for 19 min)"),
+        (3, {10: 0}, "3 of 3 replicas of default/web down for 9 min"),
+        (3, {0: 1, 10: 3}, "3 of 3 replicas of default/web down for 10 min (1 or more for 19 min)"),
     ],
 )
 def test_replicas_that_are_scaled_down_are_not_down(
-    scaled: Mapping[int, int], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stored: int, scaled: Mapping[int, int], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The only node is away from minute 1 to 20. `scaled`: the number of replicas, by minute."""
+    """The only node is away from minute 1 to 20. `stored`, `scaled`: the number of replicas, at first and by minute."""
     cluster, events = tmp_path / "cluster.json", tmp_path / "events.yaml"
-    cluster.write_text(json.dumps({"kind": "List", "items": objects_of(3, 0, nodes=1)}))
+    cluster.write_text(json.dumps({"kind": "List", "items": with_replicas(stored, objects_of(3, 0, nodes=1))}))
     web = {"kind": "ReplicaSet", "namespace": "default", "name": "web"}
     at: list[Any] = [{"at": 60 * minute, "scale": {**web, "replicas": count}} for minute, count in scaled.items()]
     at += [{"at": 60, "drain": "n0"}, {"at": 1200, "uncordon": "n0"}]
@@ -261,6 +271,29 @@ def test_replicas_that_are_scaled_down_are_not_down(
     main(["whatif", "events", "--events", str(events), "--until", "2h", "--cluster", str(cluster)])
     first = capsys.readouterr().out.splitlines()[0]
     assert f"; {text}: events" in first
+
+
+@pytest.mark.parametrize(
+    ("question", "fewer", "scaled_down"),
+    [
+        ("drain n0", 0, 1),
+        ("lose node n0 n1", 1, 1),
+        ("events --events events.json", 1, 0),
+        ("lose --each node", 0, None),
+    ],
+)
+def test_pods_beyond_the_replicas_at_the_start_are_not_lost(
+    question: str, fewer: int, scaled_down: int | None, tmp_path: Path
+) -> None:
+    """Each of 3 nodes has a Pod of a ReplicaSet that wants 2, and no room for another one."""
+    objects = with_replicas(2, objects_of(3, 0, nodes=3, cpu="1"))
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": objects}))
+    web = {"kind": "ReplicaSet", "namespace": "default", "name": "web", "replicas": 3}
+    (tmp_path / "events.json").write_text(json.dumps([{"at": 0, "scale": web}, {"at": 60, "lost": "n0"}]))
+    done = forewarn("whatif", *question.split(), "--cluster", "cluster.json", "-o", "json", cwd=tmp_path)
+    found = json.loads(done.stdout)
+    rows = found["rows"] if scaled_down is None else [found]
+    assert {(row["fewer"], row.get("scaledDown")) for row in rows} == {(fewer, scaled_down)}
 
 
 def test_a_pod_that_is_preempted_at_once_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
