@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.places import Places, verdict_on
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
-from forewarn.policies.commands.parser import Output, duration_between, existing, integer_between, print_lines
+from forewarn.policies.commands.parser import SUFFIXES, Output, duration_between, existing, integer_between, print_lines
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.forks import cores
@@ -242,11 +242,21 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     rest = [argument for argument in rest if argument != "--"]
     wrong = [argument for argument in rest if argument[:1] == "-" and argument != "-" and argument not in verbatim]
     several = next((values for name in SEVERAL if isinstance(values := getattr(options, name, None), list)), None)
+    own = getattr(options, "own", parser)
+    if file := "" if hasattr(options, "paths") else _unquoted([*rest, *(several or ())], arguments):
+        fix = f"quote the pattern, or write --clusters {file}"
+        own.error(one_line(f"argument --clusters: {file} is a second value. Fix: {fix}"))
     if wrong or (rest and several is None):
-        getattr(options, "own", parser).error(one_line(f"unrecognized arguments: {' '.join(wrong or rest)}"))
+        own.error(one_line(f"unrecognized arguments: {' '.join(wrong or rest)}"))
     if several is not None:
         several += rest
     return options
+
+
+def _unquoted(words: Iterable[str], arguments: Sequence[str]) -> str:
+    """The first of these arguments that is a file after a value of --clusters; "" if there is none."""
+    after = {word for option, word in zip(arguments, arguments[2:], strict=False) if option == "--clusters"}
+    return cut(next((word for word in words if word in after and word.endswith(SUFFIXES)), ""), 80)
 
 
 def unknown_format(form: str, formats: Sequence[str], near: str = "") -> str:

@@ -119,6 +119,8 @@ _NO_VALUE: Final = later(r"argument ((?:-\w/)?(--?[\w-]+)): expected one argumen
 _NO_CHOICE: Final = later(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
 _VALUE_OF_FLAG: Final = later(r"argument (?:-\w/)?(--[\w-]+): ignored explicit argument ")
 _QUOTE: Final = "'"
+SUFFIXES: Final = (".yaml", ".yml", ".json", ".gz")
+"""The ends of the names of files that probably are manifests or snapshots."""
 _FILES: Final = ("-f", "--file", "--filename")
 _UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)")
 _ABOUT_POSITIONAL: Final = later(r"argument [^-]|the following arguments are required: ")
@@ -227,7 +229,7 @@ class Parser(argparse.ArgumentParser):
     def _instead_of(self, word: str) -> str:
         """A message suffix for one argument too many."""
         option = next((name for name in ("-f", "--cluster") if name in self._option_string_actions), "")
-        if option and (word.endswith((".yaml", ".yml", ".json", ".gz")) or os.path.exists(word)):
+        if option and (word.endswith(SUFFIXES) or os.path.exists(word)):
             return f"; did you mean {option} {cut(one_line(word), 80)}?"
         return self._usage() + "".join(f", such as forewarn {example}" for example in self._examples[:1])
 
