@@ -312,6 +312,8 @@ class Rejected(NamedTuple):
 
 _MAX_EQUAL: Final = 16
 """Maximum number of recorded candidates that equal a chosen one."""
+_MAX_WITH_EQUAL: Final = 64
+"""Maximum number of preemptions for which these are recorded: each one costs an evaluation of its victims."""
 
 
 class SchedulingAlgorithm:
@@ -439,8 +441,9 @@ class SchedulingAlgorithm:
     def _record_equal(self, chosen: Candidate, best: Sequence[str], candidate_on: Callable[[str], Candidate]) -> None:
         if self.equal is not None:
             others = [name for name in best if name != chosen.node_name]
-            self.equal.append([chosen, *map(candidate_on, others[:_MAX_EQUAL])])
-            self.has_more_equal |= len(others) > _MAX_EQUAL
+            recorded = others[:_MAX_EQUAL] if len(self.equal) < _MAX_WITH_EQUAL else []
+            self.equal.append([chosen, *map(candidate_on, recorded)])
+            self.has_more_equal |= len(others) > len(recorded)
 
     def _go_on(self, snapshot: Snapshot, evaluated: int) -> None:
         self._next_start = (self._next_start + evaluated) % len(snapshot.node_infos)
