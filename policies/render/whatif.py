@@ -1006,14 +1006,17 @@ def _blocked_by_quotas(answer: Answer) -> Sequence[str]:
 def _counts_of_new(summary: Summary, total: int, which: str, reason: str) -> str:
     """How many new Pods run at the end, and what becomes of the others. `reason`: of Pending Pods."""
     pending, ended = summary.new_pods_pending, summary.new_pods_ended
-    run = max(summary.new_pods - pending - ended, 0)
+    run, preempted = max(summary.new_pods - pending - ended, 0), min(summary.new_pods_preempted, ended)
+    every = "" if total == 1 else "both" if total == 2 else f"all {total}"
+    if ended - preempted == total == summary.new_pods_running:
+        return f"{every}{which} {'runs until it is' if total == 1 else 'run until they are'} removed"
     if total == 1:
-        end = "runs" if run else "is preempted or deleted again" if ended else "does not run"
+        end = "runs" if run else "is preempted" if preempted else "is removed again" if ended else "does not run"
         return f"{which} {f'stays Pending{reason}' if pending else end}"
-    every = "both" if total == 2 else f"all {total}"
     counts = f"{every if run == total else f'{run} of {total}'}{which} run"
     counts += f", {plural(pending, 'stays Pending', 'stay Pending')}{reason}" if pending else ""
-    return f"{counts}, {ended} preempted or deleted again" if ended else counts
+    counts += f", {preempted} preempted" if preempted else ""
+    return f"{counts}, {ended - preempted} removed again" if ended > preempted else counts
 
 
 def _is_pod(name: str, answer: Answer) -> bool:

@@ -140,6 +140,8 @@ class Summary(NamedTuple):
     """The display names of the workloads that create new Pods, with their numbers, the largest first."""
     new_pods_ended: Hidden[int] = 0
     """New Pods that were preempted or deleted later."""
+    new_pods_preempted: Hidden[int] = 0
+    """Those of `new_pods_ended` that were preempted."""
     new_pods_pending: Hidden[int] = 0
     """New Pods that have no node at the end."""
     is_changing: Hidden[bool] = False
@@ -217,6 +219,7 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
     states = _existing(simulation, new)
     completed = {event.pod for event in events if event.event == "succeeded"}
+    ended = new.keys() - states.keys() - completed
     world, last = simulation.world, max(simulation.timeline.last, 0.0)
     return Summary(
         evictions=evictions,
@@ -235,7 +238,8 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
         names=names,
         assumes=_assumptions(simulation),
         new_workloads=dict(counted(new.values())),
-        new_pods_ended=len(new.keys() - states.keys() - completed),
+        new_pods_ended=len(ended),
+        new_pods_preempted=len(ended & {event.pod for event in events if event.event == "preempted"}),
         new_pods_pending=sum(not state.pod.node_name for state in states.values()),
     )
 

@@ -159,13 +159,20 @@ def files(directory: Path) -> dict[str, str]:
     spec = {"priorityClassName": "batch", "restartPolicy": "Never", "containers": PINNED["spec"]["containers"]}
     early = Made("batch/v1", "Job", "early", "reports").spec(template={"spec": spec}).obj
     (directory / "events.json").write_text(json.dumps([{"at": 0, "create": early}, {"at": 60, "delete": early}]))
+    cache = yaml.safe_load(Path("docs/examples/headroom/cache.yaml").read_text())
+    (directory / "promo.json").write_text(json.dumps([{"at": 0, "create": cache}, {"at": 60, "delete": cache}]))
     nightly = Made("apps/v1", "Deployment", "nightly", "reports").obj
     deleted = [{"at": 0, "lost": "a-1"}, {"at": 600, "delete": nightly}]
     (directory / "deleted.json").write_text(json.dumps(deleted))
     web = {"kind": "Deployment", "namespace": "shop", "name": "web"}
     evening = [{"scale": web | {"replicas": 8}}, {"at": 60, "lost": "b-2"}, {"at": 900, "scale": web | {"replicas": 4}}]
     (directory / "evening.json").write_text(json.dumps(evening))
-    names |= {"CREATED_AND_DELETED": "events.json", "PREEMPTED_AND_DELETED": "deleted.json", "EVENING": "evening.json"}
+    names |= {
+        "PROMO": "promo.json",
+        "CREATED_AND_DELETED": "events.json",
+        "PREEMPTED_AND_DELETED": "deleted.json",
+        "EVENING": "evening.json",
+    }
     small = {"priorityClassName": "batch", "containers": [{"name": "c", "image": "i"}]}
     of_database: dict[str, Any] = {"metadata": {"labels": {"app": "db"}}, "spec": small}
     redis = Made("apps/v1", "StatefulSet", "redis", "reports").spec(replicas=3, template=of_database)
