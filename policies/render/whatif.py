@@ -37,6 +37,7 @@ from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
 from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes, not_predicted
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text, workload_key
+from forewarn.policies.whatif.interruptions import FAILS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -381,9 +382,9 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
         rejected_pods(rejected, whose, _rejecting(answer)),
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
         too_few_healthy_pods(sorted(answer.pdbs.keys() - violated.keys()), are_named=not is_shortest),
-        down(answer.outages, () if answer.rivals else losers),
+        down(answer.outages, () if answer.rivals else losers, is_brief=is_brief),
         f"{plural(len(violated), 'PDB')} violated" if is_brief and violated else _violated(violated),
-        _preempted(answer, losers, is_brief=is_brief, are_named=not is_shortest),
+        _preempted(answer, losers, is_brief=is_brief, are_named=most > _FEWEST),
         _starting(answer, [each for each in own if each.not_started], is_brief=is_brief),
     ]
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
@@ -459,15 +460,16 @@ def quotas_of(answer: Answer, messages: Mapping[str, str]) -> str:
     return rejecting([(answer.summary.names.group(name).partition("/")[0], text) for name, text in messages.items()])
 
 
-def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = "") -> str:
+def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = "", *, is_brief: bool = False) -> str:
     """A phrase about the replicas that are down for a time; "" for none. `losers`: the workloads that the phrase before
-    it names, which lose other replicas. `whose`: phrase with the workloads of `outages`.
+    it names, which lose other replicas. `whose`: phrase with the workloads of `outages`. `is_brief`: without details of
+    times that do not count as fewer replicas.
     """
     if not outages:
         return ""
     whose = whose or named((each.workload for each in outages), is_counted=True)
     first, *others = sorted(outages, key=lambda each: each.down < each.replicas)  # all Pods of a workload first
-    lasts = f"{duration(first.seconds)}{_most(first)}"
+    lasts = f"{duration(first.seconds)}{'' if is_brief and first.total < FAILS else _most(first)}"
     if not others and [*losers] == [first.workload]:
         of_others = f"{first.down} of " if first.down < first.replicas else ""
         those = plural(first.replicas, "replica") if first.replicas > 1 else "replica"
