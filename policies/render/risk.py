@@ -153,6 +153,7 @@ def _losing(risks: Risks, what: str) -> str:
     losing = {risk.workload for risk in risks.workloads for loss in risk.loses_replicas_with if loss.startswith(start)}
     by_loss = (each for risk in risks.workloads for each in (risk.rivals or {}).items())
     rivals = {name for loss, names in by_loss if loss.startswith(start) for name in names}
+    rivals &= {risk.workload for risk in risks.workloads}  # with -n, only those of the namespace
     return f"up to {len(losing | rivals)}" if rivals - losing else f"{len(losing)}"
 
 

@@ -12,7 +12,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.simulation.summary import touched
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.snapshot import Snapshot
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Workload = tuple[str, str]
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _AT_ONCE: Final = 1.0
@@ -49,20 +50,10 @@ class _Racing(NamedTuple):
     pod: Pod
 
 
-def rivals(simulation: Simulation, names: Names, losers: Container[str], max_pairs: int = _MAX_PAIRS) -> Rivals:
-    """Return the workloads that may have Pending Pods, or more of them, at the end instead of other `losers`.
-
-    A new Pod of each has the priority of a Pending Pod and is created at the same time, not to replace its victim:
-    chance decides which of the two kube-scheduler tries first. The Pending Pod fits without the other one, which then
-    stays Pending.
-    """
-    snapshot, found = simulation.cache.snapshot(), set[str]()
-    for number, (pending, rival) in enumerate(_in_turn(_pairs(simulation, names, losers, found))):
-        if number == max_pairs:
-            return Rivals(sorted(found), is_complete=False)
-        if _may_swap(pending.pod, rival.pod, snapshot):
-            found.add(rival.workload)
-    return Rivals(sorted(found))
+def rivals(simulation: Simulation, names: Names, losers: Container[str]) -> Rivals:
+    """Return the workloads that may have Pending Pods, or more of them, at the end instead of other `losers`."""
+    found, is_complete = _races(simulation, names, losers, lambda _, rival: rival, _MAX_PAIRS)
+    return Rivals(sorted(found), is_complete)
 
 
 def rivals_by_loser(simulation: Simulation, names: Names, losers: Iterable[Workload]) -> dict[str, list[str]]:
@@ -72,9 +63,28 @@ def rivals_by_loser(simulation: Simulation, names: Names, losers: Iterable[Workl
     Of new Pods, evaluates only few pairs. Equal victims must have been recorded by the scheduling algorithm.
     """
     equal, own = equal_victims(simulation, names), {*map(names.of, losers)}
-    racing = {*rivals(simulation, names, own, _FEW_PAIRS).names}
-    found = {name: racing - {name} | equal[name] for name in own}
-    return {name: sorted(others) for name, others in found.items() if others}
+    for loser, rival in _races(simulation, names, own, lambda *pair: pair, _FEW_PAIRS)[0]:
+        equal[loser].add(rival)
+    return {name: sorted(equal[name]) for name in own if equal[name]}
+
+
+def _races(
+    simulation: Simulation, names: Names, losers: Container[str], key: Callable[[str, str], K], max_pairs: int
+) -> tuple[set[K], bool]:
+    """Return the keys of (loser, rival), of which one pair each is enough, and whether there are no more.
+
+    A new Pod of each has the priority of a Pending Pod and is created at the same time, not to replace its victim:
+    chance decides which of the two kube-scheduler tries first. The Pending Pod fits without the other one, which then
+    stays Pending.
+    """
+    snapshot, found = simulation.cache.snapshot(), set[K]()
+    pairs = _pairs(simulation, names, losers, lambda loser, rival: key(loser, rival) in found)
+    for number, (pending, rival) in enumerate(_in_turn(pairs)):
+        if number == max_pairs:
+            return found, False
+        if _may_swap(pending.pod, rival.pod, snapshot):
+            found.add(key(pending.workload, rival.workload))
+    return found, True
 
 
 def equal_victims(simulation: Simulation, names: Names) -> defaultdict[str, set[str]]:
@@ -104,11 +114,11 @@ def _in_turn(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
 
 
 def _pairs(
-    simulation: Simulation, names: Names, losers: Container[str], found: Container[str]
+    simulation: Simulation, names: Names, losers: Container[str], is_found: Callable[[str, str], bool]
 ) -> Iterator[Iterator[tuple[_Racing, _Racing]]]:
     """Yield the pairs (Pending Pod, bound Pod) of each loser, for each pair of workloads once.
 
-    Skips the workloads of bound Pods that are in `found` by then.
+    Skips the pairs of workloads that are found by then.
     """
     waiting, bound = _racing(simulation, names, losers)
     preempted = {
@@ -120,7 +130,7 @@ def _pairs(
     def pairs_of(pending: _Racing, others: Sequence[_Racing]) -> Iterator[tuple[_Racing, _Racing]]:
         start = bisect_left(others, pending.at - _AT_ONCE, key=_created)
         for rival in islice(others, start, bisect_right(others, pending.at + _AT_ONCE, key=_created)):
-            is_other = rival.workload != pending.workload and rival.workload not in found
+            is_other = rival.workload != pending.workload and not is_found(pending.workload, rival.workload)
             if is_other and (rival.workload, pending.workload) not in preempted:
                 yield pending, rival
 

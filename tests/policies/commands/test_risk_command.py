@@ -520,3 +520,25 @@ def test_workloads_that_may_lose_replicas_instead_are_named(tmp_path: Path, caps
     found = told(capsys, "--cluster", str(tmp_path / "cluster.json"))["workloads"]
     rivals = {each["workload"]: each["rivals"] for each in found if "rivals" in each}
     assert rivals == {"default/api": {"node a": ["default/db"]}}
+
+
+def test_a_rival_of_one_loser_is_none_of_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of two new Pods with priority 0, one fits; the Pod of `big` fits nowhere."""
+    workloads = [replicas("big", 1, ["a"]), replicas("web", 1, ["b"]), replicas("api", 1, ["b"])]
+    for workload, *pods in workloads:
+        is_big = workload["metadata"]["name"] == "big"
+        requests = {"requests": {"cpu": "4" if is_big else "2"}}
+        for pod in (workload["spec"]["template"], *pods):
+            pod["spec"] |= {"containers": [{"name": "c", "resources": requests}]}
+            pod["spec"] |= {"priority": 9, "priorityClassName": "high"} if is_big else {}
+    nodes = [*(make_node(name).has(cpu="4").zone("a") for name in "ab"), make_node("c").has(cpu="2").zone("b")]
+    objects = [
+        make_priority_class(9, "high").obj,
+        *(node.obj for node in nodes),
+        *(o for each in workloads for o in each),
+    ]
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    cluster = ("--cluster", str(tmp_path / "cluster.json"))
+    rivals = {each["workload"]: each.get("rivals") for each in told(capsys, *cluster)["workloads"]}
+    assert rivals["default/big"] is None
+    assert rivals["default/api"] or rivals["default/web"]
