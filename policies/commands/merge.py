@@ -72,8 +72,10 @@ def _of_clusters(values: Sequence[tuple[str, Any]], output: Output) -> int:
             raise SourceError(file, str(fault)) from None
         rows = [outcome.row.keys() for outcome in outcomes if not outcome.reason]
         command, heads = command or own, heads or next(iter(rows), None)
-        if own != command or any(row != heads for row in rows):
+        if own != command:
             raise SourceError(file, f"a report of forewarn {cut(one_line(own), 40)}, unlike {first}")
+        if any(row != heads for row in rows):
+            raise SourceError(file, f"a table with other columns than {first}, or than its first row")
         named += ((file, outcome) for outcome in outcomes)
     every = worst_first(_named(named))
     print_outcomes(command, every, output, in_full=False)

@@ -65,8 +65,8 @@ def _annotation(obj: ApiObject, name: str) -> str | None:
 
 
 def _storage_class(obj: ApiObject) -> str:
-    of_beta = _annotation(obj, BETA_STORAGE_CLASS)
-    return text(obj, "spec", "storageClassName") if of_beta is None else of_beta
+    of_beta, own = _annotation(obj, BETA_STORAGE_CLASS), text(obj, "spec", "storageClassName")
+    return own if of_beta is None else of_beta
 
 
 def _size(obj: ApiObject, *path: str) -> int | None:

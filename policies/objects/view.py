@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, Final, Self
 
 from forewarn.policies.objects.fields import ApiObject, text, timestamp
@@ -32,5 +33,10 @@ class View:
     def from_api(cls, obj: ApiObject) -> Self:
         """Read an API object. Raises InvalidObject."""
         of: Any = cls
-        view: Self = of(*(each.metadata["read"](obj) for each in fields(of)))
+        view: Self = of(*(read(obj) for read in _readers(of)))
         return view
+
+
+@cache
+def _readers(of: Any) -> tuple[Callable[[ApiObject], Any], ...]:
+    return tuple(each.metadata["read"] for each in fields(of))

@@ -174,9 +174,10 @@ def _outcome(value: Any) -> Outcome:
         return Outcome(name, source, status, reason)
     verdict, row, rank = document.get("verdict"), document.get("row"), document.get("rank")
     is_named = isinstance(verdict, str) and "report" in document
-    if not (is_named and isinstance(row, dict) and isinstance(rank, list)):
+    if not (is_named and isinstance(row, dict) and row and isinstance(rank, list)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: incomplete report. Fix: write it again with -o json")
-    if not (all(type(cell) in (str, int) for cell in row.values()) and all(type(number) is int for number in rank)):
+    is_clean = all(type(cell) in (str, int) and one_line(head) == head for head, cell in row.items())
+    if not (is_clean and all(type(number) is int for number in rank)):
         raise ValueError(f"{cut(one_line(name), _LONGEST)}: not a report of forewarn")
     return Outcome(name, source, status, "", rank, row, document["report"], str(verdict))
 

@@ -329,6 +329,8 @@ class SchedulingAlgorithm:
         self._nodes, self._choose, self._tie = nodes, choose, tie
         self._next_start = 0
         """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
+        self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
+        """(Snapshot, equal Pods -> their result), for unschedulable Pods that preemption does not help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
         self.recurring = RecurringCycles()
         self.equal: list[list[Candidate]] | None = None
@@ -342,10 +344,26 @@ class SchedulingAlgorithm:
         if why:
             raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
         _check_plugins(snapshot, pod)
-        result = self._decide(snapshot, pod) if snapshot.node_infos else Rejected(NO_NODES, nominated="")
+        result = self._schedule_pod(snapshot, pod)
         if isinstance(result, Fits):
             _check_plugins(snapshot, pod, fits=True)
         return result
+
+    def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
+        if not snapshot.node_infos:
+            return Rejected(NO_NODES, nominated="")
+        if pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes):
+            return self._decide(snapshot, pod)
+        if self._known[0] is not snapshot:
+            self._known = snapshot, {}
+        identity = pod.effective_priority, pod.preemption_policy, pod.namespace, pod.owner, pod.device_claims
+        alike = id(pod.spec), id(pod.labels), *identity
+        if alike not in self._known[1]:
+            result = self._decide(snapshot, pod)
+            if isinstance(result, Fits) or result.candidate is not None:
+                return result
+            self._known[1][alike] = result
+        return self._known[1][alike]
 
     def place(self, snapshot: Snapshot, pod: Pod) -> MemberStatus:
         """Find a node for one Pod of a PodGroup, without preemption. Raises NotPredicted."""

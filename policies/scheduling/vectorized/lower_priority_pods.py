@@ -35,6 +35,8 @@ _MAX_NUMBERS: Final = 4096
 """Number of PDB numbers above which all PDBs are numbered again, if there are more than twice as many numbers as
 PDBs.
 """
+_MAX_CHANGED: Final = 32
+"""Maximum number of changed PDBs whose nodes are looked up."""
 _CACHE_SIZE: Final = 256
 """Maximum number of PDBs with cached results for all equivalence classes."""
 
@@ -172,8 +174,10 @@ def affected(
     Pods.
 
     `changed`: see `changed_pdbs`. A PDB that allows at least as many disruptions as it has Pods on a node, before and
-    after, cannot be violated on the node.
+    after, cannot be violated on the node. After many changes, all nodes count as affected: evaluating these costs less.
     """
+    if len(changed) > _MAX_CHANGED:
+        return np.ones(kind.shape[1], np.bool_)
     charge((2 + len(changed)) * kind.size // VECTOR)
     counted = [matching_kinds(matrix, pdb)[: len(matrix.kinds)] > 0 for _, pdb in changed]
     mask = np.zeros(kind.shape[1], np.bool_)

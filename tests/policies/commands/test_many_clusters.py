@@ -455,7 +455,15 @@ def test_a_cluster_without_an_answer_stays_the_first_of_merged_reports(
         (lambda told: told, "docs/examples/audit/cluster.yaml: also in"),
         (lambda told: {**told, "command": "risk"}, "a report of forewarn risk, unlike"),
         (lambda _: {"clusters": [1]}, "not the report of forewarn on several clusters"),
-        (lambda told: {**told, "clusters": [{**told["clusters"][0], "row": {}}]}, "a report of forewarn audit, unlike"),
+        (lambda told: {**told, "clusters": [{**told["clusters"][0], "row": {}}]}, "incomplete report"),
+        (
+            lambda told: {**told, "clusters": [{**told["clusters"][0], "row": {"X": 1}}]},
+            "a table with other columns than",
+        ),
+        (
+            lambda told: {**told, "clusters": [{**told["clusters"][0], "row": {"\u202e": 1}}]},
+            "not a report of forewarn",
+        ),
         (lambda told: {**told, "clusters": [{**told["clusters"][0], "rank": "1"}]}, "incomplete report"),
         (lambda told: {**told, "clusters": [{**told["clusters"][0], "rank": [[]]}]}, "not a report of forewarn"),
         (lambda _: {"rows": []}, "not a report on several clusters, unlike"),

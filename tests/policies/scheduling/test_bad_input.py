@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.cluster.cache import ClusterSnapshot
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.objects.fields import InvalidObject
-from tests.builders import Made, ask, cluster, make_budget, make_node, make_pod
+from tests.builders import Made, ask, cluster, make_budget, make_node, make_pod, make_volume
 from tests.recorded.commands import answer_case
 
 CASES = Path(__file__).parent / "cases" / "wide.jsonl.gz"
@@ -111,6 +111,12 @@ NODE = make_node("n1")
         (
             Made("v1", "PersistentVolume", "v").spec(capacity={"storage": "big"}),
             "PersistentVolume v: spec.capacity.storage: 'big': quantities must match",
+        ),
+        (
+            make_volume("v", storageClassName=5).metadata(
+                annotations={"volume.beta.kubernetes.io/storage-class": "fast"}
+            ),
+            "PersistentVolume v: spec.storageClassName: must be a string, not number",
         ),
     ],
 )
