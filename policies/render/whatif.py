@@ -119,7 +119,8 @@ def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
         more = _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
         of_class[-1] += "" if _is_terse(answer, most) else more
     elif change is not None and (totals := _without_class(change) or _with_class(change)):
-        of_class = [f"{_UNCHANGED}{_preempted_by_others(change, totals)}"]
+        told = f"{_UNCHANGED}{_preempted_by_others(change, totals, are_named=most > _BRIEF)}"
+        of_class = [told] * (most > _FEWEST or not answer.does_harm)
     if change is None or answer.restart_alone is None:
         return _with_effects(answer, change, of_class, most)
     return "; ".join([*of_class, _with_restart(answer, change, answer.restart_alone, most)])
@@ -248,20 +249,17 @@ def _nothing(answer: Answer, change: ClassChange | None) -> str:
     if answer.not_simulated:
         problems = [problem.partition(". Fix: ")[0] for problem in answer.not_simulated]
         return f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
-    counts = _nodes(answer)
+    counts = Counter({name: operation for operation, name in _node_events(answer)}.values())  # of each, the last one
     done = [f"{plural(counts[name], 'node')} {name.removesuffix('e')}ed" for name in _OF_NODES if counts[name]]
     no_effect = f"{_UNCHANGED}, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
     return f"{', '.join(done)}; {no_effect}" if done else no_effect
 
 
-def _nodes(answer: Answer) -> Counter[str]:
-    """The number of nodes by operation."""
-    simulation = answer.simulation
-    arrivals = [each for each in simulation.world.arrivals if each.at <= simulation.clock.now]
-    found = {
-        (each.op, text_at(each.object, "metadata", "name")) for each in arrivals if group_kind(each.object) == NODE
-    }
-    return Counter(operation for operation, _ in found)
+def _node_events(answer: Answer) -> Iterator[tuple[str, str]]:
+    """Yield (operation, node) of the events by time."""
+    for each in sorted(answer.simulation.world.arrivals, key=lambda each: each.at):
+        if each.at <= answer.simulation.clock.now and group_kind(each.object) == NODE:
+            yield each.op, text_at(each.object, "metadata", "name")
 
 
 def _no_nodes(answer: Answer) -> str:
@@ -897,7 +895,7 @@ def _progress(answer: Answer) -> str:
 
 def _lost_nodes(answer: Answer) -> str:
     """A phrase with the number of lost nodes, unless the event is their loss."""
-    lost = _nodes(answer)["lost"]
+    lost = len({name for operation, name in _node_events(answer) if operation == "lost"})
     is_loss = all(arrival.op == "lost" and not arrival.at for arrival in answer.simulation.world.arrivals)
     return "" if is_loss or not lost else f"{plural(lost, 'node')} lost"
 
