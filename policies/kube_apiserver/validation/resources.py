@@ -156,7 +156,7 @@ def _violated(item: LimitRangeItem, part: Container) -> Iterator[str]:
             yield from (f"{bound} {name} usage per {item.type} is {enforced}{text}" for text in why[:1])
     for name, enforced in item.max_limit_request_ratio.items():
         start = f"{name} max limit to request ratio per {item.type} is {enforced}, but"
-        request, limit = (of.get(name, ZERO).milli_value for _, of in given)
+        request, limit = (min(of.get(name, ZERO).milli_value, 2**63 - 1) for _, of in given)
         if missing := [field for field, of in given if not of.get(name)]:
             yield f"{start} no {missing[0]} is specified or {missing[0]} is 0"
         elif limit / request * 1000 > enforced.milli_value:
