@@ -27,7 +27,14 @@ from forewarn.policies.kinds.registry import (
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects import fields
 from forewarn.policies.objects.namespace import namespace_not_found
-from forewarn.policies.objects.workload import Workload, applied_to, check_workload, last_applied
+from forewarn.policies.objects.workload import (
+    Workload,
+    applied_to,
+    check_workload,
+    contains,
+    last_applied,
+    pod_template_of,
+)
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif import MAX_UNTIL
 
@@ -219,8 +226,6 @@ def _in_missing_namespace(
 
 
 def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:
-    from forewarn.policies.objects.workload import pod_template_of
-
     template, ref = pod_template_of(obj, POD_TEMPLATE_PATHS), fields.ref_of(obj, "default")
     name = fields.text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
     if (ref.namespace, name) not in rejected_groups:
@@ -244,7 +249,6 @@ def not_admitted(
     """
     from forewarn.policies.application.cluster import require_lists
     from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod
-    from forewarn.policies.objects.workload import pod_template_of
     from forewarn.policies.rules.support.names import suggested
 
     ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
@@ -266,7 +270,7 @@ def not_admitted(
             _admit_group(obj, cluster)
         else:
             admit_pod(spec, cluster.priority_classes)
-            return _fault_of_defaults(cluster, spec, where, ref)
+            return None if _has_pods(cluster, obj) else _fault_of_defaults(cluster, spec, where, ref)
     except fields.InvalidObject as fault:
         return fault
     except Forbidden as fault:
@@ -302,6 +306,19 @@ def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObj
     replicas = None if "spec" in obj else obj.get("replicas")
     stored = cluster.workload(fields.group_kind(obj), *_key(obj))
     return stored.object if stored and isinstance(replicas, int) and replicas > spec_replicas(stored.object) else obj
+
+
+def _has_pods(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
+    """Report whether a workload is stored with the same template and has all its Pods: an apply then creates none."""
+    from forewarn.policies.controllers.new_pods import replicas_of
+    from forewarn.policies.controllers.own_pods import pods_of
+
+    stored = cluster.workload(fields.group_kind(obj), *_key(obj))
+    if stored is None or stored.object is obj:  # with `_scaled_up`, the workload grows
+        return False
+    old, new = (pod_template_of(each, POD_TEMPLATE_PATHS) for each in (stored.object, obj))
+    same = old is not None and new is not None and contains(old.object, new.object)
+    return same and replicas_of(obj) <= len(pods_of(cluster, obj))
 
 
 def fault_of_defaults(cluster: ClusterSnapshot, workload: fields.ApiObject) -> fields.InvalidObject | None:

@@ -126,6 +126,18 @@ def test_a_new_limit_range_blocks_replacements(
     assert (text in line, "cannot be recreated" in line) == (blocked, blocked)
 
 
+@pytest.mark.parametrize(
+    ("image", "replicas", "first"),
+    [("a", 1, "1 Pod of x/set removed"), ("a", 3, "rejected: Pods of "), ("b", 1, "rejected: Pods of ")],
+)
+def test_a_stored_limit_range_rejects_only_new_pods(
+    image: str, replicas: int, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = [_pod(f"set-{n}", node=f"n{n + 1}", owner="StatefulSet") for n in range(2)]
+    cluster = [_set("StatefulSet", "a", replicas=2), *own, _default_cpu("2")]
+    assert _first_line(cluster, _set("StatefulSet", image, replicas=replicas), tmp_path, capsys).startswith(first)
+
+
 def test_rows_tell_a_limit_range_from_a_quota(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = {"apiVersion": "v1", "kind": "List", "items": [_default_cpu("2"), _quota(0, 2)]}
     cluster = [_set("DaemonSet", "a"), _pod("set-0", node="n1", owner="DaemonSet"), _pod("other", node="n2")]
