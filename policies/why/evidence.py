@@ -412,9 +412,8 @@ class Event(NamedTuple):
     @property
     def is_rejection(self) -> bool:
         """True if the kubelet did not admit the Pod; the reason of an eviction is also that of a node's condition."""
-        return self.reason in _REJECTED or (
-            self.reason == "Evicted" and self.message.startswith("The node had condition")
-        )
+        by_condition = self.message.startswith("The node had condition")
+        return self.reason in _REJECTED or (self.reason == "Evicted" and by_condition)
 
 
 class Events:
@@ -463,11 +462,8 @@ class Events:
             events[key] = event
         if len(events) > 2 * self._max_events:
             self.limit = self._max_events
-            self._last["Pod" if kind == "Pod" else ""] = self._bounded(events)
-
-    def _bounded(self, events: dict[tuple[str, ...], Event]) -> dict[tuple[str, ...], Event]:
-        best = sorted(events, key=lambda key: _rank(events[key]))[-self._max_events :]
-        return {key: events[key] for key in best}
+            best = sorted(events, key=lambda key: _rank(events[key]))[-self._max_events :]
+            self._last["Pod" if kind == "Pod" else ""] = {key: events[key] for key in best}
 
     def of_pod(self, name: str, uid: str = "") -> list[Event]:
         """Return the Events about the Pod with this name and uid ("": any), sorted by time."""

@@ -53,7 +53,7 @@ from forewarn.policies.why.evidence import (
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.documents import Hidden, Inlined
-    from forewarn.policies.why.evidence import Container, Event, Evidence, NodeRecord, WaitingContainer
+    from forewarn.policies.why.evidence import Container, Event, Evidence, NodeRecord
 
 _PROBE: Final = re.compile(r"Container (\S{1,253}) failed ((?:liveness|startup) probe)")
 _SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
@@ -94,24 +94,18 @@ def of_containers(evidence: Evidence, pod: PodRecord, *, explained: bool) -> Ite
         elif not explained and (container.exit_code or container.backs_off):
             yield _failed(evidence, pod, container)
     if not explained:
-        yield from map(_waiting_container, pod.waiting)
+        for waiting in pod.waiting:
+            text = _with(f"container {waiting.name} does not start: {waiting.reason}", waiting.message)
+            yield Trouble("container-waiting", text, reason=waiting.reason)
 
 
 def _oom(container: Container) -> Trouble:
-    limit = container.limit
-    where = f"at {limit}" if limit else "without a memory limit: its node ran out of memory"
-    fix = (
-        "raise the memory limit, or use less memory"
-        if limit
-        else "set a memory limit, and request what the container needs"
-    )
+    where = "without a memory limit: its node ran out of memory"
+    fix = "set a memory limit, and request what the container needs"
+    if container.limit:
+        where, fix = f"at {container.limit}", "raise the memory limit, or use less memory"
     text = f"container {container.name} was {container.reason} {where}{container.more}"
     return Trouble("oom-killed", text, fix, container.when, container.reason)
-
-
-def _waiting_container(container: WaitingContainer) -> Trouble:
-    text = _with(f"container {container.name} does not start: {container.reason}", container.message)
-    return Trouble("container-waiting", text, reason=container.reason)
 
 
 def _failed(evidence: Evidence, pod: PodRecord, container: Container) -> Trouble:
@@ -277,23 +271,28 @@ def _by_status(evidence: Evidence, pod: PodRecord) -> Iterator[Trouble]:
     when = _finished(pod)
     if pod.message.startswith(_REJECTED):
         yield _rejection(evidence, pod)
-    elif pod.reason == "Evicted":
-        yield from _evicted_by_kubelet(evidence, pod.node, pod.message, when)
     elif pod.reason == "Terminated" and pod.message.startswith(_SHOWN_SHUTDOWN):
         yield from _by_kubelet(evidence, pod, _SHUTDOWN, when)
-    elif pod.reason == "Preempting":
-        yield from _by_kubelet(evidence, pod, _CRITICAL[0], when)
     elif pod.reason == "NodeLost":
         yield Trouble("node-not-ready", f"lost: {pod.node} does not respond", "", pod.deleted or 0.0)
         yield from node_health(evidence, pod.node)
-    elif pod.reason == DEADLINE:
-        yield _deadline(when)
+    elif pod.reason in _OF_BOTH:
+        yield from _by_reason(evidence, pod, pod.reason, pod.message, when)
     elif pod.deleted is not None:
         yield from _deletion(evidence, pod.name, pod.deleted)
 
 
-def _deadline(when: float) -> Trouble:
-    return Trouble("deadline-exceeded", "failed: it ran longer than activeDeadlineSeconds", "", when)
+_OF_BOTH: Final = ("Evicted", "Preempting", DEADLINE)
+"""Reasons of the kubelet in the status and in an Event."""
+
+
+def _by_reason(evidence: Evidence, pod: PodRecord, reason: str, message: str, when: float) -> Iterator[Trouble]:
+    if reason == "Evicted":
+        yield from _evicted_by_kubelet(evidence, pod.node, message, when)
+    elif reason == "Preempting":
+        yield from _by_kubelet(evidence, pod, _CRITICAL[0], when)
+    elif reason == DEADLINE:
+        yield Trouble("deadline-exceeded", "failed: it ran longer than activeDeadlineSeconds", "", when)
 
 
 def _rejection(evidence: Evidence, pod: PodRecord) -> Trouble:
@@ -371,15 +370,11 @@ def of_former_pod(evidence: Evidence, name: str, cause: Event) -> Trouble | None
 def _by_event(evidence: Evidence, pod: PodRecord, cause: Event) -> Iterator[Trouble]:
     if cause.is_rejection:
         yield _rejected(pod.node, cause.reason, cause.message, cause.when)
-    elif cause.reason == "Evicted":
-        yield from _evicted_by_kubelet(evidence, pod.node, cause.message, cause.when)
-    elif cause.reason == DEADLINE:
-        yield _deadline(cause.when)
-    elif cause.reason == "Preempting":
-        yield from _by_kubelet(evidence, pod, _CRITICAL[0], cause.when)
     elif cause.reason in TAINT:
         kind = "DeletionByTaintManager" if cause.reason == TAINT[0] else "DeletionByDeviceTaintManager"
         yield from _disruption(evidence, pod, kind, "", cause.when)
+    else:
+        yield from _by_reason(evidence, pod, cause.reason, cause.message, cause.when)
 
 
 def _unknown(evidence: Evidence, name: str, node_name: str) -> Iterator[Trouble]:
@@ -484,10 +479,8 @@ def _creating(evidence: Evidence, record: PodRecord) -> Iterator[Trouble]:
     message = f"container {listed([*record.creating], 3)} is not created yet (ContainerCreating)"
     events = [event for event in evidence.events.of_pod(record.name, record.uid) if event.reason in _STARTING]
     last = events[-1] if events and events[-1].reason != _PULLED else None
-    if last is None:
-        yield Trouble("container-waiting", message)
-    else:
-        yield Trouble("container-waiting", _with(f"{message}: {last.reason}", last.message), "", last.when)
+    text = message if last is None else _with(f"{message}: {last.reason}", last.message)
+    yield Trouble("container-waiting", text, "", 0.0 if last is None else last.when)
 
 
 def _on_lost_node(cluster: ClusterSnapshot, evidence: Evidence, pod: Pod) -> Iterator[Trouble]:
