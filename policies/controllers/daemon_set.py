@@ -294,9 +294,7 @@ def _rolling_update(ds: _Daemons) -> tuple[list[str], list[PodState]]:
     if not _rolls(ds.state.object):
         return [], []
     surge, unavailable = surge_and_unavailable(ds.state.object, len(ds.should_run))
-    if surge:
-        return _surging(ds, surge)
-    return [], _replacing(ds, unavailable)
+    return _surging(ds, surge) if surge else ([], _replacing(ds, unavailable))
 
 
 class _OnNode(NamedTuple):

@@ -153,9 +153,7 @@ def natural(value: object) -> int | None:
 
 def reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
     """Return the update that changes the size of the new ReplicaSet, or nothing. Source: `reconcileNewReplicaSet`."""
-    if new.replicas == rollout.replicas:
-        return []
-    if new.replicas > rollout.replicas:
+    if new.replicas >= rollout.replicas:
         return resized(rollout, new, rollout.replicas)
     every = sum(size.replicas for size in rollout.every)
     return resized(rollout, new, new_rs_new_replicas(rollout.object, rollout.replicas, every, new.replicas))
@@ -216,9 +214,7 @@ def scale_in_proportion(rollout: Rollout) -> list[Action]:
         return [write for size in latest for write in resized(rollout, size, rollout.replicas)]
     if rollout.new is not None and _is_saturated(rollout, rollout.new):
         return [w for size in rollout.old if size.replicas for w in resized(rollout, size, 0)]
-    if not is_rolling(rollout.object):
-        return []
-    return _in_proportion(rollout, active)
+    return _in_proportion(rollout, active) if is_rolling(rollout.object) else []
 
 
 def _is_saturated(rollout: Rollout, new: Size) -> bool:
@@ -502,10 +498,8 @@ def _counted(rollout: Rollout, state: WorkloadState, actions: Sequence[Action]) 
     """Return the status with the counts of all ReplicaSets. `actions`: other writes. Source: `calculateStatus`."""
     old, statuses = _status(state), [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
-    created = [
-        int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)
-    ]
-    requested = sum(size.replicas for size in rollout.every) + sum(created)
+    created = [action.object for action in actions if isinstance(action, CreateWorkload)]
+    requested = sum(size.replicas for size in rollout.every) + sum(map(spec_replicas, created))
     available = sum(status.available for status in statuses)
     return DeploymentStatus(
         sum(status.replicas for status in statuses),
@@ -529,13 +523,8 @@ def _deadline(obj: ApiObject) -> int:
 
 def _progressed(deployment_status: DeploymentStatus, status: DeploymentStatus) -> bool:
     """Report whether a status shows progress since `deployment_status`. Source: `DeploymentProgressing`."""
-    old = status.replicas - status.updated < deployment_status.replicas - deployment_status.updated
-    return (
-        status.updated > deployment_status.updated
-        or old
-        or status.ready > deployment_status.ready
-        or status.available > deployment_status.available
-    )
+    pairs = ((s.updated, s.updated - s.replicas, s.ready, s.available) for s in (deployment_status, status))
+    return any(after > before for before, after in zip(*pairs, strict=True))
 
 
 def _is_complete(replicas: int, status: DeploymentStatus) -> bool:
