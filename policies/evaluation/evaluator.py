@@ -452,14 +452,9 @@ def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
     for _, namespace in sorted(cluster.namespaces.items()):
         metadata = {"name": namespace.name, "labels": namespace.labels, "annotations": namespace.annotations}
         yield _unchanged({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    for _, quota in sorted(cluster.resource_quotas.items()):
-        yield _unchanged(quota.to_api())
-    for _, pdb in sorted(cluster.objects.pdbs.items()):
-        yield _unchanged(pdb.to_api())
-    for _, group in sorted(cluster.objects.pod_groups.items()):
-        yield _unchanged(group.to_api())
-    for _, templates in sorted(cluster.objects.group_templates.items()):
-        yield _unchanged(templates.to_api())
+    objects = cluster.objects
+    for stored in (cluster.resource_quotas, objects.pdbs, objects.pod_groups, objects.group_templates):
+        yield from (_unchanged(stored[key].to_api()) for key in sorted(stored))
     for _, workload in sorted(cluster.workloads.items()):
         if not any(workload.controller):
             yield _unchanged(workload.object)
