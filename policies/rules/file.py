@@ -542,10 +542,8 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     if group_kind(given) != registry.SCHEDULER_CONFIGURATION or subject.is_partial:
         return
     version = str(given.get("apiVersion", "")).rpartition("/")[2]
-    if version in _REMOVED_VERSIONS:
-        message = (
-            f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{_REMOVED_VERSIONS[version]} removed it"
-        )
+    if minor := _REMOVED_VERSIONS.get(version):
+        message = f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{minor} removed it"
         yield Problem(message, ("apiVersion",), "write apiVersion: kubescheduler.config.k8s.io/v1")
     for field, fix in registry.REMOVED_SCHEDULER_FIELDS.items():
         if field in given:
@@ -553,9 +551,8 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
     for number, profile in enumerate(list_at(given, "profiles")[:_MAX_PROFILES]):
         if not _preempts(at(profile, "plugins")):
             name = cut(str(at(profile, "schedulerName") or "default-scheduler"), _LONGEST_PROFILE)
-            message = (
-                f"preemption is disabled for Pods of profile {name}: even critical Pods stay Pending on full nodes"
-            )
+            effect = "even critical Pods stay Pending on full nodes"
+            message = f"preemption is disabled for Pods of profile {name}: {effect}"
             path = ("profiles", number, "plugins")
             yield Problem(message, path, "use classes with preemptionPolicy: Never", severity=Severity.WARNING)
 

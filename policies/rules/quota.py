@@ -677,10 +677,8 @@ def limited_class_without_quota(subject: ReviewedObject, context: Context) -> It
         name = rule_text.class_to_be(template, subject.effective_namespace, context)
         named = quote(cut(name, _LONGEST_CLASS)) if name else "of these Pods"
         what = f"class {named}" if by_class else ", ".join(fault.resources)
-        scope, pods = (
-            f"with scope PriorityClass In [{name}]" if name else "with this scope",
-            rule_text.pods_of(template),
-        )
+        scope = f"with scope PriorityClass In [{name}]" if name else "with this scope"
+        pods = rule_text.pods_of(template)
         yield Problem(
             f"{pods} will be rejected: no ResourceQuota in {subject.effective_namespace} covers {what}",
             template.at("priorityClassName" if by_class else "containers"),
@@ -840,6 +838,4 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
         if first and check_.faults and check_.faults[0].resources:
             quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
             message = f"ResourceQuota {quota} admits {first - 1 + use.present} of {most} replicas (maxReplicas)"
-            yield Problem(
-                Text(message, f"set maxReplicas ≤ {first - 1 + use.present}, or raise the quota"), _MAX_REPLICAS
-            )
+            yield Problem(message, _MAX_REPLICAS, f"set maxReplicas ≤ {first - 1 + use.present}, or raise the quota")

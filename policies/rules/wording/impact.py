@@ -309,10 +309,8 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
         return Text(f"{start} even with preemption: {why}", _PREDICT)
     fix = (CLASS_FOR_DAEMONS if details.needs_class else fix_of(details.reasons)) or _PREDICT
     more = (*_terminated(impact, audience), *gaps)
-    if stuck.error:
-        return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE, more, (start,), gaps)
-    if stuck.pre_filter is not None:
-        return Text(f"{start}: {details.reasons[0][0]}", fix, more, (start,), gaps)
+    if stuck.error or stuck.pre_filter is not None:
+        return Text(f"{start}: {details.reasons[0][0]}", CHECK_PROFILE if stuck.error else fix, more, (start,), gaps)
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
     if details.cause and not details.needs_class:
         problem = f"{start}: {details.cause.short if audience.sees_all else details.cause}"
