@@ -686,9 +686,6 @@ class ControllerManager:
 
         An ordered StatefulSet has at most one action for a new Pod.
         """
-        if len(actions) == 1:
-            yield actions
-            return
         for what, group in groupby(actions, type):
             alike = list(group)
             if what is CreatePod and key[0] in (*_AT_ONCE, STATEFUL_SET):
@@ -909,9 +906,8 @@ class StorageControllers:
                 self._enqueue(change.new.key)
             else:
                 self._claim_deleted(change.old)
-        elif change.kind == "Volume":
-            if change.new.claim is not None:
-                self._enqueue(change.new.claim[:2])
+        elif change.kind == "Volume" and change.new.claim is not None:
+            self._enqueue(change.new.claim[:2])
         elif change.kind == "Pod":
             if change.new is None:
                 self._pod_deleted(change.old)
