@@ -197,17 +197,15 @@ class Discovery:
             self._take_deployment(obj)
         elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == STATUS:
             self._take_status(text_at(obj, "data", "status"))
-            return True
         elif kind == "/ConfigMap" and text_at(obj, "metadata", "name") == PRIORITIES:
             self._priorities[text_at(obj, "metadata", "namespace")] = text_at(obj, "data", "priorities")
-            return True
         elif kind in _MACHINES:
             self._take_machines(obj, kind)
-            return True
         elif kind == "karpenter.sh/NodePool":
             self.node_pools = [*self.node_pools[-MAX_GROUPS:], obj]
-            return True
-        return False
+        else:
+            return False
+        return kind not in ("/Node", "apps/Deployment")
 
     def _take_node(self, obj: ApiObject) -> None:
         node, (name, source) = text_at(obj, "metadata", "name"), _group_of(obj)

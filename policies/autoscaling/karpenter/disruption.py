@@ -233,7 +233,7 @@ class Disruption:
         self._spot_to_spot = spot_to_spot
         limited(node_pools, MAX_NODE_POOLS, "NodePools")
         self.pools = {pool.name: pool for pool in map(self._pool, node_pools)}
-        self._offered = {name: self._types_of(name) for name in self.pools}
+        self._offered = {pool: {t.name: t for t in instance_types or () if t.is_of(pool)} for pool in self.pools}
         self._closed = frozenset(node.name for node in state.nodes if self._is_settling(node))
         self.round = Round()
 
@@ -250,9 +250,6 @@ class Disruption:
             nodes=len(own),
             unavailable=sum(node.deleting or node.node is None or not holds(node.node.obj, "Ready") for node in own),
         )
-
-    def _types_of(self, pool: str) -> dict[str, InstanceType]:
-        return {type_.name: type_ for type_ in self._types or () if type_.is_of(pool)}
 
     def _is_settling(self, node: StateNode) -> bool:
         """Report whether a node takes no Pods of removed nodes. Source: `IsUnderConsolidateAfter`."""
@@ -414,10 +411,9 @@ class Disruption:
         ordered.sort(key=lambda candidate: (bool(candidate.pods), candidate.drifted_since()))
         for candidate in self._allowed(ordered, budgets):
             result = self._simulated([candidate], consolidation=False)
-            if result.problems:
-                self._keep(candidate.name, _no_place(result))
-                continue
-            return Command(DRIFTED, [candidate], result.new, result.existing)
+            if not result.problems:
+                return Command(DRIFTED, [candidate], result.new, result.existing)
+            self._keep(candidate.name, _no_place(result))
         return None
 
     def _several(self, candidates: Sequence[Candidate], budgets: dict[str, int]) -> Command | None:

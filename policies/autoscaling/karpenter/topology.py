@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.autoscaling.karpenter.node_pools import NodePool
     from forewarn.policies.autoscaling.karpenter.state import ClusterState, StateNode
-    from forewarn.policies.objects.namespace import Namespace
     from forewarn.policies.objects.node import Taint, Toleration
     from forewarn.policies.objects.pod import AffinityTerm, Pod, TopologySpreadConstraint
     from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -258,8 +257,8 @@ class Topology:
     def _group(self, kind: str, term: AffinityTerm, pod: Pod, tolerations: Sequence[Toleration]) -> Group:
         names = frozenset((pod.namespace,)) if term.namespaces is None else term.namespaces
         if term.namespace_selector is not None:
-            selected: Iterable[Namespace] = self._state.namespaces
-            names |= {namespace.name for namespace in selected if term.namespace_selector.matches(namespace.labels)}
+            namespaces = self._state.namespaces
+            names |= {namespace.name for namespace in namespaces if term.namespace_selector.matches(namespace.labels)}
         return self._with_domains(Group(kind, term.topology_key, term.selector, names), tolerations)
 
     def _with_domains(self, group: Group, tolerations: Sequence[Toleration] | None) -> Group:
