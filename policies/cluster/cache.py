@@ -186,8 +186,6 @@ class ClusterSnapshot:
 
     def check_retained(self, namespace: str, *kinds: str) -> None:
         """Raise TooLargeToKeep if an object of the namespace and these kinds (default: all) is not stored whole."""
-        if not self.omitted:
-            return
         missing = [(kind, name) for kind, of, name in self.omitted if of == namespace and (kind in kinds or not kinds)]
         if missing:
             kind, name = min(missing)

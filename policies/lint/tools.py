@@ -318,8 +318,6 @@ def find_program(name: str, trees: Trees) -> str:
 
 def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
     """Yield the output or failure of each job in order, running one per core at a time."""
-    if not jobs:
-        return
     stop, left, to_do = Event(), MAX_PARALLEL, iter(jobs)
     with ThreadPoolExecutor(cores()) as pool:
         started = deque((job, pool.submit(_run, job, stop)) for job in islice(to_do, 2 * cores()))

@@ -150,8 +150,6 @@ def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClai
 
 def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict[str, int]:
     """Return the amounts of extended resources that the Pod requests and that DeviceClasses (`provided`) provide."""
-    if not provided:
-        return {}
     return {name: amount for name, amount in pod.spec.request.scalars.items() if amount and name in provided}
 
 

@@ -258,8 +258,6 @@ def affinity_scores(
 def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
     """Yield (score of the Pods on each node by the Pod's preferred terms, topology key). Raises NotValid."""
     weighted = [(weight, term) for weight, term in _preferred(pod) if term.topology_key in matrix.nodes.keys]
-    if not weighted:
-        return
     selects = any(term.namespace_selector is not None for _, term in weighted)
     keep = pod.spec, snapshot.objects.namespaces if selects else None
     for key in dict.fromkeys(term.topology_key for _, term in weighted):
