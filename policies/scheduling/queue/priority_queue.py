@@ -61,11 +61,6 @@ class QueueingParams:
     """Time of the last flush of unschedulable Pods that included this entity, in seconds."""
 
     @property
-    def unschedulable_since(self) -> float:
-        """Time of the last attempt or flush, in seconds."""
-        return max(self.timestamp, self.flushed)
-
-    @property
     def gated(self) -> bool:
         """Whether a PreEnqueue plugin gates this Pod or PodGroup."""
         return bool(self.gating_plugin)
@@ -741,7 +736,7 @@ class PriorityQueue:
     def flush_unschedulable_leftover(self) -> None:
         """Retry Pods after MAX_IN_UNSCHEDULABLE_PODS. Upstream does this every FLUSH_PERIOD."""
         now = self.now()
-        due = [i for i in self.unschedulable.values() if now - i.unschedulable_since > MAX_IN_UNSCHEDULABLE_PODS]
+        due = [i for i in self.unschedulable.values() if now - max(i.timestamp, i.flushed) > MAX_IN_UNSCHEDULABLE_PODS]
         if due:
             for info in due if self.groups is not None else ():
                 info.flushed = now
