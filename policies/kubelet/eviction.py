@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from forewarn.policies.documents import Hidden, Inlined, in_json
 from forewarn.policies.findings import cut
 from forewarn.policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY, KubeletPod
-from forewarn.policies.objects.fields import InvalidObject, at, json_type
+from forewarn.policies.objects.fields import InvalidObject, at, json_type, objects_at
 from forewarn.policies.quantity import NANO
 
 _ALL: Final = ("root", "logs", "volumes")
@@ -163,9 +163,9 @@ def read_pod_stats(pod: Mapping[str, Any]) -> PodStats:
     Source: upstream `memoryUsage`, `diskUsage`, `inodeUsage`, `processUsage`.
     """
     volumes: dict[str, Disk] = {}
-    for volume in _list(pod, "volume"):
+    for volume in objects_at(pod, "volume"):
         volumes.setdefault(str(volume.get("name")), _disk(volume))
-    containers = _list(pod, "containers")
+    containers = objects_at(pod, "containers")
     return PodStats(
         memory=_number(pod, "memory", "workingSetBytes"),
         processes=_number(pod, "process_stats", "process_count"),
@@ -187,11 +187,6 @@ def _disk(value: Any) -> Disk:
 def _number(value: Any, *path: str) -> int:
     number = at(value, *path)
     return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**63 else 0
-
-
-def _list(pod: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    value = pod.get(key)
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 class Group(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final
 
 from forewarn.policies.findings import cut
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.objects.fields import ApiObject, at, list_at, text_at
+from forewarn.policies.objects.fields import ApiObject, at, list_at, mapping_at, text_at
 
 _ARGO_HOOK, _WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"
 _ARGO_OPTIONS, _FLUX_FORCE = "argocd.argoproj.io/sync-options", "kustomize.toolkit.fluxcd.io/force"
@@ -54,8 +54,7 @@ def position_of(obj: ApiObject) -> tuple[int, int] | None:
 
 
 def _annotations(obj: ApiObject) -> dict[str, str]:
-    annotations = at(obj, "metadata", "annotations")
-    return {key: str(value) for key, value in annotations.items()} if isinstance(annotations, dict) else {}
+    return {key: str(value) for key, value in mapping_at(obj, "metadata", "annotations").items()}
 
 
 def _hook(annotations: dict[str, str]) -> str:

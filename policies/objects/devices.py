@@ -16,6 +16,7 @@ from forewarn.policies.objects.fields import (
     boolean,
     integer,
     items,
+    list_at,
     mapping,
     string_map,
     strings,
@@ -217,8 +218,7 @@ def _policies(device: ApiObject) -> Iterator[tuple[str, RequestPolicy]]:
         policy = value.get("requestPolicy") if isinstance(value, dict) else None
         if isinstance(policy, dict):
             ranged = amounts(mapping(policy, "validRange"))
-            values = policy.get("validValues")
-            valid = tuple(map(_amount, values)) if isinstance(values, list) else ()
+            valid = tuple(map(_amount, list_at(policy, "validValues")))
             yield (
                 name,
                 RequestPolicy(

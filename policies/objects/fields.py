@@ -119,10 +119,20 @@ def list_at(obj: ApiObject, *path: str | int) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
+def objects_at(obj: ApiObject, *path: str | int) -> list[ApiObject]:
+    """The objects in the list at a path of an object; none for other types and absent fields."""
+    return [item for item in list_at(obj, *path) if isinstance(item, OBJECT)]
+
+
+def mapping_at(obj: ApiObject, *path: str | int) -> ApiObject:
+    """The object at a path of an object; empty for other types and absent fields."""
+    value = at(obj, *path)
+    return value if isinstance(value, OBJECT) else NOTHING
+
+
 def has_controller(obj: ApiObject) -> bool:
     """True if one of the owner references is that of a controller; false for other types."""
-    references = at(obj, "metadata", "ownerReferences")
-    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
+    return any(owner.get("controller") for owner in objects_at(obj, "metadata", "ownerReferences"))
 
 
 def boolean(obj: ApiObject, *path: str | int) -> bool:

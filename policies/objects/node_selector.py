@@ -14,6 +14,7 @@ from forewarn.policies.objects.fields import (
     at,
     int32,
     items,
+    list_at,
     mapping,
     string_map,
     strings,
@@ -145,8 +146,7 @@ def _term(term: ApiObject) -> NodeSelectorTerm:
 
 def _unchecked(term: ApiObject) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for expression in items(term, "matchExpressions"):
-        values = expression.get("values")
-        known = tuple(filter(lambda value: isinstance(value, str), values if isinstance(values, list) else ()))
+        known = tuple(value for value in list_at(expression, "values") if isinstance(value, str))
         yield str(expression.get("key", "")), str(expression.get("operator", "")), known
 
 

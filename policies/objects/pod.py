@@ -21,6 +21,7 @@ from forewarn.policies.objects.fields import (
     boolean,
     int32,
     items,
+    list_at,
     mapping,
     sequence,
     string_map,
@@ -239,8 +240,7 @@ def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
     """
     others: set[str] = set()
     for term in _terms_of(spec.get("affinity")):
-        names = term.get("namespaces")
-        names = names if isinstance(names, list) else []
+        names = list_at(term, "namespaces")
         if term.get("namespaceSelector") is not None or len(names) > _MAX_NAMES:
             others.add(ALL_NAMESPACES)
         others.update(name for name in names[:_MAX_NAMES] if isinstance(name, str) and name != namespace)
@@ -252,8 +252,7 @@ def _terms_of(affinity: object) -> Iterator[ApiObject]:
     kinds = [affinity.get(kind) for kind in ("podAffinity", "podAntiAffinity")] if isinstance(affinity, dict) else []
     for lists in (kind for kind in kinds if isinstance(kind, dict)):
         for how in (REQUIRED, PREFERRED):
-            entries = lists.get(how)
-            entries = entries if isinstance(entries, list) else []
+            entries = list_at(lists, how)
             if len(entries) > _MAX_TERMS:
                 yield {"namespaceSelector": {}}
             for entry in entries[:_MAX_TERMS]:

@@ -26,6 +26,7 @@ from forewarn.policies.objects.fields import (
     items,
     json_type,
     mapping,
+    objects_at,
     ref_of,
     string_map,
     text,
@@ -95,9 +96,7 @@ def is_fragment(obj: ApiObject, template: PodTemplate) -> bool:
 
 def lacks_images(template: PodTemplate) -> bool:
     """Report whether no container of a template names an image."""
-    containers = template.spec.get("containers")
-    found = containers if isinstance(containers, list) else ()
-    return not any("image" in container for container in found if isinstance(container, OBJECT))
+    return not any("image" in container for container in objects_at(template.spec, "containers"))
 
 
 def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:
@@ -307,11 +306,11 @@ def _retained_status(obj: ApiObject) -> dict[str, Any]:
     if not isinstance(status, Mapping):
         return {}
     is_job = obj.get("kind") == "Job"
-    conditions, wanted = status.get("conditions"), _OF_JOBS if is_job else (REPLICA_FAILURE,)
+    wanted = _OF_JOBS if is_job else (REPLICA_FAILURE,)
     true = [
         {key: condition[key] for key in _OF_CONDITIONS[: 2 if is_job else None] if key in condition}
-        for condition in (conditions if isinstance(conditions, list) else ())
-        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in wanted
+        for condition in objects_at(status, "conditions")
+        if condition.get("status") == "True" and condition.get("type") in wanted
     ]
     kept = {key: status[key] for key in (_OF_A_JOB if is_job else _OF_OTHERS) if key in status}
     return kept | ({"conditions": true[: len(wanted)]} if true else {})

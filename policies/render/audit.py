@@ -8,7 +8,7 @@ from forewarn.policies.application.findings import fingerprints
 from forewarn.policies.documents import json_of
 from forewarn.policies.documents.findings import Difference, ReportChange
 from forewarn.policies.findings import Finding, Location, ObjectRef, Severity, cut, grouped, one_line, plural
-from forewarn.policies.objects.fields import at
+from forewarn.policies.objects.fields import at, list_at
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import one_line_finding, with_worst, worst_first
 from forewarn.policies.render.table import left_out, page_table
@@ -138,7 +138,7 @@ def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -
     if after is not None and isinstance(earlier_after, dict):
         left, former_left = ({what: at(each, "replicas") for what, each in of.items()} for of in (after, earlier_after))
         yield from _of_losses(name, "with new nodes, still loses", left, former_left)
-    classes, earlier = ({str(at(each, "class")) for each in _list(of)} for of in (now, before))
+    classes, earlier = ({str(at(each, "class")) for each in list_at(of, "mayBePreemptedBy")} for of in (now, before))
     differences: tuple[tuple[Difference, set[str], str], ...] = (
         ("worse", classes - earlier, "may now"),
         ("better", earlier - classes, "may no longer"),
@@ -158,11 +158,6 @@ def _of_losses(name: str, loses: str, losses: Mapping[str, int], former: Any) ->
         if isinstance(less, int) and more != less:
             why = f"{loses} {more} (was {less}) with {cut(one_line(str(what)), 80)}"
             yield ReportChange("worse" if more > less else "better", name, why)
-
-
-def _list(workload: Mapping[str, Any]) -> list[Any]:
-    found = workload.get("mayBePreemptedBy")
-    return found if isinstance(found, list) else []
 
 
 def _entries(previous: Mapping[str, Any], key: str, command: str) -> list[Mapping[str, Any]]:

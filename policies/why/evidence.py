@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from forewarn.policies.documents import Hidden, optional_in_json
 from forewarn.policies.findings import cut, grouped, one_line
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind, list_at, moment_of
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind, list_at, mapping_at, moment_of
 
 MAX_PARTS: Final = 64
 """Maximum conditions, containers, finalizers and taints that are read of one object."""
@@ -435,7 +435,7 @@ class Events:
         if group_kind(obj) not in KINDS:
             return False
         self.read += 1
-        about = _object(obj, "regarding") or _object(obj, "involvedObject")
+        about = mapping_at(obj, "regarding") or mapping_at(obj, "involvedObject")
         kind, name = _event_text(about, "kind"), _event_text(about, "name")
         if self._is_wanted(kind, _event_text(about, "namespace"), name, _event_text(obj, "reason")):
             self._keep(obj, kind, name, _event_text(about, "uid"))
@@ -570,7 +570,7 @@ def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, st
         return ("", "", ""), ""
     match = _BY.match(message)
     uid, node = match.groups() if match is not None else ("", "")
-    other = _object(obj, "related")
+    other = mapping_at(obj, "related")
     if at(other, "kind") != "Pod":
         return ("", "", uid), node
     return (_event_text(other, "namespace"), _event_text(other, "name"), _event_text(other, "uid") or uid), node
@@ -579,11 +579,6 @@ def _preemptor(obj: ApiObject, reason: str, message: str) -> tuple[tuple[str, st
 def _rank(event: Event) -> tuple[bool, float]:
     """Return the sort key of Events: Events with a greater key are retained longer."""
     return event.reason in DECISIVE, event.when
-
-
-def _object(obj: ApiObject, name: str) -> ApiObject:
-    value = at(obj, name)
-    return value if isinstance(value, dict) else NOTHING
 
 
 def _event_text(obj: ApiObject, name: str) -> str:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural, quote
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at, moment_of, text_at
+from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at, moment_of, objects_at, text_at
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.controllers.leader import lease_path
@@ -145,7 +145,7 @@ def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
     return [
         Webhook(webhook, kind, str(at(obj, "metadata", "name") or ""), index)
         for obj in objects
-        for index, webhook in enumerate(_objects(obj.get("webhooks")))
+        for index, webhook in enumerate(objects_at(obj, "webhooks"))
     ]
 
 
@@ -170,7 +170,7 @@ def _webhook(client: Client, kind: str, wanted: ApiObject, webhook: Webhook | No
         yield HOOKS.problem(kind, f"the webhook {name} is missing", AGAIN)
         return
     fields = webhook.fields
-    missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, _objects(fields.get("rules")))]
+    missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, objects_at(fields, "rules"))]
     if missing:
         yield HOOKS.problem(kind, f"{name} is not called for {listed(missing, 5)}", AGAIN)
     if fields.get("matchPolicy") == "Exact":
@@ -276,7 +276,7 @@ def _others(others: Mapping[str, Sequence[Webhook]]) -> Iterator[Line]:
         names = {
             f"{webhook.configuration} ({webhook.name})"
             for webhook in webhooks
-            if any(_is_covered(rule, _objects(webhook.fields.get("rules"))) for rule in rules)
+            if any(_is_covered(rule, objects_at(webhook.fields, "rules")) for rule in rules)
         }
         if names:
             yield HOOKS.ok("other webhooks", f"{listed(sorted(names), 5)} {what}")
@@ -289,7 +289,7 @@ Rule = tuple[str, str, str, str, str]
 def _rules(webhook: ApiObject) -> list[Rule]:
     return [
         (group, version, resource, operation, rule["scope"])
-        for rule in _objects(webhook.get("rules"))
+        for rule in objects_at(webhook, "rules")
         for group in _texts(rule, "apiGroups")
         for version in _texts(rule, "apiVersions")
         for resource in _texts(rule, "resources")
@@ -321,12 +321,8 @@ def _conditions(webhook: ApiObject) -> dict[str, str]:
     """Return the matchConditions: name -> CEL expression with normalized blanks."""
     return {
         str(condition.get("name")): " ".join(str(condition.get("expression")).split())
-        for condition in _objects(webhook.get("matchConditions"))
+        for condition in objects_at(webhook, "matchConditions")
     }
-
-
-def _objects(value: Any) -> list[ApiObject]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _texts(rule: ApiObject, field: str) -> list[str]:

@@ -52,6 +52,7 @@ from forewarn.policies.objects.fields import (
     group_kind,
     items,
     list_at,
+    mapping_at,
     text,
     text_at,
     timestamp,
@@ -146,9 +147,8 @@ class _Seen:
         if zone := text_at(obj, "metadata", "labels", ZONE):
             self.zones.add(zone)
         try:
-            annotations = at(obj, "metadata", "annotations")
-            annotations = annotations if isinstance(annotations, dict) else {}
-            delayed = any(isinstance(key, str) and key.startswith(_DELAYED) for key in annotations)
+            annotations = mapping_at(obj, "metadata", "annotations")
+            delayed = any(str(key).startswith(_DELAYED) for key in annotations)
             member = Member(annotations.get(_DISABLED) == "true", is_ready, delayed)
             self.members[text_at(obj, "metadata", "name")] = member
             if self.is_good:
@@ -235,8 +235,8 @@ class Discovery:
 
     def _take_machines(self, obj: ApiObject, kind: str) -> None:
         prefix = f"{_MACHINES[kind]}/cluster-api-autoscaler-node-group-"
-        annotations = at(obj, "metadata", "annotations")
-        most = number(annotations.get(f"{prefix}max-size")) if isinstance(annotations, dict) else None
+        annotations = mapping_at(obj, "metadata", "annotations")
+        most = number(annotations.get(f"{prefix}max-size"))
         if most is None or len(self._templates) >= MAX_GROUPS:
             return
         kind_name = kind.rpartition("/")[2]
@@ -364,8 +364,7 @@ class GroupCache(Cache):
 def _group_of(node: ApiObject) -> tuple[str, str]:
     """Return the name of the node's group, as cluster-autoscaler names it if known, and the source; "" without one."""
     name = text_at(node, "metadata", "name")
-    labels, annotations = (at(node, "metadata", key) for key in ("labels", "annotations"))
-    labels, annotations = (of if isinstance(of, dict) else {} for of in (labels, annotations))
+    labels, annotations = (mapping_at(node, "metadata", key) for key in ("labels", "annotations"))
     for label, shortened in _LABELS.items():
         if isinstance(value := labels.get(label), str) and value:
             return _short(shortened(name, value)), f"label {label}"

@@ -16,7 +16,7 @@ from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Prob
 from forewarn.policies.kinds.registry import APPLIED, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping_at
 from forewarn.policies.objects.namespace import NAME_LABEL, Namespace
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
@@ -331,8 +331,7 @@ class Context:
 def _identified(subject: ReviewedObject) -> ApiObject:
     """Return the object of a subject with its name and namespace filled in."""
     names = {"name": subject.ref.name, "namespace": subject.effective_namespace}
-    metadata = subject.object.get("metadata")
-    return {**subject.object, "metadata": {**(metadata if isinstance(metadata, Mapping) else NOTHING), **names}}
+    return {**subject.object, "metadata": {**mapping_at(subject.object, "metadata"), **names}}
 
 
 class DependsOn(NamedTuple):

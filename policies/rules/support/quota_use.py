@@ -30,7 +30,7 @@ from forewarn.policies.kube_apiserver.validation.decode import POD_STRUCT, RESOU
 from forewarn.policies.manifests.deploy_order import is_hook
 from forewarn.policies.metering import CutShort, TooLarge
 from forewarn.policies.objects.extent import check_extent, check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, sequence
+from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, mapping_at, sequence
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
@@ -332,10 +332,7 @@ def _runs(subject: ReviewedObject) -> bool:
     """Report whether an object was exported from a cluster: its use is then already part of the used amounts."""
     if subject.operation is Operation.UPDATE:
         return False
-    status = subject.object.get("status")
-    fields = (
-        status.keys() & {"phase", "observedGeneration", "replicas", "active"} if isinstance(status, Mapping) else ()
-    )
+    fields = mapping_at(subject.object, "status").keys() & {"phase", "observedGeneration", "replicas", "active"}
     return bool(fields or at(subject.object, "metadata", "resourceVersion") or at(subject.object, "spec", "nodeName"))
 
 
