@@ -52,11 +52,8 @@ def exemption_not_allowed(subject: ReviewedObject, context: Context) -> Iterator
         return
     user = subject.user or User()
     if not any(one_of(context.options.break_glass.groups, group) for group in user.groups):
-        yield Problem(
-            f"user {cut(user.name, _LONGEST_VALUE) or 'unknown'} may not set annotation {EXEMPT_UNTIL_ANNOTATION}",
-            _PATH,
-            "remove it, or ask a member of breakGlass.groups",
-        )
+        message = f"user {cut(user.name, _LONGEST_VALUE) or 'unknown'} may not set annotation {EXEMPT_UNTIL_ANNOTATION}"
+        yield Problem(message, _PATH, "remove it, or ask a member of breakGlass.groups")
 
 
 _WITHOUT_EFFECT_FIX: Final = "set a time such as 2026-01-02T12:00:00Z, within breakGlass.maxDuration"

@@ -83,9 +83,8 @@ def priority_value_missing(subject: ReviewedObject, context: Context) -> Iterato
     Fix: add the field `value` at the top level of the object.
     """
     if subject.object.get("value") is None and subject.old is None:  # webhooks get value 0
-        yield Problem(
-            "no value: it is stored with 0, the priority of Pods without a class", (), "add value at the top level"
-        )
+        message = "no value: it is stored with 0, the priority of Pods without a class"
+        yield Problem(message, (), "add value at the top level")
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
@@ -171,9 +170,8 @@ def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iter
         return
     hint = nearest(policy.capitalize(), POLICIES)
     shown = quote(cut(policy, _LONGEST_POLICY)) if policy else "empty string"
-    yield Problem(
-        f"unsupported preemptionPolicy: {shown}{hint}", ("preemptionPolicy",), "write PreemptLowerPriority or Never"
-    )
+    message = f"unsupported preemptionPolicy: {shown}{hint}"
+    yield Problem(message, ("preemptionPolicy",), "write PreemptLowerPriority or Never")
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
@@ -255,11 +253,8 @@ def reserved_system_name(subject: ReviewedObject, context: Context) -> Iterator[
 
     if fault := system_class_fault(priority_class.name, priority_class.value, priority_class.global_default):
         detail = f": {fault}" if priority_class.name in SYSTEM_NAMES else ""
-        yield Problem(
-            f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
-            ("metadata", "name"),
-            f'use a name without the prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}"',
-        )
+        message = f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}'
+        yield Problem(message, ("metadata", "name"), f'use a name without the prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}"')
 
 
 _LONGEST_VERSION: Final = 60
@@ -310,11 +305,8 @@ def removed_api_version(subject: ReviewedObject, context: Context) -> Iterator[P
             yield Problem(message, ("apiVersion",), f"write apiVersion: {removed.replacement}{removed.also}")
     elif version != SERVED_VERSION:
         shown = quote(cut(str(version), _LONGEST_VERSION))
-        yield Problem(
-            f"no PriorityClass in version {shown}: Kubernetes 1.22 removed all but v1",
-            ("apiVersion",),
-            f"write apiVersion: {SERVED_VERSION}",
-        )
+        message = f"no PriorityClass in version {shown}: Kubernetes 1.22 removed all but v1"
+        yield Problem(message, ("apiVersion",), f"write apiVersion: {SERVED_VERSION}")
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY)
@@ -359,11 +351,8 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     holder = f"{cut(context.options.base, _LONGEST_BASE)} has" if offline and context.options.base else holder
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
-        yield Problem(
-            f"{str(fault).rstrip('.')}; {holder} {stored[name]}",
-            fault.path,
-            f"keep {name}: {stored[name]}, or create a class with another name",
-        )
+        message = f"{str(fault).rstrip('.')}; {holder} {stored[name]}"
+        yield Problem(message, fault.path, f"keep {name}: {stored[name]}, or create a class with another name")
 
 
 def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -414,12 +403,8 @@ def global_default_not_unique(subject: ReviewedObject, context: Context) -> Iter
             detail={"default": name},
         )
         return
-    yield Problem(
-        already_default(name) + rule_text.location_suffix(other.locate(field)),
-        field,
-        f"set globalDefault: false here, or first on {quote(name)}",
-        detail={"default": name},
-    )
+    message = already_default(name) + rule_text.location_suffix(other.locate(field))
+    yield Problem(message, field, f"set globalDefault: false here, or first on {quote(name)}", detail={"default": name})
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.WARNING, action=Action.WARN, depends_on=("pods",))
@@ -455,20 +440,15 @@ def default_not_retroactive(subject: ReviewedObject, context: Context) -> Iterat
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
     if context.options.base and new.global_default is not before:
         text = f"get {new.value}" if new.global_default else f"no longer get {new.value}"
-        yield Problem(
-            f"new Pods without a class {text}; running Pods keep their priority", ("globalDefault",), _RESTART
-        )
+        message = f"new Pods without a class {text}; running Pods keep their priority"
+        yield Problem(message, ("globalDefault",), _RESTART)
     if not new.global_default or before:
         return
     counts = context.pod_counts_by_priority.items()
     unchanged = sum(count for (name, value), count in counts if not name and (value or 0) != new.value)
     if unchanged:
-        yield Problem(
-            f"only new Pods get {new.value}, not the {plural(unchanged, 'Pod')} without a class",
-            ("globalDefault",),
-            _RESTART,
-            detail={"pods": unchanged, "value": new.value},
-        )
+        message = f"only new Pods get {new.value}, not the {plural(unchanged, 'Pod')} without a class"
+        yield Problem(message, ("globalDefault",), _RESTART, detail={"pods": unchanged, "value": new.value})
 
 
 @rule(Target.DELETED_PRIORITY_CLASS, severity=Severity.WARNING, action=Action.WARN, depends_on=("pods", "workloads"))
@@ -631,11 +611,8 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     """
     value, cutoff = rule_text.integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
-        yield Problem(
-            f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods",
-            ("value",),
-            f"use {cutoff} or higher if these Pods should get new nodes",
-        )
+        message = f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods"
+        yield Problem(message, ("value",), f"use {cutoff} or higher if these Pods should get new nodes")
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, on_request=True)
@@ -705,11 +682,8 @@ def equal_class_values(subject: ReviewedObject, context: Context) -> Iterator[Pr
     others = context.once(_by_value).get((new.value, new.preemption_policy), [])
     names = [name for name in others if name != new.name]
     if names:
-        yield Problem(
-            rule_text.naming(f"value {new.value} is also the value of ", names, len(names)),
-            ("value",),
-            "change one of the values",
-        )
+        message = rule_text.naming(f"value {new.value} is also the value of ", names, len(names))
+        yield Problem(message, ("value",), "change one of the values")
 
 
 def _by_value(context: Context) -> Mapping[tuple[int, str], list[str]]:

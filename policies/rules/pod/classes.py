@@ -304,11 +304,8 @@ def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Pro
         return
     if text_at(template.object, "metadata", "labels", "app.kubernetes.io/part-of") == "forewarn":
         return
-    yield Problem(
-        f"class {quote(name)} is for forewarn's own Pods and is deleted with them",
-        template.at("priorityClassName"),
-        "use a class of your own",
-    )
+    message = f"class {quote(name)} is for forewarn's own Pods and is deleted with them"
+    yield Problem(message, template.at("priorityClassName"), "use a class of your own")
 
 
 _NAMESPACE_NAME: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -344,11 +341,8 @@ def system_class_outside_kube_system(subject: ReviewedObject, context: Context) 
         return
     if context.phase is Phase.LINT and not (template.namespace or _is_namespace_known(subject, context)):
         return
-    yield Problem(
-        f"class {quote(class_name(template))} outside kube-system: its Pods can preempt all your workloads",
-        template.at("priorityClassName"),
-        "use a class of your own",
-    )
+    message = f"class {quote(class_name(template))} outside kube-system: its Pods can preempt all your workloads"
+    yield Problem(message, template.at("priorityClassName"), "use a class of your own")
 
 
 def _is_namespace_known(subject: ReviewedObject, context: Context) -> bool:
@@ -427,11 +421,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of a higher class"
     is_agent = _is_agent(subject, template.spec) and (not subject.class_value or _registers(template.spec))
     fix = f"set the value {subject.class_value} of the chart" if subject.class_value else _DAEMON_SET_FIX
-    yield Problem(
-        Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", fix),
-        template.at(),
-        severity=None if is_agent else Severity.NOTE,
-    )
+    text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", fix)
+    yield Problem(text, template.at(), severity=None if is_agent else Severity.NOTE)
 
 
 _DAEMON_SET_FIX: Final = (
@@ -643,11 +634,8 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
     if is_invalid and not differs and context.phase is Phase.LINT:
         shown = quote(cut(given, _LONGEST_POLICY))
         hint = nearest(given.capitalize(), POLICIES)
-        yield Problem(
-            f"{rejected[0].upper()}{rejected[1:]} will be rejected: unsupported preemptionPolicy {shown}{hint}",
-            template.at("preemptionPolicy"),
-            "remove it",
-        )
+        message = f"{rejected[0].upper()}{rejected[1:]} will be rejected: unsupported preemptionPolicy {shown}{hint}"
+        yield Problem(message, template.at("preemptionPolicy"), "remove it")
     if computed is not None and differs:
         yield Problem(
             f"preemptionPolicy differs from the class's ({computed.preemption_policy}); {rejected} will be rejected",
@@ -744,11 +732,8 @@ def priority_field_changed(subject: ReviewedObject, context: Context) -> Iterato
             new, stored = new or None, stored_class
         if new != stored:
             before = "unset" if stored in (None, "") else stored
-            yield Problem(
-                f"spec.{name} of a Pod cannot be changed; it is {before}",
-                ("spec", name),
-                "delete the Pod and create it again",
-            )
+            message = f"spec.{name} of a Pod cannot be changed; it is {before}"
+            yield Problem(message, ("spec", name), "delete the Pod and create it again")
 
 
 def _is_default(stored_class: Any, subject: ReviewedObject, context: Context) -> bool:
