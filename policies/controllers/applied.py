@@ -163,11 +163,8 @@ def _with_claims(objects: ClusterObjects, new: Mapping[Key, Any]) -> tuple[Clust
         of_class = [volume for volume in volumes.values() if volume.storage_class == claim.storage_class]
         charge(len(volumes) // 4)
         storage_class = objects.storage_classes.get(("", claim.storage_class))
-        if not is_known(claim, objects):
-            pending.add(key)
-            continue
         result = sync_unbound_claim(claim, storage_class, lambda name: volumes.get(("", name)), of_class)
-        if isinstance(result, StorageClass):
+        if isinstance(result, StorageClass) or not is_known(claim, objects):
             pending.add(key)
             continue
         claims[key] = claim
