@@ -110,9 +110,8 @@ class StateNode:
     @property
     def _source(self) -> RunningNode:
         """What names the node: its NodeClaim until it is registered."""
-        source = (
-            self.node if self.claim is None or (self.node is not None and self._has(label.REGISTERED)) else self.claim
-        )
+        is_registered = self.node is not None and self._has(label.REGISTERED)
+        source = self.node if self.claim is None or is_registered else self.claim
         assert source is not None
         return source
 
