@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING, Final
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.cluster import Cluster, pod_key
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head_of
 from forewarn.policies.controllers.job import is_finished
+from forewarn.policies.controllers.new_pods import count_daemons
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
-from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods, rejection_in
-from forewarn.policies.forecast.placement import new_pods_of
+from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods, next_rejection, rejection_in
 from forewarn.policies.forecast.why_not import why_not
-from forewarn.policies.kinds.registry import DAEMON_SET, JOB, POD
+from forewarn.policies.kinds.registry import DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
+from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.sources.files import SourceError
 from forewarn.policies.whatif.questions import elsewhere, pod_not_found, unknown_namespace
@@ -262,7 +264,7 @@ def _not_created(
     if evidence.kind == DAEMON_SET:
         wanted = _wanted_daemons(cluster, obj)
         missing = max((wanted or 0) - existing, 0)
-        why = rejection_in(evidence.events.creation_failure()) if missing else ""
+        why = rejection_in(evidence.events.creation_failure() or next_rejection(cluster, obj)) if missing else ""
         return wanted, missing, cut(one_line(why), LONG)
     found = missing_pods(cluster, obj, existing, evidence.events.creation_failure()) if obj else None
     if found is None:
@@ -275,10 +277,10 @@ def _not_created(
 
 def _wanted_daemons(cluster: ClusterSnapshot, obj: ApiObject) -> int | None:
     """Return the number of nodes that should run a Pod of a DaemonSet; None if unknown."""
-    try:
-        return new_pods_of(cluster, obj)[0].wanted if cluster.objects.nodes else None
-    except InvalidObject:
-        return None
+    with suppress(InvalidObject):
+        template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        return count_daemons(cluster, obj, template.object) if template and cluster.objects.nodes else None
+    return None
 
 
 def _read_events(sources: Sequence[str], evidence: Evidence) -> None:

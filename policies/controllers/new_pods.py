@@ -258,8 +258,13 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
 
 
 def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
-    """Return the number of nodes that should have a Pod of a DaemonSet; 0 if no nodes are known."""
-    return len(_daemon_nodes(cluster, obj, template, daemon(cluster, obj, template))) if cluster.objects.nodes else 0
+    """Return the number of nodes that should have a Pod of a DaemonSet; 0 if no nodes are known.
+
+    Its controller counts without admission. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`.
+    """
+    with _in_template(obj):
+        pod = Pod.from_api(made_of(ref_of(obj, "default").namespace, obj, with_daemon_fields(template)))
+    return len(_daemon_nodes(cluster, obj, template, pod))
 
 
 def _daemon_nodes(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pod: Pod) -> list[str]:

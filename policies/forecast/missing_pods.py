@@ -80,10 +80,7 @@ def _missing_pods(cluster: ClusterSnapshot, obj: ApiObject, existing: int | None
     waits_for = _waits_for(obj, own)
     if waits_for is not None:
         return MissingPods(wanted, missing, _waiting(waits_for), waits_for)
-    why = text_at(replica_failure(obj) or {}, "message") or reported
-    if not why:
-        created, rejection = _rejection(cluster, obj)
-        why = "" if created else rejection
+    why = text_at(replica_failure(obj) or {}, "message") or reported or next_rejection(cluster, obj)
     return MissingPods(wanted, missing, rejection_in(why))
 
 
@@ -114,6 +111,12 @@ def _waiting(pod: Pod) -> str:
     is_pending = not pod.node_name or pod.phase == "Pending"
     state = "terminating" if pod.terminating else "Pending" if is_pending else "not ready"
     return f"podManagementPolicy OrderedReady waits for {pod.name}, which is {state}"
+
+
+def next_rejection(cluster: ClusterSnapshot, obj: ApiObject) -> str:
+    """Return why kube-apiserver would reject the next Pod; "" if it would not."""
+    created, why = _rejection(cluster, obj)
+    return "" if created else why
 
 
 def _rejection(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[int, str]:

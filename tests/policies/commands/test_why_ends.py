@@ -345,15 +345,26 @@ def test_pods_of_a_job_that_do_not_exist_are_told(
     assert why(capsys, tmp_path, made, "job/web")[1].splitlines()[0].endswith(end)
 
 
-def test_missing_pods_of_a_daemon_set_have_the_reason_of_their_event(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="DaemonSet"), QUOTA),
+        (
+            Made("v1", "LimitRange", "l", "default").spec(limits=[{"type": "Container", "min": {"cpu": "1"}}]),
+            "minimum cpu usage per Container is 1, but request is 0 (LimitRange l); deleted Pods unknown (no Events)",
+        ),
+    ],
+    ids=["event", "LimitRange"],
+)
+def test_missing_pods_of_a_daemon_set_have_a_reason(
+    cause: Made, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+    container = {"name": "c", "resources": {"requests": {"cpu": "0"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
     workload = Made("apps/v1", "DaemonSet", "web", "default").spec(template=template)
     workload.spec(selector={"matchLabels": {"app": "web"}})
-    made = [make_node("n1"), workload, event("FailedCreate", f"Error creating: {FORBIDDEN}", kind="DaemonSet")]
-    line = why(capsys, tmp_path, made, "ds/web")[1].splitlines()[0]
-    assert line == f"DaemonSet default/web: 0 of 1 Pod runs; 1 not created: {QUOTA}"
+    line = why(capsys, tmp_path, [make_node("n1"), workload, cause], "ds/web")[1].splitlines()[0]
+    assert line == f"DaemonSet default/web: 0 of 1 Pod runs; 1 not created: {reason}"
 
 
 READY = {"type": "Ready", "status": "True"}
