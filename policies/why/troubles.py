@@ -70,6 +70,8 @@ _FREED: Final = {"ephemeral-storage": ", or free the node's disk", "inodes": ", 
 """How to prevent another eviction, by resource, other than by a higher priority."""
 _PRESSURE_EVENTS: Final = {"MemoryPressure": "NodeHasInsufficientMemory", "DiskPressure": "NodeHasDiskPressure",
                            "PIDPressure": "NodeHasInsufficientPID"}  # fmt: skip
+_REMAINS: Final = ("stuck-terminating", "being-deleted")
+"""The reasons why a deleted Pod still exists, the first one to show first."""
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer of each Pod of a Job, which the Job controller removes as soon as the Pod has ended."""
 _REJECTED: Final = "Pod was rejected: "
@@ -389,22 +391,39 @@ def _unknown(evidence: Evidence, name: str, node_name: str) -> Iterator[Trouble]
 
 
 def _stuck(evidence: Evidence, pod: PodRecord, now: float | None) -> Iterator[Trouble]:
-    """Yield why a deleted Pod still exists, unless its grace period continues."""
-    late = now is not None and now > pod.deadline
+    """Yield why a deleted Pod still exists: also while its grace period continues, if its node is lost or the Pod has
+    finalizers.
+
+    Without a grace period, only finalizers keep the Pod.
+    """
+    late, has_grace = now is not None and now > pod.deadline, pod.deadline > (pod.deleted or 0.0)
     has_terminated = pod.phase in ("Succeeded", "Failed") or (pod.terminated and not pod.still_running)
-    node = evidence.nodes.get(pod.node)
-    has_ended = has_terminated or late or not pod.node
-    if finalizers := [name for name in pod.finalizers if has_ended or name != _JOB_TRACKING]:
-        what = "finalizer" if len(finalizers) == 1 else "finalizers"
-        text = f"exists as long as it has {what} {listed(finalizers, _SHOWN)}"
-        yield _stuck_since(pod, text, "", "the controller that set a finalizer must remove it")
-    elif pod.node and not has_terminated and (node is None or node.not_ready is not None) and evidence.nodes:
-        text = f"{pod.node} {_problem_of(node)}: its kubelet does not confirm that the containers stopped"
+    has_ended = has_terminated or late or not (pod.node and has_grace)
+    finalizers = [name for name in pod.finalizers if has_ended or name != _JOB_TRACKING]
+    is_lost = not has_terminated and _is_lost(evidence, pod.node)
+    if finalizers and not (is_lost and has_grace):
+        yield _held(pod, finalizers, has_ended=has_ended)
+    elif is_lost:
+        problem = _problem_of(evidence.nodes.get(pod.node))
+        text = f"{pod.node} {problem}: its kubelet does not confirm that the containers stopped"
         fix = "delete the Node object, or set the taint node.kubernetes.io/out-of-service, if the node is shut down"
         yield _stuck_since(pod, text, "ended" if late else "ends", fix)
     elif late and not has_terminated:
         running = f": containers still run ({listed([*pod.still_running], _SHOWN)})" if pod.still_running else ""
         yield _stuck_since(pod, f"still exists after its grace period{running}", "ended")
+
+
+def _held(pod: PodRecord, finalizers: Sequence[str], *, has_ended: bool) -> Trouble:
+    text = f"exists as long as it has finalizer{'s' * (len(finalizers) > 1)} {listed([*finalizers], _SHOWN)}"
+    fix = "the controller that set a finalizer must remove it"
+    trouble = _stuck_since(pod, text, "" if has_ended else "ends", fix)
+    return trouble if has_ended else trouble._replace(id="being-deleted")
+
+
+def _is_lost(evidence: Evidence, name: str) -> bool:
+    """Report whether a Pod's node does not exist or is not ready; false for a Pod without a node, or without Nodes."""
+    node = evidence.nodes.get(name)
+    return bool(name and evidence.nodes) and (node is None or node.not_ready is not None)
 
 
 def _problem_of(node: NodeRecord | None) -> str:
@@ -747,7 +766,8 @@ class Diagnosis(NamedTuple):
     @property
     def first(self) -> Trouble:
         """The reason to show first: why the Pod does not terminate, otherwise the cause."""
-        return next((each for each in self.troubles if each.id == "stuck-terminating"), self.troubles[0])
+        ordered = (each for kind in _REMAINS for each in self.troubles if each.id == kind)
+        return next(ordered, self.troubles[0])
 
     def __repr__(self) -> str:
         return described(self, ": ".join([self.state, *(trouble.message for trouble in self.troubles[:1])]))

@@ -178,7 +178,12 @@ def terminating(**metadata: Any) -> MadePod:
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)"]),
         ([terminating(finalizers=["a.io/b"])], "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)",
-          "stuck-terminating: exists as long as it has finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z"]),
+          ("being-deleted: exists as long as it has finalizer a.io/b; deletion requested at 2026-11-22T03:11:37Z, its "
+           "grace period ends at 2026-11-22T03:12:07Z")]),
+        ([terminating(finalizers=["a.io/b"]), LOST], "terminating",
+         ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)",
+          ("stuck-terminating: n1 is unreachable: its kubelet does not confirm that the containers stopped; deletion "
+           "requested at 2026-11-22T03:11:37Z, its grace period ends at 2026-11-22T03:12:07Z")]),
         ([terminating(finalizers=["a.io/b"]).status(containerStatuses=[ended("Error", 137)]), make_node("n1")],
          "terminating",
          ["deleted: deleted by a request; the requester is only in the API server's audit log (verb delete)",
