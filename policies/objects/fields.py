@@ -148,18 +148,27 @@ def integer(obj: ApiObject, *path: str | int) -> int | None:
 
 def int32(obj: ApiObject, *path: str | int) -> int | None:
     """Return a 32-bit integer field; None if the field is absent or null. Raises InvalidObject for other values."""
-    value = integer(obj, *path)
-    if value is not None and value not in INT32:
-        raise InvalidObject(f"{cut(str(value), 40)} does not fit into 32 bits", path, ref_of(obj))
-    return value
+    return _of_bits(32, obj, path)
+
+
+def int64(obj: ApiObject, *path: str | int) -> int | None:
+    """Return a 64-bit integer field as `int32` does."""
+    return _of_bits(64, obj, path)
 
 
 def period(obj: ApiObject, *path: str | int) -> int | None:
     """Return a 64-bit field of seconds as Go's `time.Duration(value) * time.Second`, which overflows after 292 years;
-    None if absent or null. Raises InvalidObject for other types.
+    None if absent or null. Raises InvalidObject for other values.
     """
-    value = integer(obj, *path)
+    value = int64(obj, *path)
     return None if value is None else ((value * 10**9 + 2**63) % 2**64 - 2**63) // 10**9
+
+
+def _of_bits(bits: int, obj: ApiObject, path: tuple[str | int, ...]) -> int | None:
+    value = integer(obj, *path)
+    if value is not None and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise InvalidObject(f"{cut(str(value), 40)} does not fit into {bits} bits", path, ref_of(obj))
+    return value
 
 
 def mapping(obj: ApiObject, *path: str | int) -> ApiObject:

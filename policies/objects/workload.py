@@ -22,7 +22,7 @@ from forewarn.policies.objects.fields import (
     boolean,
     group_kind,
     int32,
-    integer,
+    int64,
     items,
     json_type,
     mapping,
@@ -429,7 +429,7 @@ def check_workload(obj: ApiObject) -> None:
     for spec, name in product(specs, _BOOLEANS):
         boolean(obj, *spec, name)
     for path in ((*spec, *field) for spec, field in product(specs, _NUMBERS)):
-        number = (integer if path[-1] in _INT64 else int32)(obj, *path) or 0
+        number = (int64 if path[-1] in _INT64 else int32)(obj, *path) or 0
         if number < 0 and path[-1] not in _SIGNED:
             problem = f"Invalid value: {number}: must be greater than or equal to 0"
             raise InvalidObject(f"{problem}. Fix: write 0 or more", path, ref)

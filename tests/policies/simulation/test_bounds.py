@@ -269,6 +269,14 @@ def test_a_job_of_large_numbers(run: Run, field: str, number: int) -> None:
     assert run("--until", "1h", new=[job])[0] in (0, 3)
 
 
+@pytest.mark.parametrize(("deadline", "is_simulated"), [(2**63 - 1, True), (2**63, False)])
+def test_a_stored_deadline_of_more_than_64_bits(run: Run, deadline: int, is_simulated: bool) -> None:
+    spec = {"template": TEMPLATE, "activeDeadlineSeconds": deadline}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec}
+    out = run(new=[workload("Deployment", "c", 1)], cluster=[job])[1]
+    assert ("not simulated: Job default/j" in out) == (not is_simulated)
+
+
 @pytest.mark.parametrize("seconds", [2**63 - 1, -(2**63), 0])
 def test_a_taint_that_is_tolerated_for_centuries(run: Run, seconds: int) -> None:
     pod = owned("ReplicaSet", "web", 0)
