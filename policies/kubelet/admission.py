@@ -230,19 +230,20 @@ def _by_distance(pods: Sequence[KubeletPod], requirements: Requirements) -> tupl
 
     Each is the Pod that leaves the smallest missing amounts; of several, the one with the smallest request.
     """
-    candidates, chosen, equal = list(pods), list[KubeletPod](), list[KubeletPod]()
+    sizes = {pod.key: (request_of(pod, MEMORY), request_of(pod, CPU)) for pod in pods}
+    candidates, chosen, equal = list(pods), list[KubeletPod](), set[str]()
     while requirements:
         if not candidates:
             raise NotEnough(requirements)
-        costs = [(_distance(pod, requirements), request_of(pod, MEMORY), request_of(pod, CPU)) for pod in candidates]
+        costs = [(_distance(pod, requirements), sizes[pod.key]) for pod in candidates]
         least = min(costs)
         *others, best = (index for index, cost in enumerate(costs) if cost == least)
         requirements = _subtract(requirements, [candidates[best]])
-        equal += [candidates[index] for index in others]
+        equal.update(candidates[index].key for index in others)
         chosen.append(candidates[best])
         candidates[best] = candidates[-1]
         candidates.pop()
-    return chosen, [pod for pod in candidates if pod in equal]
+    return chosen, [pod for pod in candidates if pod.key in equal]
 
 
 def _distance(pod: KubeletPod, requirements: Requirements) -> float:
