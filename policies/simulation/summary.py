@@ -263,11 +263,12 @@ def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
 def _by_replica_sets(simulation: Simulation, states: Iterable[PodState]) -> tuple[set[str], set[str]]:
     """Return the Pods of the ReplicaSets that Deployments no longer use, and of those that they created in the run."""
     known, sets = {each.key for each in simulation.world.workloads}, simulation.api.workloads
-    rolled_out = {own.controller for key, own in sets.items() if key[0] == REPLICA_SET and key not in known}
+    created = [own for key, own in sets.items() if key[0] == REPLICA_SET and key not in known]
+    rolled_out = {own.controller for own in created if own.controller}
     older, newer = set[str](), set[str]()
     for state in states:
         key = controller_of(state.pod)
-        if key in sets and sets[key].controller in rolled_out - {None}:
+        if key in sets and sets[key].controller in rolled_out:
             (older if key in known else newer).add(state.pod.key)
     return older, newer
 
