@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import groupby
 from math import inf
@@ -179,9 +180,16 @@ def _outcome(
     text = "; ".join(filter(None, (said, unwanted or no_effect, anyway))) or _nothing(answer, change)
     notes = [
         of_others if unwanted else "",
-        f"{plural(unread, 'object')} not simulated" if (said or unwanted) and unread else "",
+        f"{plural(unread, 'object')} not simulated{_limit_ranges(answer)}" if (said or unwanted) and unread else "",
     ]
     return ", ".join(filter(None, [text, *notes, _later(answer), *unfinished([answer])]))
+
+
+def _limit_ranges(answer: Answer) -> str:
+    """A phrase with the LimitRanges because of which objects are not simulated; "" for none."""
+    names = [name for problem in answer.not_simulated for name in re.findall(r"\((LimitRange \S+)\)", problem)]
+    count = "" if len(names) == len(answer.not_simulated) else f"{len(names)} "
+    return f" ({count}because of {listed(sorted({*names}), 1)})" if names else ""
 
 
 def _unwanted(answer: Answer, end: Answer | None, most: int, shown: int) -> str:

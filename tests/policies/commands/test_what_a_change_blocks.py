@@ -138,6 +138,19 @@ def test_a_stored_limit_range_rejects_only_new_pods(
     assert _first_line(cluster, _set("StatefulSet", image, replicas=replicas), tmp_path, capsys).startswith(first)
 
 
+@pytest.mark.parametrize(("others", "which"), [(0, "1 object"), (1, "2 objects")])
+def test_the_first_line_names_the_limit_range_of_replicas_that_are_not_replaced(
+    others: int, which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {**_set("StatefulSet", "a", replicas="1"), "metadata": {"name": "bad", "namespace": "x"}}
+    own = [_set("StatefulSet", "a", replicas=1), _pod("set-0", node="n1", owner="StatefulSet"), *[bad] * others]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node, *own, _default_cpu("2")]))
+    main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml")])
+    count = "1 " if others else ""
+    assert f"{which} not simulated ({count}because of LimitRange default)" in capsys.readouterr().out.splitlines()[0]
+
+
 def test_rows_tell_a_limit_range_from_a_quota(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = {"apiVersion": "v1", "kind": "List", "items": [_default_cpu("2"), _quota(0, 2)]}
     cluster = [_set("DaemonSet", "a"), _pod("set-0", node="n1", owner="DaemonSet"), _pod("other", node="n2")]
