@@ -105,7 +105,7 @@ def applied(
             raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}", events)
 
 
-_RECREATED: Final = "not predicted: a tool deletes and recreates the Job. Fix: use `forewarn whatif apply`"
+_RECREATED: Final = "not predicted: a tool deletes and recreates the workload. Fix: use `forewarn whatif apply`"
 _TEXT: Final = Plain("string", "string")
 _IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "namespace"), _TEXT))
 
@@ -128,7 +128,7 @@ def check_decodes(subject: ReviewedObject, *, strict: bool = True) -> None:
 def arrivals_of(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> Iterator[Arrival]:
     """Yield the apply of an object; a workload of the cluster keeps the fields that only the cluster has.
 
-    A Job with changed immutable fields that Argo CD or Flux recreates is deleted first. `before`: the previous
+    A workload with changed immutable fields that Argo CD or Flux recreates is deleted first. `before`: the previous
     manifest. Raises ValueError for too many Pods.
     """
     if is_deleted_first(cluster, obj):

@@ -161,7 +161,7 @@ def checked(
     arrivals: Iterable[Arrival],
 ) -> tuple[list[fields.ApiObject], dict[int, fields.ApiObject | None], Collection[int]]:
     """Return what to pass to `rejected`: created objects, updated and scaled workloads; the objects that earlier
-    events create, update (without Jobs) or delete; and the `id`s of the objects that are applied.
+    events create or delete, empty for updates of stored ones; and the `id`s of the objects that are applied.
     """
     objects: list[fields.ApiObject] = []
     applied: set[int] = set()
@@ -177,8 +177,7 @@ def checked(
             applied.update([id(arrival.object)] * is_created)
             if ref in latest:
                 before[id(arrival.object)] = latest[ref]
-            if is_created or kind != JOB:
-                latest[ref] = arrival.object
+            latest[ref] = arrival.object if is_created else latest.get(ref, fields.NOTHING)
         elif arrival.op == "scale" and ref not in latest:
             objects.append(arrival.object)
     return objects, before, applied
@@ -241,8 +240,8 @@ def not_admitted(
     is_applied: bool = True,
 ) -> fields.InvalidObject | None:
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if defaults of
-    LimitRanges make these Pods invalid, if an apply changes immutable fields of a Job, or if a number of Pods or the
-    selector is invalid; otherwise None. Of an event that adds replicas, the Pods are those of the stored workload.
+    LimitRanges make these Pods invalid, if an apply changes immutable fields of a workload, or if a number of Pods or
+    the selector is invalid; otherwise None. Of an event that adds replicas, the Pods are those of the stored workload.
 
     It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. `is_applied`: kubectl
     applies the object, and so reads its last apply. Raises SourceError without a list of PriorityClasses.
@@ -287,16 +286,19 @@ def not_admitted(
 def _check_update(
     cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None], *, is_applied: bool
 ) -> None:
-    """Raise InvalidObject if kubectl cannot read the last apply of a workload, or if a Job changes immutable fields."""
-    from forewarn.policies.kube_apiserver.validation.job import check_job_update
+    """Raise InvalidObject if kubectl cannot read the last apply of a workload, or if immutable fields change."""
+    from forewarn.policies.kube_apiserver.validation.workload import check_workload_update
+    from forewarn.policies.objects.extent import TooLargeToRetain
 
     kind, ref = fields.group_kind(obj), fields.ref_of(obj, "default")
     stored = cluster.workload(kind, ref.namespace, ref.name)
     if stored is not None and is_applied:
         last_applied(stored.object)
-    old = before.get(id(obj), stored and stored.object)
-    if old and kind == JOB:
-        check_job_update(applied_to(old, obj), old, ref, cluster.semantics)
+    known = before.get(id(obj), fields.NOTHING)
+    old = stored.object if stored and known is fields.NOTHING else known
+    with suppress(TooLargeToRetain):  # the simulation reports it
+        if old:
+            check_workload_update(applied_to(old, obj), old, ref, cluster.semantics)
 
 
 def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObject:
@@ -352,11 +354,11 @@ def _is_valid(spec: fields.ApiObject) -> bool:
 
 
 def is_deleted_first(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
-    """Report whether Helm, Argo CD or Flux deletes a Job, because immutable fields change. Raises InvalidObject."""
-    from forewarn.policies.kube_apiserver.validation.job import validate_job_update
+    """Report whether Helm, Argo CD or Flux deletes a workload: immutable fields change. Raises InvalidObject."""
+    from forewarn.policies.kube_apiserver.validation.workload import validate_workload_update
 
-    job = cluster.workload(JOB, *_key(obj)) if fields.group_kind(obj) == JOB and is_recreated(obj) else None
-    return job is not None and any(validate_job_update(applied_to(job.object, obj), job.object, cluster.semantics))
+    old = cluster.workload(fields.group_kind(obj), *_key(obj)) if is_recreated(obj) else None
+    return old is not None and any(validate_workload_update(applied_to(old.object, obj), old.object, cluster.semantics))
 
 
 def _admit_group(group: fields.ApiObject, cluster: ClusterSnapshot) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.findings import ObjectRef, cut, field_path
 from forewarn.policies.kinds import registry
-from forewarn.policies.kube_apiserver.validation.job import validate_job_update
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class_update
+from forewarn.policies.kube_apiserver.validation.workload import validate_workload_update
 from forewarn.policies.manifests.deploy_order import is_recreated, position_of
 from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.objects.fields import NOTHING, OBJECT, ApiObject, InvalidObject, at, group_kind
@@ -49,7 +49,7 @@ _OF_PODS: Final = (
 TEMPLATE: Final = "template"
 """The name of the field of a workload that replaces its Pods with equal ones, because of an image for example."""
 IMMUTABLE: Final = "immutable"
-"""The name of the field that lists the changed immutable fields of a Job or PriorityClass that no tool recreates."""
+"""The name of the field that lists the changed immutable fields of an object that no tool recreates."""
 _LONGEST: Final = 120
 """Maximum characters of a value."""
 
@@ -107,7 +107,8 @@ class ChangedObject(NamedTuple):
     def is_rollout(self) -> bool:
         """Whether the change replaces Pods."""
         rolled_out = {kind.rpartition("/")[2] for kind in registry.ROLLED_OUT}
-        return any(map(_is_of_pods, self.fields)) and self.operation == "changed" and self.kind in rolled_out
+        is_update = self.operation == "changed" and all(field.name != IMMUTABLE for field in self.fields)
+        return is_update and any(map(_is_of_pods, self.fields)) and self.kind in rolled_out
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -256,19 +257,24 @@ def _difference(directory: str, before: ReviewedObject | None, after: ReviewedOb
 
 
 def _of_template(before: ApiObject, after: ApiObject, fields: Iterable[ChangedField]) -> Iterator[ChangedField]:
-    kind = group_kind(after)
-    if kind in (registry.JOB, registry.PRIORITY_CLASS) and not is_recreated(after):
-        with suppress(InvalidObject):
-            if kind == registry.JOB:
-                faults = list(validate_job_update(after, before, Semantics()))
-            else:
-                faults = validate_priority_class_update(PriorityClass.from_api(after), PriorityClass.from_api(before))
-            if paths := ", ".join(field_path(fault.path) for fault in faults):
-                yield ChangedField(IMMUTABLE, "", cut(paths, _LONGEST))
+    kind, is_replaced, paths = group_kind(after), is_recreated(after), ", ".join(_immutable(before, after))
+    if paths and not is_replaced:
+        yield ChangedField(IMMUTABLE, "", cut(paths, _LONGEST))
         return
-    is_same = at(before, "spec", "template") == at(after, "spec", "template")
-    if kind in (*registry.ROLLED_OUT, registry.JOB) and not (is_same or any(map(_is_of_pods, fields))):
+    is_same = at(before, "spec", "template") == at(after, "spec", "template") and not paths
+    has_new_pods = kind in registry.ROLLED_OUT or (kind == registry.JOB and is_replaced)
+    if has_new_pods and not (is_same or any(map(_is_of_pods, fields))):
         yield ChangedField(TEMPLATE, "", "changed")
+
+
+def _immutable(before: ApiObject, after: ApiObject) -> Iterator[str]:
+    """Yield the changed immutable fields."""
+    with suppress(InvalidObject):
+        if group_kind(after) == registry.PRIORITY_CLASS:
+            new, old = map(PriorityClass.from_api, (after, before))
+            yield from (field_path(fault.path) for fault in validate_priority_class_update(new, old))
+        else:
+            yield from (field_path(fault.path) for fault in validate_workload_update(after, before, Semantics()))
 
 
 def changed_fields(before: ApiObject, after: ApiObject) -> tuple[ChangedField, ...]:

@@ -17,7 +17,7 @@ from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_js
 from forewarn.policies.findings import described, listed, plural, quote
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.priority import Classes, default_priority_class
-from forewarn.policies.kube_apiserver.validation.job import check_job_update
+from forewarn.policies.kube_apiserver.validation.workload import check_workload_update
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, group_kind, ref_of, text
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, PriorityClass
@@ -135,7 +135,7 @@ def _with_class_of(cluster: ClusterSnapshot, old: ApiObject, new: ApiObject) -> 
     if group_kind(old) == JOB:
         if is_recreated(new):
             return new
-        check_job_update(changed, old, ref_of(new, "default"), cluster.semantics)
+        check_workload_update(changed, old, ref_of(new, "default"), cluster.semantics)
     return changed
 
 

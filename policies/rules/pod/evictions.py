@@ -383,12 +383,12 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     stored = context.cluster.workload(JOB, subject.effective_namespace, subject.ref.name)
     if stored is None:
         return
-    from forewarn.policies.kube_apiserver.validation.job import FIX, validate_job_update
+    from forewarn.policies.kube_apiserver.validation.workload import fix_of, validate_workload_update
     from forewarn.policies.objects.workload import applied_to
 
     new = applied_to(stored.object, subject.object)
-    for fault in validate_job_update(new, stored.object, context.cluster.semantics):
-        yield Problem(str(fault), fault.path, FIX)
+    for fault in validate_workload_update(new, stored.object, context.cluster.semantics):
+        yield Problem(str(fault), fault.path, fix_of(subject.ref.kind))
 
 
 def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:

@@ -119,6 +119,26 @@ def test_the_template_of_a_job_is_immutable(
     assert forewarn("diff", *sides).stdout.startswith(f"Job shop/web: {first}")
 
 
+@pytest.mark.parametrize(
+    ("annotations", "cpu", "change"),
+    [
+        ({}, "1", "rejected unless it is deleted first (immutable: spec.serviceName)"),
+        ({}, "2", "requests.cpu 1 → 2, rejected unless it is deleted first (immutable: spec.serviceName)"),
+        ({"kustomize.toolkit.fluxcd.io/force": "enabled"}, "1", "new Pod template"),
+    ],
+)
+def test_the_service_of_a_stateful_set_is_immutable(
+    annotations: dict[str, str], cpu: str, change: str, versions: Callable[..., tuple[Path, Path]]
+) -> None:
+    sets = [deployment("web", cpu=of_cpu) | {"kind": "StatefulSet"} for of_cpu in ("1", cpu)]
+    for each, service in zip(sets, ("a", "b"), strict=True):
+        each["metadata"]["annotations"] = annotations
+        each["spec"] |= {"serviceName": service, "selector": {"matchLabels": {"app": "web"}}}
+    sides = versions({"web.yaml": sets[:1]}, {"web.yaml": sets[1:]})
+    answer = forewarn("diff", *sides, "--cluster", "webhook/sample/cluster.yaml")
+    assert f".: changed StatefulSet shop/web: {change}\n" in answer.stdout
+
+
 def test_without_a_change_nothing_is_simulated(versions: Callable[..., tuple[Path, Path]]) -> None:
     sides = versions({"a/web.yaml": [deployment("web")]}, {"b/web.yaml": [deployment("web")]})
     done = forewarn("diff", *sides, "--cluster", "webhook/sample/cluster.yaml")

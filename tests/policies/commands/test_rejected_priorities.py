@@ -337,7 +337,48 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
     if command == "classes plan" and "priorityClassName" not in change:
         assert answer.stdout.startswith("nothing to change")
     else:
-        assert "immutable in a Job" in answer.stdout + answer.stderr
+        assert "field is immutable" in answer.stdout + answer.stderr
+
+
+FORCED = {"argocd.argoproj.io/sync-options": "Replace=true,Force=true"}
+IMMUTABLE = "StatefulSet default/db (serviceName: field is immutable)"
+DB_FIX = "Fix: delete the StatefulSet first (--cascade=orphan keeps its Pods), or name it differently"
+PART = {**deployment("db").obj, "kind": "StatefulSet", "spec": {"replicas": 3}}
+
+
+@pytest.mark.parametrize(
+    ("command", "annotations", "first"),
+    [
+        ("predict", {}, f"rejected: {IMMUTABLE}\n"),
+        ("whatif apply", {}, f"rejected: {IMMUTABLE}\n"),
+        ("headroom", {}, f"rejected: {IMMUTABLE}\n"),
+        ("whatif events", {}, f"rejected: update of {IMMUTABLE}; all 3 new Pods of default/db run; "),
+        ("diff", {}, 'cluster "cluster.json": StatefulSet default/db rejected (serviceName: field is immutable)\n'),
+        ("predict", FORCED, "not predicted: StatefulSet default/db (a tool deletes and recreates the workload)\n"),
+        ("whatif apply", FORCED, "2 of 2 replicas of default/db down for 30 s: "),
+        ("diff", FORCED, 'cluster "cluster.json": 2 of 2 replicas of default/db down for 30 s\n'),
+    ],
+)
+def test_the_service_of_a_stateful_set_cannot_change(
+    command: str, annotations: dict[str, str], first: str, tmp_path: Path
+) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    pods = [make_pod(f"db-{n}").of_class(5).request(cpu="1").labels(app="db").on("n1") for n in (0, 1)]
+    stored = [make_node("n1"), make_priority_class(5), *(pod.metadata(ownerReferences=[owner]) for pod in pods)]
+    for directory, service in (("old", "db"), ("new", "db-headless")):
+        db = deployment("db").spec(serviceName=service, replicas=2).metadata(annotations=annotations)
+        db.obj["kind"] = "StatefulSet"
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "db.json").write_text(json.dumps(db.obj))
+        stored += [db] * (directory == "old")
+    (tmp_path / "cluster.json").write_text(cluster_text(stored))
+    (tmp_path / "events.json").write_text(json.dumps([{"at": 0, "update": PART}, {"at": 60, "update": db.obj}]))
+    given: dict[str, list[Any]] = {"whatif events": ["--events", tmp_path / "events.json"]}
+    given |= {"diff": [tmp_path / "old", tmp_path / "new"], "lint": [tmp_path / "new"]}
+    files = given.get(command, ["-f", tmp_path / "new"])
+    answer = forewarn(*command.split(), *files, "--cluster", tmp_path / "cluster.json")
+    assert answer.stdout.replace(f"{tmp_path}/", "").startswith(first)
+    assert (DB_FIX in answer.stdout + answer.stderr) is (not annotations)
 
 
 def test_a_plan_recreates_a_job_that_a_tool_recreates(tmp_path: Path) -> None:
@@ -359,7 +400,7 @@ def test_a_title_names_standard_input() -> None:
 
 @pytest.mark.parametrize(
     ("deleted_at", "class_name", "problem"),
-    [(1, "web", ""), (3, "web", "immutable in a Job"), (1, "none", "no PriorityClass with name none was found")],
+    [(1, "web", ""), (3, "web", "field is immutable"), (1, "none", "no PriorityClass with name none was found")],
 )
 def test_an_event_recreates_a_job_that_an_earlier_one_deletes(
     deleted_at: int, class_name: str, problem: str, tmp_path: Path
@@ -394,7 +435,7 @@ def test_immutable_fields_of_a_job_that_an_event_creates_cannot_change(
     given = ("--events", tmp_path / "events.json", "--cluster", "webhook/sample/cluster.yaml")
     answer = forewarn("whatif", "events", *given)
     assert answer.returncode == status
-    assert ("immutable in a Job" in answer.stderr) is bool(status)
+    assert ("field is immutable" in answer.stderr) is bool(status)
     first, of_update = answer.stdout.partition("\n")[0], "rejected: update of Job reports/new ("
     assert (first.startswith(of_update), "1 new Pod of reports/new runs" in first) == (bool(status), True)
 
@@ -426,8 +467,8 @@ def test_lint_ignores_a_job_that_a_tool_recreates(
     [
         ("whatif apply", "no replica lost, no Pod preempted or newly Pending: "),
         ("diff", "no replica lost, no Pod preempted or newly Pending"),
-        ("predict", "not predicted: Job reports/nightly (a tool deletes and recreates the Job)"),
-        ("headroom", "not predicted: Job reports/nightly (a tool deletes and recreates the Job)"),
+        ("predict", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),
+        ("headroom", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),
     ],
 )
 def test_a_job_that_a_tool_recreates_is_not_rejected(command: str, said: str, tmp_path: Path) -> None:

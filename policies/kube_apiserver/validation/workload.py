@@ -1,6 +1,7 @@
-"""Validation of an update of a Job (pkg/apis/batch/validation `ValidateJobSpecUpdate`), limited to immutable fields.
+"""Validation of an update of a workload (`ValidateStatefulSetUpdate` in pkg/apis/apps/validation and its like,
+`ValidateJobSpecUpdate` in pkg/apis/batch/validation), limited to immutable fields.
 
-Two Jobs are compared after defaulting (pkg/apis/core/v1/defaults.go, pkg/apis/batch/v1/defaults.go). Fields that a
+Two workloads are compared after defaulting (defaults.go in pkg/apis/core/v1, apps/v1 and batch/v1). Fields that a
 redacted cluster snapshot does not have are not compared.
 """
 
@@ -9,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, boolean, int32, items, mapping
-from forewarn.policies.objects.workload import REDACTED
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, boolean, group_kind, int32, items, mapping
+from forewarn.policies.objects.workload import REDACTED, contains
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import ObjectRef, Path
     from forewarn.policies.releases.semantics import Semantics
 
-IMMUTABLE: Final = "immutable in a Job"
-FIX: Final = "delete the Job first, or name it differently"
+IMMUTABLE: Final = "field is immutable"
+_IMMUTABLE_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys((DEPLOYMENT, DAEMON_SET, REPLICA_SET), ("selector",)),
+    STATEFUL_SET: ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"),
+}
 _DEFAULTS: Final[Mapping[str, object]] = {
     "completionMode": "NonIndexed",
     "status": "True",  # of onPodConditions
@@ -48,8 +53,11 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "path": "/",  # of httpGet
     "expirationSeconds": 3600,
     "volumeMode": "Filesystem",
+    "podManagementPolicy": "OrderedReady",
+    ".kind": "PersistentVolumeClaim",  # of volumeClaimTemplates
+    "status.phase": "Pending",
 }
-"""The defaults of fields of a Job's spec, by name, or by the struct's and its own."""
+"""The defaults of fields of a workload's spec, by name, or by the struct's ("" in a list) and its own."""
 _OF_USERS: Final = ("labels", "annotations", "nodeSelector", "matchLabels")
 """Fields with keys of users, which have no defaults."""
 _OF_JOB: Final = (
@@ -65,19 +73,36 @@ _COMPLETIONS: Final = ("spec", "completions")
 _PARALLELISM: Final = ("spec", "parallelism")
 
 
-def check_job_update(new: ApiObject, old: ApiObject, ref: ObjectRef, semantics: Semantics) -> None:
+def check_workload_update(new: ApiObject, old: ApiObject, ref: ObjectRef, semantics: Semantics) -> None:
     """Raise InvalidObject for the first immutable field that an update changes."""
-    for fault in validate_job_update(new, old, semantics):
-        raise InvalidObject(f"{fault.text}. Fix: {FIX}", fault.path, ref)
+    for fault in validate_workload_update(new, old, semantics):
+        raise InvalidObject(f"{fault.text}. Fix: {fix_of(ref.kind)}", fault.path, ref)
 
 
-def validate_job_update(new: ApiObject, old: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
+def fix_of(kind: str) -> str:
+    """Return how to change immutable fields."""
+    kept = "" if kind == "Job" else " (--cascade=orphan keeps its Pods)"
+    return f"delete the {kind} first{kept}, or name it differently"
+
+
+def validate_workload_update(new: ApiObject, old: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
     """Yield an error for each immutable field that differs. Raises InvalidObject.
 
-    Not compared: the order of lists that kubectl merges by name.
+    Not compared: the order of lists that kubectl merges by name, and parts of workloads, without a selector.
     """
+    if group_kind(old) == JOB:
+        yield from _validate_job_update(new, old, semantics)
+    elif at(old, "spec", "selector") and at(new, "spec", "selector"):
+        names = _IMMUTABLE_FIELDS.get(group_kind(old), ())
+        before, after = (_defaulted({name: at(each, "spec", name) for name in names}) for each in (old, new))
+        hidden = "annotations" if _is_redacted(old) else ""
+        changed = dict.fromkeys(path[:2] for path in _changes(before, after, ("spec",)) if hidden not in path)
+        yield from (FieldError(path, IMMUTABLE) for path in changed)
+
+
+def _validate_job_update(new: ApiObject, old: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
     directives, resources = _mutable(old, semantics)
-    is_redacted = not any("image" in container for container in items(old, "spec", "template", "spec", "containers"))
+    is_redacted = _is_redacted(old)
     before, after = (
         _compared(job, directives=directives, resources=resources, is_redacted=is_redacted) for job in (old, new)
     )
@@ -87,6 +112,10 @@ def validate_job_update(new: ApiObject, old: ApiObject, semantics: Semantics) ->
     for path in _changes(before, after, ("spec",)):
         if path != _COMPLETIONS or not (is_scaled or is_default):
             yield FieldError(path, IMMUTABLE)
+
+
+def _is_redacted(old: ApiObject) -> bool:
+    return not any("image" in container for container in items(old, "spec", "template", "spec", "containers"))
 
 
 def _mutable(old: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
@@ -152,5 +181,5 @@ def _changes(old: Any, new: Any, path: Path) -> Iterator[Path]:
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _changes(before, after, (*path, index))
-    elif old != new:
+    elif old != new and not (old and contains(old, new)):
         yield path

@@ -1,4 +1,4 @@
-"""Which fields of a Job an update may change, by release, state of the Job, and feature gates."""
+"""Which fields of a workload an update may change; of a Job, by release, its state, and feature gates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.findings import field_path
-from forewarn.policies.kube_apiserver.validation.job import validate_job_update
+from forewarn.policies.kube_apiserver.validation.workload import validate_workload_update
 from forewarn.policies.objects.workload import Workload, applied_to
 from forewarn.policies.releases.semantics import Semantics
 
@@ -49,7 +49,7 @@ def job(**spec: Any) -> dict[str, Any]:
 def changed(stored: dict[str, Any], given: dict[str, Any], minor: int = 37, **gates: bool) -> list[str]:
     """The changed immutable fields, after an apply of `given`."""
     old = Workload.from_api(stored).object
-    faults = validate_job_update(applied_to(old, given), old, Semantics(minor).with_gates(**gates))
+    faults = validate_workload_update(applied_to(old, given), old, Semantics(minor).with_gates(**gates))
     return [field_path(fault.path) for fault in faults]
 
 
@@ -153,3 +153,79 @@ def test_fields_that_a_redacted_snapshot_lacks_are_no_change() -> None:
     assert changed(stored, given) == []
     given["spec"]["template"]["spec"]["priorityClassName"] = "gold"
     assert changed(stored, given) == ["spec.template.spec.priorityClassName"]
+
+
+CLAIM: dict[str, Any] = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+STORED_CLAIM: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"creationTimestamp": None, "name": "data"},
+    "spec": {**CLAIM["spec"], "volumeMode": "Filesystem"},
+    "status": {"phase": "Pending"},
+}
+"""`CLAIM` as kube-apiserver returns it."""
+IN_MI: dict[str, Any] = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "1024Mi"}}}}
+IN_BLOCKS: dict[str, Any] = {**CLAIM, "spec": {**CLAIM["spec"], "volumeMode": "Block"}}
+ANNOTATED: dict[str, Any] = {**CLAIM, "metadata": {"name": "data", "annotations": {"team": "a"}}}
+OTHER: dict[str, Any] = {"matchLabels": {"app": "other"}}
+
+
+def workload(kind: str, image: str = "db:1", **spec: Any) -> dict[str, Any]:
+    template = {"spec": {"containers": [{"name": "main"} | ({"image": image} if image else {})]}}
+    spec = {"selector": {"matchLabels": {"app": "db"}}, "template": template, **spec}
+    metadata = {"name": "db", "namespace": "data"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "fields"),
+    [
+        ({}, {"replicas": 3, "updateStrategy": {"type": "OnDelete"}, "minReadySeconds": 5}, ""),
+        ({}, {"ordinals": {"start": 1}, "revisionHistoryLimit": 2}, ""),
+        ({}, {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}, ""),
+        ({"serviceName": "db"}, {}, ""),
+        ({"serviceName": "db"}, {"serviceName": "db-headless"}, "serviceName"),
+        ({}, {"serviceName": "db"}, "serviceName"),
+        ({}, {"podManagementPolicy": "OrderedReady"}, ""),
+        ({"podManagementPolicy": "OrderedReady"}, {}, ""),
+        ({}, {"podManagementPolicy": "Parallel"}, "podManagementPolicy"),
+        ({}, {"selector": OTHER, "serviceName": "db"}, "selector serviceName"),
+        ({}, {"selector": {"matchLabels": {"app": "db"}, "matchExpressions": []}}, ""),
+        ({"selector": None}, {"serviceName": "db"}, ""),
+        ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [CLAIM]}, ""),
+        ({"volumeClaimTemplates": [CLAIM]}, {"volumeClaimTemplates": [STORED_CLAIM]}, ""),
+        ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [IN_MI]}, ""),
+        ({"volumeClaimTemplates": [STORED_CLAIM]}, {}, ""),
+        ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [IN_BLOCKS]}, "volumeClaimTemplates"),
+        ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [ANNOTATED]}, "volumeClaimTemplates"),
+        (
+            {"volumeClaimTemplates": [STORED_CLAIM], "image": ""},  # redacted
+            {"volumeClaimTemplates": [ANNOTATED]},
+            "",
+        ),
+        ({"volumeClaimTemplates": [CLAIM]}, {"volumeClaimTemplates": [CLAIM, CLAIM]}, "volumeClaimTemplates"),
+    ],
+)
+def test_fields_of_a_stateful_set(stored: dict[str, Any], given: dict[str, Any], fields: str) -> None:
+    paths = changed(workload("StatefulSet", **stored), workload("StatefulSet", **given))
+    assert paths == [f"spec.{field}" for field in fields.split()]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "ReplicaSet"])
+def test_the_selector_of_a_workload(kind: str) -> None:
+    assert changed(workload(kind), workload(kind, selector=OTHER, serviceName="ignored")) == ["spec.selector"]
+
+
+def test_notations_of_a_quantity_are_no_change_between_two_manifests() -> None:
+    old, new = (workload("StatefulSet", volumeClaimTemplates=[claim]) for claim in (CLAIM, IN_MI))
+    assert not [*validate_workload_update(new, old, Semantics())]
+
+
+def test_a_field_that_a_later_manifest_omits_changes_if_it_has_no_default() -> None:
+    old = workload("StatefulSet", serviceName="db", podManagementPolicy="OrderedReady")
+    assert [str(fault) for fault in validate_workload_update(workload("StatefulSet"), old, Semantics())] == [
+        "spec.serviceName: field is immutable"
+    ]
