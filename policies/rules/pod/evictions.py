@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LONGEST_LABELS: Final = 60
 _BUDGETS: Final = {Target.OTHER: "PodDisruptionBudgets"}
+_WITH_SELECTOR: Final = "Deployments, StatefulSets, DaemonSets and ReplicaSets"
 _SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
 
 
@@ -376,11 +377,58 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Fix: delete the Job first, or give it another name.
     """
-    if context.cluster is None or group_kind(subject.object) != JOB or subject.is_patched:
+    if group_kind(subject.object) == JOB:
+        yield from _changed_fields(subject, context)
+
+
+@rule(Target.TEMPLATE, severity=Severity.ERROR, objects={Target.TEMPLATE: _WITH_SELECTOR}, depends_on=("workloads",))
+def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An apply changes immutable fields of a workload other than a Job, such as its selector.
+
+    Why: kube-apiserver rejects the update. Immutable fields are `selector` of all these workloads, and `serviceName`,
+    `volumeClaimTemplates` and `podManagementPolicy` of a StatefulSet.
+
+    Details: the linter needs `--cluster`. The rule ignores workloads with an annotation that lets Helm, Argo CD or Flux
+    recreate them, such as hooks.
+
+    Cluster:
+
+        StatefulSet data/db
+        spec:
+          serviceName: db
+          selector:
+            matchLabels: {app: db}
+          template:
+            metadata:
+              labels: {app: db}
+            spec:
+              containers: [{name: c, image: "db:1"}]
+
+    Example:
+
+          StatefulSet data/db
+          spec:
+        -   serviceName: db-headless
+        +   serviceName: db
+            selector:
+              matchLabels: {app: db}
+            template:
+              metadata:
+                labels: {app: db}
+              spec:
+                containers: [{name: c, image: "db:2"}]
+
+    Fix: delete the workload first, or give it another name. `kubectl delete --cascade=orphan` keeps its Pods. A new
+    StatefulSet with the same name and selector adopts them.
+    """
+    if group_kind(subject.object) != JOB:
+        yield from _changed_fields(subject, context)
+
+
+def _changed_fields(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    if context.cluster is None or subject.is_patched or is_recreated(subject.object):
         return
-    if is_recreated(subject.object):
-        return
-    stored = context.cluster.workload(JOB, subject.effective_namespace, subject.ref.name)
+    stored = context.cluster.workload(group_kind(subject.object), subject.effective_namespace, subject.ref.name)
     if stored is None:
         return
     from forewarn.policies.kube_apiserver.validation.workload import fix_of, validate_workload_update

@@ -354,6 +354,7 @@ PART = {**deployment("db").obj, "kind": "StatefulSet", "spec": {"replicas": 3}}
         ("headroom", {}, f"rejected: {IMMUTABLE}\n"),
         ("whatif events", {}, f"rejected: update of {IMMUTABLE}; all 3 new Pods of default/db run; "),
         ("diff", {}, 'cluster "cluster.json": StatefulSet default/db rejected (serviceName: field is immutable)\n'),
+        ("lint", {}, "new/db.json:1:461: error: StatefulSet default/db: spec.serviceName: field is immutable"),
         ("predict", FORCED, "not predicted: StatefulSet default/db (a tool deletes and recreates the workload)\n"),
         ("whatif apply", FORCED, "2 of 2 replicas of default/db down for 30 s: "),
         ("diff", FORCED, 'cluster "cluster.json": 2 of 2 replicas of default/db down for 30 s\n'),
