@@ -87,6 +87,7 @@ class PredictResult:
 
     `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of unreadable files and invalid
     objects. `places`: the positions of objects in files. `new_classes`: PriorityClasses of the manifests.
+    `cascade`: see PredictRequest.
     """
 
     head: AnswerHead
@@ -99,6 +100,7 @@ class PredictResult:
     explain: bool
     options: Options
     new_classes: Sequence[str] = ()
+    cascade: bool = False
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items()) or "no new Pods"
@@ -228,9 +230,10 @@ def predicted(
             applied = place_all(to_be, objects, request.replicas)
             faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
-    head = head_of_findings(cluster) if request.cascade else head_of(cluster, _assumed(applied, groups, cluster))
+    explain, options, cascade = request.explain, request.options, request.cascade
+    head = head_of_findings(cluster) if cascade else head_of(cluster, _assumed(applied, groups, cluster))
     return PredictResult(
-        head, cluster, applied, groups, faults, places, autoscaling, request.explain, request.options, created
+        head, cluster, applied, groups, faults, places, autoscaling, explain, options, created, cascade
     )
 
 

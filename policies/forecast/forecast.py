@@ -453,10 +453,10 @@ class Forecast:
             impact = impact._replace(new=max(impact.new, rehearsal.created, others))
         fitting = max(min(rehearsal.created, impact.new) - others, 0)
         missing = max(impact.new - fitting - others, 0)
-        wanted = self._aftermath and (rehearsal.preempting or rehearsal.by_waiting)
         return impact._replace(
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             fitting=fitting,
+            displacing=min(rehearsal.displacing, fitting),
             rejected=missing if rehearsal.rejected else 0,
             rejection=rehearsal.rejection,
             after_rejected=max(missing - rehearsal.rejected, 0) if rehearsal.rejected else 0,
@@ -464,7 +464,7 @@ class Forecast:
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
             is_simulated=True,
-            aftermath=rehearsal.aftermath if wanted else None,
+            aftermath=rehearsal.aftermath if rehearsal.preempting or rehearsal.by_waiting else None,
         )
 
     def _all_fit(self, pods: Sequence[Pod]) -> bool:

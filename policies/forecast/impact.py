@@ -119,6 +119,7 @@ class Impact(NamedTuple):
     """The impact of one object's new Pods.
 
     - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
+      `displacing`: those of them that preempt only Pods that start later.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
@@ -144,6 +145,7 @@ class Impact(NamedTuple):
     own: frozenset[str] = frozenset()
     rest: str = ""
     fitting: int = 0
+    displacing: int = 0
     rejected: int = 0
     rejection: str = ""
     after_rejected: int = 0

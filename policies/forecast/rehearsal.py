@@ -183,7 +183,8 @@ _MAX_LEVELS: Final = 3
 class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
-    - `created`: number of Pods that the workload created and that exist at the end.
+    - `created`: number of Pods that the workload created and that exist at the end. `displacing`: number of those that
+      run and preempted only Pods that started in the simulation.
     - `preempting`, `by_waiting`: predictions of Pods of the workload, and of other Pending Pods, with the running Pods
       that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
@@ -201,6 +202,7 @@ class Rehearsal(NamedTuple):
     snapshot: Snapshot
     rejected: int = 0
     rejection: str = ""
+    displacing: int = 0
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
 
@@ -437,6 +439,7 @@ class _Run(Simulation):
             self.cache.snapshot(),
             sum(rejection.missing for rejection in rejected),
             next((rejection.message for rejection in rejected), ""),
+            self._displacing(created, own),
             bool(self.storage.not_modelled),
         )
 
@@ -451,6 +454,11 @@ class _Run(Simulation):
                 elif pod.identity in waited:
                     others.setdefault(pod.uid, []).append(number)
         return own, others
+
+    def _displacing(self, created: Sequence[Pod], own: Collection[str]) -> int:
+        """Return how many of these Pods run and preempted Pods, except preemptors of running Pods (uids)."""
+        preemptors = {by for by, _ in self._evicted}
+        return sum(bool(pod.node_name) and pod.uid not in own and pod.key in preemptors for pod in created)
 
     def _is_own(self, key: str) -> bool:
         return self.timeline.origins[key].workload == self._own

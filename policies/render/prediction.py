@@ -211,11 +211,18 @@ def _new(placement: Placement) -> int:
     return sum(placement.outcomes.values())
 
 
-def _rest(placement: Placement) -> Counter[str]:
-    """The number of new Pods without a prediction by outcome, instead of "later" with how other Pods block those."""
+def _rest(placement: Placement, result: PredictResult) -> Counter[str]:
+    """The number of new Pods without a prediction by outcome, instead of "later" with how other Pods block those, and
+    with the number of Pods that replacement Pods preempt.
+    """
     counts = Counter(placement.without_prediction)
     blocked = "after-rejected" if "refused" in counts else "blocked"
-    return counts + Counter({blocked if placement.is_blocked else "later": counts.pop("later", 0)})
+    counts += Counter({blocked if placement.is_blocked else "later": counts.pop("later", 0)})
+    if rollout := placement.rollout:
+        more = rollout.aftermath.preempted if rollout.aftermath and not result.cascade else 0
+        counts += Counter({"displacing": rollout.displacing, "by-replacements": more})
+        counts -= Counter(fits=rollout.displacing)
+    return counts
 
 
 def _counted(placements: Sequence[Placement], result: PredictResult, applied: Applied | None) -> str:
@@ -225,7 +232,7 @@ def _counted(placements: Sequence[Placement], result: PredictResult, applied: Ap
     predictions = [prediction for placement in placements for prediction in placement.predictions]
     lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
     kept = [p for p in predictions if id(p) not in lost]
-    rest = sum(map(_rest, placements), Counter(outcomes(kept)))
+    rest = sum((_rest(each, result) for each in placements), Counter(outcomes(kept)))
     by = rejecting([(_namespace(each), each.rejection) for each in placements if each.rejection])
     text = _counts_text(rest, kept, result).replace(OUTCOMES["refused"], f"rejected by {by}")
     if any(each.rollout and each.rollout.by_chance not in ("", BY_CHOICE) for each in placements):
@@ -240,8 +247,10 @@ def _namespace(placement: Placement) -> str:
 
 OUTCOMES: Final = {
     "fits": "would fit",
+    "displacing": "would preempt only Pods that start later",
     "preempts": "would preempt other Pods",
     "by-chance": "may preempt more Pods, depending on kube-scheduler's choice",
+    "by-replacements": "more preempted by replacement Pods",
     "waits": "would wait for terminating Pods",
     "in-vain": "would preempt other Pods and stay Pending",
     "not-predicted": "not predicted",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import ChainMap, Counter
 from copy import deepcopy
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from tests.builders import (
     Made,
     MadePod,
     cluster,
+    cluster_text,
     make_node,
     make_pod,
     make_priority_class,
@@ -35,6 +38,7 @@ from tests.builders import (
     make_volume,
 )
 from tests.cases import cases
+from tests.in_process import forewarn
 from tests.policies.rollouts import random_rollout, with_deployments
 from tests.policies.test_aftermath import controlled, evaluated, is_settled, random_world, workload
 
@@ -319,6 +323,26 @@ def test_the_aftermath_of_a_rollout_is_that_of_the_simulation() -> None:
     assert found is not None
     assert found.aftermath is not None
     assert to_dict(found.aftermath) == {"replaced": 1, "preempted": 1, "cascadeDepth": 1}
+
+
+def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Path) -> None:
+    """The replacement of mid-0 preempts low-0. The second new Pod preempts this replacement."""
+    made = [*deployment("web", ["m", "m"], "1", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="2")]
+    made += [*deployment("mid", ["n"], "1", 50), make_node("m").has(cpu="3"), *deployment("low", ["m"], "1", 0)]
+    containers = make_pod("").request(cpu="2").obj["spec"]["containers"]
+    (tmp_path / "cluster.json").write_text(cluster_text([*made, make_priority_class(100, "gold")]))
+    change = changed(made, containers=containers, priorityClassName="gold")
+    del change["spec"]["podManagementPolicy"], change["spec"]["template"]["spec"]["priority"]
+    (tmp_path / "web.json").write_text(json.dumps(change))
+    given = "predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
+    line, *rest = forewarn(*given).stdout.splitlines()
+    assert line == (
+        "Deployment default/web: rollout, 2 new Pods: 1 would preempt only Pods that start later, 1 would preempt 1 "
+        "Pod on n: default/mid-0 (priority 50), 1 more preempted by replacement Pods"
+    )
+    assert "  note: 1 new Pod fits after it preempts Pods that start later, such as replacement Pods" in rest
+    assert "  note: replacements preempt 1 more Pod, 1 replacement stays Pending" in rest
+    assert "replacement" not in forewarn(*given, "--cascade").stdout.partition("; with the cascade: 3 Pods")[0]
 
 
 def test_a_victim_whose_workload_is_not_listed_is_assumed_not_to_be_recreated() -> None:

@@ -24,7 +24,7 @@ MISSING_ONLY: Final = (
 """The scope of the counts for a workload that already has Pods."""
 
 ROLLOUT: Final = (
-    "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` also count replacement Pods"
+    "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` count all preempted Pods"
 )
 """The scope of the counts if the Pod template of a stored workload changes."""
 NOT_CREATED: Final = "not created until Pending Pods run"
@@ -72,6 +72,11 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
+    if impact.displacing:
+        fit = plural(impact.displacing, "new Pod fits after it preempts", "new Pods fit after they preempt")
+        yield f"{fit} Pods that start later, such as replacement Pods"
+    if impact.aftermath is not None and impact.aftermath.preempted:
+        yield ", ".join(cascade(impact.aftermath))
     if impact.why_not:
         yield f"not predicted: {impact.why_not}"
     yield from unfinished(impact)
