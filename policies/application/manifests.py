@@ -175,7 +175,8 @@ def with_manifests(
                     _collect(faults, [fault])
                     continue
                 names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
-                named.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
+                metadata = {**mapping(subject.object, "metadata"), **names}
+                named.append(_as_stored(cluster, {**subject.object, "metadata": metadata}))
                 in_order.append(named[-1])
         except (SourceError, InvalidObject) as fault:
             _collect(faults, [fault])
@@ -183,7 +184,8 @@ def with_manifests(
     _collect(faults, invalid)
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
     recreated = {id(obj): None for obj in objects if is_deleted_first(cluster, obj)}
-    problems = rejected(cluster_with_classes, in_order, recreated)
+    ranges = [obj for obj in others if group_kind(obj) == registry.LIMIT_RANGE]
+    problems = rejected(with_applied(cluster_with_classes, ranges, []), in_order, recreated)
     problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
     _collect(faults, (fault for _, fault in problems))
     left_out = {id(obj) for obj, _ in problems}
@@ -194,8 +196,7 @@ def with_manifests(
         if not faults:
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
-    admitted = [_as_stored(cluster, obj) for obj in _without(left_out, objects)]
-    return admitted, replace(to_be, later_quotas=later_quotas(in_order, cluster))
+    return _without(left_out, objects), replace(to_be, later_quotas=later_quotas(in_order, cluster))
 
 
 def _without(left_out: set[int], objects: Iterable[ApiObject]) -> list[ApiObject]:

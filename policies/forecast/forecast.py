@@ -705,11 +705,10 @@ def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: 
     rollouts: dict[int, Placement | InvalidObject] = {}
     for index, obj in enumerate(objects):
         try:
-            placement = place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)
-        except InvalidObject:
-            continue  # The other functions report the error.
-        if placement is not None:
-            rollouts[index] = placement
+            if (placement := place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)) is not None:
+                rollouts[index] = placement
+        except InvalidObject as fault:
+            rollouts[index] = fault
     others = [obj for index, obj in enumerate(objects) if index not in rollouts]
     applied = _place(cluster, others, replicas)
     rest = iter(applied.placements)

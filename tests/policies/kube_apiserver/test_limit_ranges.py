@@ -17,6 +17,7 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import Config
 from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
+from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.quota import Pods
@@ -240,7 +241,7 @@ NO_VICTIMS = (make_priority_class(10), make_node("n1"), BUSY)
 HALF = Made("v1", "LimitRange", "half", "team").spec(limits=[of_containers(defaultRequest={"cpu": "600m"})])
 
 
-def workload(kind: str, **pod: str) -> Obj:
+def workload(kind: str, **pod: Any) -> Obj:
     """Of one pod of priority 10, whose container asks for nothing."""
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"priority": 10, "containers": [CONTAINER], **pod}}
@@ -370,6 +371,37 @@ def test_pods_beyond_a_maximum_are_rejected(
     (tmp_path / "dump.json").write_text(cluster_text([make_node("n1"), make_priority_class(10), BOUNDED]))
     main([*command.split(), str(tmp_path / "web.json"), "--cluster", str(tmp_path / "dump.json")])
     assert (rejection in "".join(capsys.readouterr())) == (limit == "4")
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+@pytest.mark.parametrize("existing", ["no workload", "a workload", "limits of the workload"])
+def test_a_maximum_of_the_same_apply_rejects_pods(
+    existing: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if only the stored template has the limits."""
+    of_class = json.dumps(workload("Deployment")).replace('"priority": 10', '"priorityClassName": "class-10"')
+    limited = of_class.replace('"image": "i"', f'"image": "i", "resources": {json.dumps(both({}, {"cpu": "4"}))}')
+    replica = make_pod("web-1", "team").priority(10).labels(app="web").on("n1")
+    stored = [] if existing == "no workload" else [limited, json.dumps(replica.obj)]
+    (tmp_path / "dump.json").write_text("\n".join([cluster_text([make_node("n1"), make_priority_class(10)]), *stored]))
+    (tmp_path / "bounds.json").write_text(json.dumps(BOUNDED.obj))
+    given = of_class if existing == "limits of the workload" else limited
+    (tmp_path / "web.json").write_text(given.replace('"image": "i"', '"image": "new"'))
+    files = ["-f", str(tmp_path / "bounds.json"), "-f", str(tmp_path / "web.json")]
+    main([*command.split(), *files, "--cluster", str(tmp_path / "dump.json")])
+    assert capsys.readouterr().out.startswith("rejected: Pods of Deployment team/web")
+
+
+def test_rejected_pods_of_a_rollout_are_no_rollout_without_new_pods() -> None:
+    """Whoever predicts without the checks of admission."""
+    limited = {**CONTAINER, "resources": both({}, {"cpu": "4"})}
+    old, new = (workload("StatefulSet", containers=[{**limited, "image": image}]) for image in ("old", "new"))
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "controller": True}
+    replica = make_pod("web-0", "team").labels(app="web").metadata(ownerReferences=[owner]).on("n1")
+    stored = Made("apps/v1", "StatefulSet", "web", "team").spec(**old["spec"])
+    (fault,) = place_all(cluster(make_node("n1"), BOUNDED, stored, replica), [new]).placements
+    assert isinstance(fault, InvalidObject)
+    assert BEYOND in fault.problem
 
 
 SIDECAR = {"restartPolicy": "Always"}
