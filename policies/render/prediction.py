@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.places import left_out, naming
 from forewarn.policies.disclosure import OPEN
 from forewarn.policies.findings import fitting, listed, plural
 from forewarn.policies.forecast.apply_order import Applied, Attempts
-from forewarn.policies.forecast.impact import BY_CHOICE, Least, least, newly_preempted, victims_of
+from forewarn.policies.forecast.impact import BY_CHOICE, MAX_SHOWN, Least, least, newly_preempted, victims_of
 from forewarn.policies.forecast.placement import Placement, outcomes, waits_for_victims
 from forewarn.policies.forecast.why_not import (
     by_nodes,
@@ -47,7 +48,7 @@ from forewarn.policies.scheduling.responsible import why_group_not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction, explanation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -225,20 +226,33 @@ def _rest(placement: Placement, result: PredictResult) -> Counter[str]:
     return counts
 
 
+class _Counts(NamedTuple):
+    """The outcomes of Pods whose predictions depend on each other. `verb`: "may" if chance decides about the outcomes.
+
+    `preempting`: the certain preemptions. `uncertain`: how many of their victims other choices may save.
+    """
+
+    verb: str
+    numbers: Counter[str]
+    preempting: tuple[Prediction, ...]
+    uncertain: int
+    is_estimate: bool
+
+
 def _counted(placements: Sequence[Placement], result: PredictResult, applied: Applied | None) -> str:
     """Return the outcomes as a phrase: `2 would fit, 1 would stay Pending`. Pods that later Pods preempt again count
     separately.
     """
-    predictions = [prediction for placement in placements for prediction in placement.predictions]
+    predictions = (p for placement in placements for p in placement.predictions)
     lost = {id(p) for p in predictions if applied and applied.attempts_of(p).preempted_by}
-    kept = [p for p in predictions if id(p) not in lost]
-    rest = sum((_rest(each, result) for each in placements), Counter(outcomes(kept)))
+    in_turn = [each for each in placements if each.rollout is None]
+    apart = [[each] for each in placements if each.rollout]
+    counts = [_counts(each, lost, result) for each in (in_turn, *apart)]
     by = rejecting([(_namespace(each), each.rejection) for each in placements if each.rejection])
-    text = _counts_text(rest, kept, result).replace(OUTCOMES["refused"], f"rejected by {by}")
-    if any(each.rollout and each.rollout.by_chance not in ("", BY_CHOICE) for each in placements):
-        text = text.replace(" would ", " may ")  # the impact is one with many preemptions
+    texts = {**OUTCOMES, "refused": f"rejected by {by}"}.items()
+    phrases = chain.from_iterable(_phrases(outcome, text, counts, result) for outcome, text in texts)
     again = f"{len(lost)} would be preempted again" if lost else ""
-    return ", ".join(filter(None, (text, again)))
+    return ", ".join(filter(None, (*phrases, again)))
 
 
 def _namespace(placement: Placement) -> str:
@@ -264,23 +278,43 @@ OUTCOMES: Final = {
 """In the order of a text, which gives the reason of the Pending Pods at its end."""
 
 
-def _counts_text(counts: Mapping[str, int], predictions: Sequence[Prediction], result: PredictResult) -> str:
-    """The outcomes as a phrase, with the victims of these predictions."""
+def _counts(placements: Sequence[Placement], lost: Collection[int], result: PredictResult) -> _Counts:
+    """Count the outcomes of these objects. `lost`: `id`s of predictions that do not count."""
+    predictions = [p for placement in placements for p in placement.predictions if id(p) not in lost]
+    numbers = sum((_rest(each, result) for each in placements), Counter(outcomes(predictions)))
     in_vain = {p.pod.uid for p in predictions if p.outcome == "pending"} - {""}
-    certain, by_chance = least(predictions), list[Prediction]()
-    if certain is not None:
+    if certain := least(predictions):
         by_chance = [p for p in predictions[certain.number :] if p.outcome != "pending" and p.pod.uid not in in_vain]
-        left = Counter(counts) - Counter(outcomes(by_chance))
-        counts, predictions = left + Counter({"by-chance": len(by_chance)}), predictions[: certain.number]
+        numbers = numbers - Counter(outcomes(by_chance)) + Counter({"by-chance": len(by_chance)})
+        predictions = predictions[: certain.number]
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
     preempting = tuple(p for p in may_run if not waits_for_victims(p))
-    texts = {outcome: f"{counts[outcome]} {text}" for outcome, text in OUTCOMES.items() if counts.get(outcome)}
-    if "preempts" in texts and preempting:
-        head = f"{counts['preempts']} would preempt"
-        new = newly_preempted(preempting)
-        victims = [victim for victim in victims_of(preempting) if victim.identity in new]
-        texts["preempts"] = _victims_text(head, preempting, victims, result, _open(certain, victims))
-    return ", ".join(texts.values())
+    uncertain = max(len(newly_preempted(preempting)) - certain.victims, 0) if certain else 0
+    is_by_chance = any(each.rollout and each.rollout.by_chance not in ("", BY_CHOICE) for each in placements)
+    verb = "may" if is_by_chance else "would"  # the impact is one with many preemptions
+    return _Counts(verb, numbers, preempting, uncertain, bool(certain and certain.is_estimate))
+
+
+def _phrases(outcome: str, text: str, counts: Sequence[_Counts], result: PredictResult) -> Iterator[str]:
+    """Yield the number of Pods with this outcome, and of those for which chance decides about it."""
+    names_victims = outcome == "preempts"
+    for verb in ("would", "may") if text.startswith("would ") else ("",):
+        those = [each for each in counts if verb in (each.verb, "")]
+        if number := sum(each.numbers[outcome] for each in those):
+            head = f"{number} {verb}"
+            yield _preemptions(f"{head} preempt", those, result) if names_victims else head + text.removeprefix("would")
+            names_victims = False  # of both, the line would be too long
+
+
+def _preemptions(head: str, counts: Sequence[_Counts], result: PredictResult) -> str:
+    """Return the phrase about all preemptions that these results have."""
+    in_order = sorted(counts, key=lambda each: any(p.may_be_others for p in each.preempting[:MAX_SHOWN]))
+    preempting = tuple(chain.from_iterable(each.preempting for each in in_order))  # a tie affects only those after it
+    new, uncertain = newly_preempted(preempting), sum(each.uncertain for each in counts)
+    victims = [victim for victim in victims_of(preempting) if victim.identity in new]
+    is_estimate = any(each.is_estimate for each in counts)
+    least = Least(0, 0, len(victims) - uncertain, is_estimate) if uncertain or is_estimate else None
+    return _victims_text(head, preempting, victims, result, least)
 
 
 def _same(prediction: Prediction, before: Prediction) -> bool:
@@ -308,11 +342,6 @@ def _one(prediction: Prediction, result: PredictResult, paint: Painter) -> Itera
         yield f"{title}: {paint(waits_for(ending, prediction.pod.nominated_node_name), 'warning')}"
     else:
         yield f"{title}: {paint('stays Pending', 'error')}: {_why_pending(prediction, result.cluster)}"
-
-
-def _open(certain: Least | None, victims: Sequence[Pod]) -> Least | None:
-    """What is certain about the number of victims; None if the number is."""
-    return certain if certain and (certain.is_estimate or certain.victims < len(victims)) else None
 
 
 def _nodes(prediction: Prediction) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from itertools import permutations
 from pathlib import Path
 
@@ -217,6 +218,27 @@ def test_first_lines_state_only_what_is_certain(first: str, tmp_path: Path, caps
     main(["lint", *given, "-o", "json"])
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["detail"]["byChance"] is True
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_tie_makes_no_rollout_uncertain_that_is_evaluated_apart(is_reversed: bool, tmp_path: Path) -> None:
+    """Whichever object is applied first."""
+    selected = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"operator": "Exists"}], "containers": [{"name": "c"}]}
+    gold = {"priorityClassName": "gold", "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}
+    labels = {"matchLabels": {"app": "db"}}
+    db = Made("apps/v1", "StatefulSet", "db", "shop").spec(replicas=1, selector=labels)
+    old, new = ({"metadata": {"labels": {"app": "db"}}, "spec": {**selected, **more}} for more in ({}, gold))
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    own = make_pod("db-0", "shop").labels(app="db").metadata(ownerReferences=[owner]).on("b1")
+    low = make_pod("low").priority(0).request(cpu="4").on("b1")
+    node = make_node("b1").has(cpu="4").label("disk", "ssd").taint("disk")
+    stored = [*of_nodes(HALVES), node, low, own, deepcopy(db).spec(template=old)]
+    (tmp_path / "cluster.json").write_text(cluster_text(stored))
+    given = [web(2).obj, db.spec(template=new).obj]
+    (tmp_path / "new.json").write_text("\n---\n".join(map(json.dumps, given[::-1] if is_reversed else given)))
+    out = forewarn("predict", "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster.json").stdout
+    assert out.startswith("2 objects, 3 new Pods: 2 would preempt 2 Pods on b1, n1 or n2: default/low, possibly ")
+    assert ", 1 may preempt more Pods, depending on kube-scheduler's choice; 1 object evaluated without" in out
 
 
 @pytest.mark.parametrize(

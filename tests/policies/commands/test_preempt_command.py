@@ -548,3 +548,4 @@ def test_a_quota_admits_pods_of_a_daemon_set_on_random_nodes(
     assert (
         "2 may preempt 2 Pods on n2, n3: possibly other/old-n2, other/old-n3 (priority 0), 1 rejected by quota" in first
     )
+    assert ("4 new Pods: 1 would fit, 2 may " in first) is bool(others), "which no chance decides"
