@@ -590,6 +590,4 @@ def _after(subject: ReviewedObject, answer: Answer, cluster: ClusterSnapshot) ->
         old = cluster.resource_quotas.get((namespace, new.name))
         hard, used = (old.hard, old.used) if old else ({}, {})
         charged[namespace, new.name] = replace(new, namespace=namespace, hard=hard, used=used)
-    if not charged:
-        return cluster
-    return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged})
+    return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged}) if charged else cluster

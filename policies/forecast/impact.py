@@ -191,9 +191,7 @@ class Impact(NamedTuple):
     @property
     def brings(self) -> int:
         """The number of Pods of the workload after the change; 0 if the change replaces old Pods."""
-        if self.keeps_old or self.deleted_first:
-            return 0
-        return len(self.own) + self.new - self.rejected
+        return 0 if self.keeps_old or self.deleted_first else len(self.own) + self.new - self.rejected
 
     @property
     def predicted(self) -> int:

@@ -158,6 +158,4 @@ def already_default(name: str) -> str:
 def check_default(name: str, is_update: bool, classes: Iterable[PriorityClass]) -> str:
     """The reason why a class must not become the global default; "" if it may (`validatePriorityClass`)."""
     current = default_priority_class(classes)
-    if current is None or (is_update and current.name == name):
-        return ""
-    return already_default(current.name)
+    return "" if current is None or (is_update and current.name == name) else already_default(current.name)

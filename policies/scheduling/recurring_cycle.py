@@ -419,9 +419,7 @@ class RecurringCycle:
     @cached_property
     def constrained(self) -> bool:
         """Whether filters after NodeResourcesFit may reject nodes, by constraints of the Pod or against it."""
-        if self._spec.constrained:
-            return True
-        return bool(terms_against(self.pod, self._matrix, self.snapshot))
+        return self._spec.constrained or bool(terms_against(self.pod, self._matrix, self.snapshot))
 
     @cached_property
     def _cycle(self) -> Cycle:
@@ -494,9 +492,7 @@ class RecurringCycle:
     @property
     def is_sampled(self) -> bool:
         """Whether kube-scheduler evaluates only a part of the nodes for preemption. Call `best_nodes` first."""
-        if self.constrained:
-            return self._cycle.is_sampled
-        return self._is_sampled
+        return self._cycle.is_sampled if self.constrained else self._is_sampled
 
     @property
     def may_miss_best(self) -> bool:

@@ -359,9 +359,8 @@ class Prediction:
         if self.not_predicted or node not in self.snapshot.rows or self._filtered.rejected is not None:
             return []
         filtered = self._filtered
-        if node in {info.name for info in filtered.nodes}:
-            return []
-        return [(node, filtered.statuses.get(node))]
+        fits = any(info.name == node for info in filtered.nodes)
+        return [] if fits else [(node, filtered.statuses.get(node))]
 
     @property
     def rejection(self) -> responsible.Rejection:

@@ -260,9 +260,7 @@ def with_replaced(
 def _unless_the_same(
     before: tuple[PodDisruptionBudget, ...], now: Sequence[PodDisruptionBudget]
 ) -> tuple[PodDisruptionBudget, ...]:
-    if len(before) == len(now) and all(map(operator.is_, before, now)):
-        return before
-    return tuple(now)
+    return before if len(before) == len(now) and all(map(operator.is_, before, now)) else tuple(now)
 
 
 class DerivedTables:

@@ -607,9 +607,7 @@ class PreemptionExecutor:
             return None
         last = self._last_victim.get(uid)
         victim = None if last is None else self._api.pod(*last)
-        if last is None or (victim is not None and not victim.terminating):
-            return _PREEMPTING
-        return None
+        return _PREEMPTING if last is None or (victim is not None and not victim.terminating) else None
 
     def prepare(self, node: str, pods: Sequence[Pod], preemptor: Preemptor) -> None:
         """Start the evictions of victims that are not terminating, the last victim after all others.

@@ -71,9 +71,7 @@ def policy_fault(policy: Any) -> str:
     """The error of a preemptionPolicy; "" if it is valid (`ValidatePreemptionPolicy`)."""
     if policy is None or policy in POLICIES:
         return ""
-    if policy == "":
-        return required(()).text
-    return not_supported((), policy, POLICIES).text
+    return required(()).text if policy == "" else not_supported((), policy, POLICIES).text
 
 
 def name_faults(name: str) -> list[str]:

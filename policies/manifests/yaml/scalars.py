@@ -64,9 +64,7 @@ def resolve(text: str) -> JsonScalar:
     first = text[0]
     if first == ".":
         return _finite(text) if _POINT.fullmatch(text) else text
-    if first not in "+-0123456789":
-        return text
-    return _number(text)
+    return _number(text) if first in "+-0123456789" else text
 
 
 def value_of(text: str, tag: str | None, plain: bool) -> JsonScalar:
