@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.cluster.cache import Result
+from forewarn.policies.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import Shard, in_json, json_of
 from forewarn.policies.findings import cut, described, listed, one_line, plural
@@ -26,7 +26,6 @@ from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.headroom import headroom
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.whatif.answer import Answer, Bound, Preemption, WorkloadCount
     from forewarn.policies.whatif.questions import Question
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     OWN_CLASSES,
     PREEMPT_NEVER,
     SYSTEM_PRIORITY_CLASS_PREFIX,
+    PriorityClass,
 )
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.priority_class import PriorityClass
 
 
 def is_recommended(priority_class: PriorityClass, *, to_preempt: bool = False) -> bool:

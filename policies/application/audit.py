@@ -15,7 +15,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, audit_request, unsuppressed
 from forewarn.policies.evaluation.evaluator import audit as findings_of
 from forewarn.policies.findings import Finding, described, plural
-from forewarn.policies.objects.fields import NOTHING
+from forewarn.policies.objects.fields import NOTHING, ApiObject
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.predictions import Simulations
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.config.model import Config
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 MIN_BATCHES: Final = 6

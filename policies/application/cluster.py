@@ -14,7 +14,7 @@ from forewarn.policies.config.model import Config
 from forewarn.policies.config.scheduler import scheduler_source
 from forewarn.policies.findings import cut, listed, plural, quote
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidInput, check_numbers
+from forewarn.policies.objects.fields import ApiObject, InvalidInput, check_numbers
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, known_minor
 from forewarn.policies.scheduling.caveats import kinds_of
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.objects.pod import Pod
 
 

@@ -7,7 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.autoscaling.autoscaler import NODE_DELAY
+from forewarn.policies.autoscaling.autoscaler import NODE_DELAY, NotPredicted
 from forewarn.policies.commands.parser import add_config_option, duration_between, existing, integer_between
 from forewarn.policies.config.model import Config, ConfigError, find_config
 from forewarn.policies.findings import duration, one_line
@@ -109,7 +109,6 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
 
 def parsed_instance_types(text: str | bytes, name: str) -> Sequence[InstanceType]:
     """The instance types of a text. `name`: of its file. Raises ConfigError."""
-    from forewarn.policies.autoscaling.autoscaler import NotPredicted
     from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
     from forewarn.policies.config.load import parse
 

@@ -23,7 +23,7 @@ from forewarn.policies.config.model import Config, find_config
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import cut, duration
 from forewarn.policies.lint.input import LintRequest, RenderRequest
-from forewarn.policies.lint.versions import check_paths, versions
+from forewarn.policies.lint.versions import check_paths, classes_of, versions
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import STDIN, MissingFile, SourceError, no_such_file, status_of
@@ -98,7 +98,6 @@ def _new_findings(request: DiffRequest) -> int:
     from forewarn.policies.application.lint import checked
     from forewarn.policies.commands.lint import folded, write_report
     from forewarn.policies.evaluation.suppressions import baseline_of, less_baseline
-    from forewarn.policies.lint.versions import classes_of
 
     paths = [os.fspath(path) for path in request.paths] or [os.curdir]
     lint = LintRequest(paths, request.config, request.namespace, rendering=request.rendering)

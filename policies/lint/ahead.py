@@ -11,16 +11,12 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forewarn.policies.forks import cores, forked
 from forewarn.policies.light import later
 from forewarn.policies.manifests import BROKEN, Reading, is_definition, read
-from forewarn.policies.sources.files import SourceError, read_file
-
-if TYPE_CHECKING:
-    from forewarn.policies.sources.files import File
-
+from forewarn.policies.sources.files import File, SourceError, read_file
 
 LEAST: Final = 16_000
 """Minimum bytes of a file for which communication between processes is worthwhile."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.findings import grouped
+from forewarn.policies.findings import Finding, Location, grouped
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.lint.input import Input, wanted_kinds
 from forewarn.policies.manifests import read
@@ -23,7 +23,6 @@ from forewarn.policies.sources.files import SourceError, read_file, write_file
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.config.model import Config
-    from forewarn.policies.findings import Finding, Location
 
 
 _NUMBER: Final = re.compile(r"([ ]*)priority:[ \t]*-?[0-9]+[ \t]*(?:#.*)?\r?")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, PRIORITY_CLASS
-from forewarn.policies.lint.input import KUSTOMIZATIONS, LintRequest, read_input
+from forewarn.policies.lint.input import KUSTOMIZATIONS, Input, LintRequest, read_input
 from forewarn.policies.lint.rendering import render
 from forewarn.policies.lint.tools import Trees, find_program
 from forewarn.policies.manifests import Fault, values
@@ -31,7 +31,6 @@ from forewarn.policies.sources.revisions import Repository
 
 if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
-    from forewarn.policies.lint.input import Input
     from forewarn.policies.objects.fields import ApiObject
 
 

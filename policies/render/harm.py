@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.render import whatif
-from forewarn.policies.whatif.answer import rank_of_loss
+from forewarn.policies.whatif.answer import Answer, rank_of_loss
 
 if TYPE_CHECKING:
-    from forewarn.policies.whatif.answer import Answer
     from forewarn.policies.whatif.class_change import ClassChange
 
 

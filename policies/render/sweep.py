@@ -9,12 +9,11 @@ from forewarn.policies.render import Painter, plain, whatif
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import NO_CAUSES
-from forewarn.policies.whatif.sweep import PlaceholderPods
+from forewarn.policies.whatif.sweep import Needs, PlaceholderPods, Row, Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from forewarn.policies.whatif.sweep import Needs, Row, Sweep
 
 MAX_ROWS: Final = 40
 _BASIS: Final = (

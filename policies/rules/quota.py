@@ -9,7 +9,7 @@ from forewarn.policies.findings import Action, Path, Problem, Severity, Text, cu
 from forewarn.policies.kinds.registry import AUTOSCALER, CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
 from forewarn.policies.light import later
 from forewarn.policies.metering import charge, each
-from forewarn.policies.objects.fields import at, group_kind, text_at
+from forewarn.policies.objects.fields import at, group_kind, mapping, text_at
 from forewarn.policies.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.options import LimitedResource, ScopeSelector
 from forewarn.policies.rules.support import rule_text
@@ -93,7 +93,6 @@ def _present_path(subject: ReviewedObject, path: Path) -> Path:
 def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
     """Return message, fix and path for resources that a scope does not support; empty texts for other errors."""
     from forewarn.policies.kube_apiserver.validation.resources import is_scope_valid_for
-    from forewarn.policies.objects.fields import mapping
 
     value = at(subject.object, *path)
     entries = value if isinstance(value, list) else [value]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.findings import grouped
 from forewarn.policies.metering import charge
 from forewarn.policies.scheduling.caveats import victims_tie
-from forewarn.policies.scheduling.node_info import footprint
+from forewarn.policies.scheduling.node_info import NodeInfo, footprint
 from forewarn.policies.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE
 from forewarn.policies.scheduling.preemption import matching, may_be_preempted, pod_priority, rank_of
 from forewarn.policies.scheduling.responsible import has_constraints
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.framework import Framework
-    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.scheduling.preemption import Candidate, Decision, Fewest
     from forewarn.policies.scheduling.snapshot import Snapshot
 

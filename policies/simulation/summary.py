@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.controllers.view import controller_of
+from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.documents import Document, Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import duration, grouped, listed, plural, quote
 from forewarn.policies.kinds.registry import REPLICA_SET
@@ -21,7 +21,6 @@ from forewarn.policies.scheduling.responsible import framework_of
 from forewarn.policies.simulation.clock import BY_WORKLOAD, Event, Origin
 
 if TYPE_CHECKING:
-    from forewarn.policies.controllers.view import PodState
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.simulation.simulation import Simulation
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.node_pools import NODES
@@ -21,6 +21,7 @@ from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import (
     NOTHING,
     REQUIRED,
+    ApiObject,
     at,
     group_kind,
     int32,
@@ -39,9 +40,6 @@ from forewarn.policies.objects.storage import CSINode, PersistentVolume, Persist
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.configuration import seconds
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
-
-if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
 
 _EPHEMERAL: Final = frozenset(
     {
