@@ -290,9 +290,12 @@ def _counts(placements: Sequence[Placement], lost: Collection[int], result: Pred
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
     preempting = tuple(p for p in may_run if not waits_for_victims(p))
     uncertain = max(len(newly_preempted(preempting)) - certain.victims, 0) if certain else 0
+    return _Counts(_verb(placements), numbers, preempting, uncertain, bool(certain and certain.is_estimate))
+
+
+def _verb(placements: Sequence[Placement]) -> str:
     is_by_chance = any(each.rollout and each.rollout.by_chance not in ("", BY_CHOICE) for each in placements)
-    verb = "may" if is_by_chance else "would"  # the impact is one with many preemptions
-    return _Counts(verb, numbers, preempting, uncertain, bool(certain and certain.is_estimate))
+    return "may" if is_by_chance else "would"  # the impact is one with many preemptions
 
 
 def _phrases(outcome: str, text: str, counts: Sequence[_Counts], result: PredictResult) -> Iterator[str]:

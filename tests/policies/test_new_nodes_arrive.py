@@ -549,7 +549,7 @@ def test_pods_that_are_pending_only_for_a_while_get_nodes(tmp_path: Path, capsys
     assert (scale_up["group"], scale_up["nodes"]) == ("spot-large", 1)
     assert (answer["withNewNodes"]["nodes"], answer["withNewNodes"]["pending"]) == ({"spot-large": 1}, 0)
     assert main(asked_events(tmp_path, {"at": 0, "create": job("early", 1, "3")}, free)) == 0
-    deleted = "1 new Pod of reports/early is preempted or deleted again"
+    deleted = "1 new Pod of reports/early is removed again"
     first = f"with 1 new node of spot-large, {deleted}, no replica lost, no Pod Pending; without: "
     assert capsys.readouterr().out.startswith(first)
 

@@ -153,9 +153,10 @@ def test_each_row_is_what_its_question_comes_to(
         unhealthy = sorted(budgets["tooFewHealthy"].keys() - budgets["violatedByPreemption"])
         assert row.get("unhealthyPDBs", []) == unhealthy
         assert row.get("interruptions") == answer.get("interruptions")
-        of_names = ("case", "workloads", "victims", "causes", "unhealthyPDBs", "priority", "interruptions")
+        of_names = {"case", "workloads", "victims", "causes", "unhealthyPDBs", "priority", "interruptions"}
+        of_names |= {"rivals", "equalVictims"}
         assert {k: value for k, value in row.items() if k not in of_names} == row_of(answer, nodes), name
-        assert row.get("equalVictims", []) == answer.get("equalVictims", [])
+        assert all(row.get(key) == answer.get(key) for key in ("rivals", "equalVictims")), name
         victims = {each["victim"]["workload"].rpartition(" ")[2] for each in answer["preempted"]}
         assert {name.rpartition(" ")[2] for name in row.get("victims", ())} == victims
         assert sweep["before"]["running"] == answer["running"]["before"]
