@@ -16,7 +16,7 @@ from forewarn.policies.render.whatif import named, on_new_pods, pair, quotas_of
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.whatif.class_plan import OtherOrder, Plan, Step
     from forewarn.policies.whatif.priority_levels import Classes, PriorityLevel, Requested
@@ -210,9 +210,14 @@ def _phrases(plan: Plan, most: int) -> Iterator[str]:
     yield from on_new_pods([each for each in plan.lowered if each not in highest], are_named=most == _EFFECTS)
     unfinished = named(name for step in plan.steps for name in step.unfinished)
     stuck = [f"rollout of {unfinished} not finished"] if unfinished else []
+    stuck += [_not_recreated(*each) for each in plan.still_named.items()]
     no_effect = whatif.NO_EFFECT if most == _EFFECTS else whatif.NO_EFFECT.removesuffix(whatif.OR_PENDING)
     yield whatif.joined([*stuck, *whatif.effects_of(plan.answer, most=most)], most, 1) or no_effect
     yield from whatif.unfinished([plan.answer])
+
+
+def _not_recreated(class_name: str, workloads: Sequence[str]) -> str:
+    return f"running Pods of {named(workloads)} cannot be recreated without PriorityClass {class_name}"
 
 
 def _step_rows(plan: Plan) -> list[list[str | int]]:
@@ -255,6 +260,8 @@ def _details(plan: Plan) -> Iterator[str]:
             yield f"step {number}: {plural(len(preempting) - _MAX_PAIRS, 'more pair')}; use -o json for all"
         for fix, blocked in grouped((_fix(plan, name), name) for name in step.unfinished).items():
             yield f"step {number}: no progress for 10 min in the rollout of {listed(blocked, _NAMED)}. Fix: {fix}"
+    for each in plan.still_named.items():
+        yield f"{_not_recreated(*each)}. Fix: delete it when no Pod names it"
     if plan.rejected:
         count = plural(len(plan.rejected), "workload")
         names = listed([workload.workload for workload in plan.rejected], _MAX_PAIRS)

@@ -431,7 +431,7 @@ def _subject_of_lost(
     counts = {each.workload: each.missed for each in losing}
     if len(losing) > 1 and not (is_told or is_shortest or answer.rivals):
         return _lost_by_workload(losing)
-    before = losing[0].before if len(losing) == 1 and not answer.rivals else 0
+    before = _wanted_of(losing[0]) if len(losing) == 1 and not answer.rivals else 0
     whose = "" if is_told else of_workloads(counts, is_brief=is_shortest)
     whose += _or_others(answer, answer.rivals, counts) if whose else ""
     return f"{_of_replicas(sum(counts.values()), before)}{whose}", ""
@@ -539,11 +539,11 @@ def _preempted(answer: Answer, losers: Sequence[str], *, is_brief: bool, are_nam
 def _lost_by_workload(losing: Sequence[WorkloadCount]) -> tuple[str, str]:
     """The lost replicas of several workloads as a subject; and how many each loses, of few if this differs."""
     first, lost, whose = losing[0], sum(each.missed for each in losing), of_workloads(each.workload for each in losing)
-    before = first.before if len({each.before for each in losing}) == 1 else 0
+    before = _wanted_of(first) if len({*map(_wanted_of, losing)}) == 1 else 0
     are_few = len(losing) <= NAMED
-    names_all = are_few and not before and any(each.missed == each.before for each in losing)
+    names_all = are_few and not before and any(each.missed == _wanted_of(each) for each in losing)
     if len({each.missed for each in losing}) == 1 and not names_all:
-        return f"{_of_replicas(first.missed, before)} each{whose}", ""
+        return f"the only replicas{whose}" if before == 1 else f"{_of_replicas(first.missed, before)} each{whose}", ""
     if not are_few:
         return f"{plural(lost, 'replica')}{whose}", ""
     return plural(lost, "replica"), ", ".join(f"{_of_all(each)} of {named([each.workload])}" for each in losing)
@@ -551,9 +551,14 @@ def _lost_by_workload(losing: Sequence[WorkloadCount]) -> tuple[str, str]:
 
 def _of_all(losing: WorkloadCount) -> str:
     """How many replicas a workload loses, whose name follows."""
-    if losing.missed < losing.before:
+    if losing.missed < _wanted_of(losing):
         return f"{losing.missed}"
     return f"all {losing.missed}" if losing.missed > 1 else "all"
+
+
+def _wanted_of(losing: WorkloadCount) -> int:
+    """The running replicas at the start without those that are scaled down."""
+    return losing.before - losing.scaled_down
 
 
 def lost_replicas(

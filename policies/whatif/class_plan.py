@@ -382,6 +382,15 @@ class Plan(NamedTuple):
             if not each.after or (each.before and each.after.priority < each.before.priority)
         ]
 
+    @property
+    def still_named(self) -> dict[str, list[str]]:
+        """The deleted PriorityClasses that Pods of unfinished rollouts name -> their workloads."""
+        unfinished = {name for step in self.steps for name in step.unfinished}
+        old = [(each.before, each.workload) for each in self.affected if each.workload in unfinished]
+        deleted = [c.name for each in self.steps if each.step.action == "delete" for c in each.step.classes]
+        found = {name: [workload for before, workload in old if before and before[0] == name] for name in deleted}
+        return {name: workloads for name, workloads in found.items() if workloads}
+
     def __repr__(self) -> str:
         state = "complete" if self.complete else "incomplete"
         return described(self, f"{plural(len(self.steps), 'step')}, {plural(self.preempted, 'Pod')} preempted; {state}")

@@ -281,6 +281,8 @@ def files(directory: Path) -> dict[str, str]:
     large = {"metadata": {"labels": {"app": "later"}}, "spec": make_pod("later").request(cpu="4").obj["spec"]}
     later = Made("apps/v1", "StatefulSet", "later", "reports").spec(replicas=1, template=large)
     (directory / "later.json").write_text(json.dumps(later.obj))
+    four_pods = Made("v1", "ResourceQuota", "four", "shop").spec(hard={"pods": "4"})
+    (directory / "four.json").write_text(json.dumps(four_pods.obj))
     eight_pods = Made("v1", "ResourceQuota", "eight", "shop").spec(hard={"pods": "8"})
     (directory / "eight.json").write_text(json.dumps(eight_pods.obj))
     on_nodes = [{"at": 0, "cordon": "a-1"}, {"at": 0, "cordon": "a-2"}, {"at": 60, "uncordon": "a-1"}]
@@ -295,7 +297,13 @@ def files(directory: Path) -> dict[str, str]:
     three_pods = Made("v1", "ResourceQuota", "three", "prod").spec(hard={"pods": "3"})
     (directory / "three.json").write_text(json.dumps(three_pods.obj))
     names |= {"THREE_PODS": "three.json"}
-    names |= {"LATER": "later.json", "HUGE": "huge.json", "WEB_GETS_TOP": "top.json", "EIGHT_PODS": "eight.json"}
+    names |= {
+        "LATER": "later.json",
+        "HUGE": "huge.json",
+        "WEB_GETS_TOP": "top.json",
+        "EIGHT_PODS": "eight.json",
+        "FOUR_PODS": "four.json",
+    }
     return {word: str(directory / name) for word, name in names.items()}
 
 

@@ -22,9 +22,9 @@ DEPLOYMENT = """apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop}
 spec:
-  selector: {matchLabels: {a: b}}
+  selector: {matchLabels: {app: web}}
   template:
-    metadata: {labels: {a: b}}
+    metadata: {labels: {app: web}}
     spec:
       containers:
       - name: web
