@@ -32,7 +32,6 @@ class Field(NamedTuple):
     hint: str = ""
     least: int = 0
     most: int = 10_000
-    default: str = ""
     required: bool = False
 
     def read(self, text: str) -> tuple[list[str], Any]:
@@ -96,7 +95,7 @@ _SHUTDOWN: Final = Field("shutdown", "Priority=seconds", "shutdown", "--shutdown
 _ADMIT: Final = Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod")
 _SPOT: Final = Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag")
 _POD: Final = Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/POD", required=True)
-_REPLICAS: Final = Field("number", "Replicas", "replicas", kind="number", default="1")
+_REPLICAS: Final = Field("number", "Replicas", "replicas", kind="number", required=True)
 _PLACEHOLDERS: Final = Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True)
 _DEFAULT: Final = Field("default", "Global default", "default", "--default", "flag")
 _DELETE: Final = Field("delete", "Delete", "delete", "--delete", "flag")
@@ -259,12 +258,11 @@ def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLin
         text = query.get(field.key, "")
         if text.strip():
             used[field.key] = text
-        elif field.required:
-            return None
-        if text := text if text.strip() else field.default:
             words, value = field.read(text)
             (options if field.option else arguments).extend(words)
             fields.append((field.field, tuple(value) if isinstance(value, list) else value))
+        elif field.required:
+            return None
     if len([field for field in fields if field[0] != "namespace"]) < question.least:
         raise BadLink(f"fill in one more of {', '.join(field.label for field in question.fields[1:])}")
     command, *words = question.words.split()

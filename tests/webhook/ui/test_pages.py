@@ -461,6 +461,11 @@ def test_hostile_names_are_text(hostile: Desk, path: str) -> None:
     assert "\u202e" not in page
 
 
+@pytest.mark.parametrize("query", ["change=drain", "change=scale&name=deployment/web", "change=scale&number=3"])
+def test_without_a_required_input_nothing_is_asked(shared: Desk, query: str) -> None:
+    assert shared.get(f"/api/whatif?{query}").json == shared.get("/api/whatif?change=drain&name=").json
+
+
 def test_an_input_that_questions_share_is_of_one_kind() -> None:
     """The page has one input for each key, and shows it for the questions with that key."""
     kinds: dict[str, set[str]] = {}
