@@ -324,19 +324,11 @@ def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Le
             continue
         if not fewest or any(_may_differ(other, each) for other in predictions[number + 1 :]):
             is_estimate = fewest == "unknown"
-            if not is_estimate and not others and _are_choices_equal(predictions[number:]):
-                return None
             end, more = (len(predictions), 0) if fewest == "unknown" else (number, fewest)
             before = [newly_preempted((other,)) - {*others} for other in predictions[:end]]
             victims = len(set[str]().union(*before)) + more
             return Least(end + bool(more), sum(map(bool, before)) + bool(more), victims, is_estimate)
     return None
-
-
-def _are_choices_equal(predictions: Sequence[Prediction]) -> bool:
-    from forewarn.policies.scheduling.choices import are_choices_equal
-
-    return are_choices_equal(predictions)
 
 
 def _may_differ(later: Prediction, before: Prediction) -> bool:

@@ -606,15 +606,6 @@ class Prediction:
         return Prediction(snapshot, self.pod, decision)
 
     @property
-    def is_known(self) -> bool:
-        """Whether the decision was computed elsewhere, for example in a simulation."""
-        return self._known is not None
-
-    def nominating(self, candidate: Candidate) -> Prediction:
-        """Return the prediction if kube-scheduler selects this candidate among those that tie."""
-        return Prediction(self.snapshot, self.pod, self._decision._replace(candidate=candidate, is_final=True))
-
-    @property
     def may_be_others(self) -> bool:
         """Whether the victims are random: nodes or Pods on the node tie, or kube-scheduler evaluates a random
         part of the nodes.

@@ -14,13 +14,11 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import ClusterSnapshot
-from forewarn.policies.copies import replace
 from forewarn.policies.forecast.impact import least, newly_preempted
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.rules.wording.impact import certain_of
 from forewarn.policies.scheduling import ties
-from forewarn.policies.scheduling.choices import are_choices_equal
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
@@ -61,7 +59,8 @@ def choices(
         yield from choices(prediction.snapshot_after(), pods[1:], (*before, prediction))
         return
     for candidate in prediction.preemption.best_candidates:
-        chosen = prediction.nominating(candidate)
+        known = prediction._decision._replace(candidate=candidate, is_final=True)
+        chosen = Prediction(snapshot, pods[0], known)
         yield from choices(chosen.snapshot_after(), pods[1:], (*before, chosen))
 
 
@@ -118,41 +117,6 @@ def test_certain_are_only_numbers_that_each_choice_has_in_random_clusters() -> N
         exact, open_ = exact + (certain is None), open_ + (certain is not None)
     assert exact, "some are certain"
     assert open_, "others are not"
-
-
-def test_numbers_of_unlike_nodes_are_certain_if_each_choice_has_them(tmp_path: Path) -> None:
-    """Pods of several objects too, unless a later one may take the node of one before it."""
-    made = [*of_nodes({"n1": [4], "n2": [4], "n3": [4]}), make_priority_class(500, "silver")]
-    made[0].obj["status"]["allocatable"]["memory"] = "8Gi"
-    assert check(cluster(*made), web(2, 4)) is None
-    mail = json.loads(json.dumps(web(1, 4).obj).replace("web", "mail").replace("gold", "silver"))
-    (tmp_path / "cluster.json").write_text(cluster_text(made))
-    for objects, answer in (
-        ([web(1, 4).obj, mail], "2 would preempt 2 Pods on n1, n2 or n3: possibly default/n1-0, default/n2-0"),
-        ([mail, web(1, 4).obj], "depending on kube-scheduler's choice"),
-    ):
-        (tmp_path / "apps.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
-        out = forewarn("predict", "-f", tmp_path / "apps.json", "--cluster", tmp_path / "cluster.json").stdout
-        assert answer in out.splitlines()[0]
-
-
-def test_certain_numbers_of_two_templates_are_those_of_each_choice() -> None:
-    rng, exact = random.Random(f"{SEED} templates"), 0
-    for _ in range(cases(100)):
-        sizes = [[4], [4], [3], [2], [2, 2]]
-        stored = cluster(*of_nodes({f"n{number}": rng.choice(sizes) for number in range(rng.randint(2, 4))}))
-        first, second = (place(stored, web(1, rng.randint(2, 4)).obj).predictions[0].pod for _ in range(2))
-        one = Prediction(stored.scheduling, first)
-        second = replace(second, name="mail-0", uid="mail")
-        predictions = one, Prediction(one.snapshot_after(), second)
-        if one.fewest is not None and least(predictions) is None:
-            found = [tuple(each) for each in choices(stored.scheduling, [first, second])]
-            assert len({tuple(len(newly_preempted((p,))) for p in each) for each in found}) == 1
-            exact += 1
-            assert are_choices_equal(predictions)
-            known = [each.settled(each.snapshot, with_ties=True) for each in predictions]
-            assert not are_choices_equal(known), "between decisions of a simulation more happens"
-    assert exact, "some are certain"
 
 
 def test_certain_victims_are_those_in_each_order_of_pods_that_tie() -> None:
