@@ -41,7 +41,7 @@ from forewarn.policies.forecast.pod_groups import (
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
 from forewarn.policies.metering import CutShort, each, limited, meter, metered, never
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping, ref_of
+from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping
 from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.objects.reviewed_object import ReviewedObject
 from forewarn.policies.scheduling.bulk import OnEachNode, capacity_for, on_each_node
@@ -703,11 +703,9 @@ def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: 
     rollout.
     """
     rollouts: dict[int, Placement | InvalidObject] = {}
-    namespaces = [ref_of(obj, "default").namespace for obj in objects]
     for index, obj in enumerate(objects):
-        is_alone = namespaces.count(namespaces[index]) == 1
         try:
-            if (placement := place_rollout(cluster, obj, replicas, is_alone=is_alone)) is not None:
+            if (placement := place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)) is not None:
                 rollouts[index] = placement
         except InvalidObject as fault:
             rollouts[index] = fault
