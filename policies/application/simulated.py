@@ -31,7 +31,6 @@ from forewarn.policies.objects.workload import (
     Workload,
     applied_to,
     check_workload,
-    contains,
     last_applied,
     pod_template_of,
 )
@@ -318,8 +317,8 @@ def _has_pods(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
     stored = cluster.workload(fields.group_kind(obj), *_key(obj))
     if stored is None or stored.object is obj:  # with `_scaled_up`, the workload grows
         return False
-    old, new = (pod_template_of(each, POD_TEMPLATE_PATHS) for each in (stored.object, obj))
-    same = old is not None and new is not None and contains(old.object, new.object)
+    old, new = (pod_template_of(each, POD_TEMPLATE_PATHS) for each in (stored.object, applied_to(stored.object, obj)))
+    same = old is not None and new is not None and old.object == new.object
     return same and replicas_of(obj) <= len(pods_of(cluster, obj))
 
 

@@ -127,19 +127,26 @@ def class_names_of(group: ApiObject) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
 
-def contains(stored: Any, given: Any) -> bool:
+OF_QUANTITIES: Final = frozenset(("requests", "limits", "overhead", "divisor", "sizeLimit"))
+"""The fields of Pods and claims with quantities."""
+
+
+def contains(stored: Any, given: Any, *, is_quantity: bool = False) -> bool:
     """Report whether a stored value contains all given fields; it may have additional ones (defaults).
 
-    Different notations of a quantity are equal: `1000m` and `1`.
+    Different notations of a quantity are equal: `1000m` and `1`. `is_quantity`: whether the values are quantities.
     """
     if isinstance(given, Mapping):
         return isinstance(stored or NOTHING, Mapping) and all(
-            contains((stored or NOTHING).get(key), value) for key, value in given.items()
+            contains((stored or NOTHING).get(key), value, is_quantity=is_quantity or key in OF_QUANTITIES)
+            for key, value in given.items()
         )
     if isinstance(given, list) and isinstance(stored, list):
         return len(given) == len(stored) and all(map(contains, stored, given))
     if stored == given or (not stored and not given):
         return True
+    if not is_quantity:
+        return False
     from forewarn.policies.quantity import InvalidQuantity, parse_quantity  # the linter starts without it
 
     try:
@@ -219,7 +226,8 @@ def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: boo
             _merged(one.get(key), value, old.get(key), each, is_redacted=is_redacted)
             for key, value in {**kept, **other}.items()  # the order of the stored list
         ]
-    return stored if stored is not None and contains(stored, given) else given
+    is_same = stored is not None and contains(stored, given, is_quantity=name in OF_QUANTITIES)
+    return stored if is_same else given
 
 
 def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, *, is_redacted: bool) -> ApiObject:
@@ -234,7 +242,8 @@ def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: st
     stays = name not in _RETAINS_KEYS
     kept = {key: value for key, value in stored.items() if key in new or (stays and key not in old)}
     for key, value in new.items():
-        kept[key] = _merged(stored.get(key), value, old.get(key), key, is_redacted=is_redacted)
+        part = name if name in OF_QUANTITIES else key
+        kept[key] = _merged(stored.get(key), value, old.get(key), part, is_redacted=is_redacted)
     return kept
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, boolean, group_kind, int32, items, mapping
-from forewarn.policies.objects.workload import REDACTED, contains
+from forewarn.policies.objects.workload import OF_QUANTITIES, REDACTED, contains
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import ObjectRef, Path
@@ -181,5 +181,5 @@ def _changes(old: Any, new: Any, path: Path) -> Iterator[Path]:
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             yield from _changes(before, after, (*path, index))
-    elif old != new and not (old and contains(old, new)):
+    elif old != new and not (old and contains(old, new, is_quantity=not OF_QUANTITIES.isdisjoint(path))):
         yield path

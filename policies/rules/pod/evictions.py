@@ -11,7 +11,16 @@ from forewarn.policies.findings import Problem, Severity, Text, cut, grouped, pl
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, int32, text
+from forewarn.policies.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    int32,
+    namespace_of,
+    text,
+)
 from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
 from forewarn.policies.rules.support.rule_text import MAX_WORKLOADS, naming, selected, workloads_in
@@ -232,7 +241,8 @@ def _overlaps(context: Context) -> Mapping[tuple[str, str, str], str]:
 
     Source: pkg/registry/core/pod/storage/eviction.go, `getPodDisruptionBudgets`.
     """
-    new = {key: pdb for subject in context.of_kind(DISRUPTION_BUDGET) for key, pdb in _read(subject)}
+    placed = (each for each in context.of_kind(DISRUPTION_BUDGET) if namespace_of(each.object))
+    new = {key: pdb for subject in placed for key, pdb in _read(subject)}  # others may be for several namespaces
     pdbs = {**context.cluster.objects.pdbs, **new} if context.cluster else new
     by_label = grouped(((key[0], pdb.selector.label), (key[1], pdb)) for key, pdb in pdbs.items() if pdb.selector)
     problems = dict[tuple[str, str, str], str]()
@@ -263,7 +273,8 @@ def _pods(pdbs: Mapping[tuple[str, str], PodDisruptionBudget], context: Context)
         for subject, _, labels in workloads_in([namespace], context):
             yield namespace, labels, subject.ref.kind, subject.ref.name
         pods = context.cluster.pods_of(namespace).values() if context.cluster else ()
-        yield from ((namespace, pod.labels, "Pod", pod.name) for pod in pods if not pod.terminal)
+        by_name = sorted(pods, key=lambda pod: pod.name)
+        yield from ((namespace, pod.labels, "Pod", pod.name) for pod in by_name if not pod.terminal)
     for (namespace, _), pdb in pdbs.items():
         if pdb.selector and not pdb.spec["selector"].get("matchExpressions"):
             yield namespace, pdb.spec["selector"].get("matchLabels") or NOTHING, "", ""
@@ -378,7 +389,8 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Fix: delete the Job first, or give it another name.
     """
     if group_kind(subject.object) == JOB:
-        yield from _changed_fields(subject, context)
+        with suppress(RecursionError):  # an object that is nested too deeply
+            yield from _changed_fields(subject, context)
 
 
 @rule(Target.TEMPLATE, severity=Severity.ERROR, objects={Target.TEMPLATE: _WITH_SELECTOR}, depends_on=("workloads",))
@@ -422,7 +434,8 @@ def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterato
     StatefulSet with the same name and selector adopts them.
     """
     if group_kind(subject.object) != JOB:
-        yield from _changed_fields(subject, context)
+        with suppress(RecursionError):
+            yield from _changed_fields(subject, context)
 
 
 def _changed_fields(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -432,11 +445,14 @@ def _changed_fields(subject: ReviewedObject, context: Context) -> Iterator[Probl
     if stored is None:
         return
     from forewarn.policies.kube_apiserver.validation.workload import fix_of, validate_workload_update
-    from forewarn.policies.objects.workload import applied_to
+    from forewarn.policies.objects.workload import applied_to, contains
 
+    selectors = (at(obj, "spec", "selector") for obj in (stored.object, subject.object))
+    may_be_completed = contains(*selectors)  # kustomize adds labels to selectors, with `labels` for example
     new = applied_to(stored.object, subject.object)
     for fault in validate_workload_update(new, stored.object, context.cluster.semantics):
-        yield Problem(str(fault), fault.path, fix_of(subject.ref.kind))
+        if fault.path[:2] != ("spec", "selector") or not may_be_completed:
+            yield Problem(str(fault), fault.path, fix_of(subject.ref.kind))
 
 
 def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:

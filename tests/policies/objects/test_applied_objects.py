@@ -37,7 +37,14 @@ IMAGE = {"image": "i"}
         pytest.param({"replicas": 4}, {}, {}, {"replicas": 4}, id="a field of the cluster alone stays"),
         pytest.param({"replicas": 4}, {"replicas": 2}, {}, {}, id="a removed field is removed"),
         pytest.param({"replicas": 4}, {"replicas": 2}, {"replicas": None}, {}, id="null removes a field"),
-        pytest.param({"cpu": "1000m"}, {}, {"cpu": 1}, {"cpu": "1000m"}, id="another notation is no change"),
+        pytest.param(
+            {"requests": {"cpu": "1000m"}},
+            {},
+            {"requests": {"cpu": 1}},
+            {"requests": {"cpu": "1000m"}},
+            id="another notation is no change",
+        ),
+        pytest.param({"labels": {"v": "1"}}, {}, {"labels": {"v": "1.0"}}, {"labels": {"v": "1.0"}}, id="no quantity"),
         pytest.param({"a": [{"p": 1, "q": 2}]}, {}, {"a": [{"p": 1}]}, {"a": [{"p": 1, "q": 2}]}, id="defaults"),
         pytest.param({"a": [1, 2]}, {"a": [1]}, {"a": [3]}, {"a": [3]}, id="a list without names is replaced"),
         pytest.param(
