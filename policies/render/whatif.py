@@ -476,15 +476,15 @@ def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = ""
     whose = whose or named((each.workload for each in outages), is_counted=True)
     first, *others = sorted(outages, key=lambda each: each.down < each.replicas)  # all Pods of a workload first
     lasts = f"{duration(first.seconds)}{'' if is_brief and first.total < FAILS else _most(first)}"
+    those = plural(first.replicas, "replica") if first.replicas > 1 else "replica"
+    rest = f"{f'{first.down} of ' if first.down < first.replicas else ''}the other {those}"
     if not others and [*losers] == [first.workload]:
-        of_others = f"{first.down} of " if first.down < first.replicas else ""
-        those = plural(first.replicas, "replica") if first.replicas > 1 else "replica"
-        return f"{of_others}the other {those} down for {lasts}"
+        return f"{rest} down for {lasts}"
     same = {(each.most, each.total, each.down == each.replicas > 1) for each in outages}
     if others and len(same) == 1 and not first.down == first.replicas > 1:
         count = plural(first.most, "replica") if first.most == first.down else f"up to {plural(first.most, 'replica')}"
         return f"{count} each of {whose} down for {duration(first.total)}"
-    count = _of_replicas(first.down, first.replicas)
+    count = rest if first.workload in losers else _of_replicas(first.down, first.replicas)
     return ", ".join([f"{count} of {first.workload if others else whose} down for {lasts}", *_also_down(others)])
 
 

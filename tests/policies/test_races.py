@@ -76,7 +76,7 @@ def test_each_workload_that_may_stay_pending_is_named(
     ("workloads", "lost", "text"),
     [
         ("abX", "n3", "1 replica of shop/a (or shop/b) lost (Pending)"),
-        ("abXY", "n3 n4", "1 replica each of shop/a and shop/b lost (all Pending)"),
+        ("abXY", "n3 n4", "the only replicas of shop/a and shop/b lost (all Pending)"),
         ("abXYc", "n3 n4", "2 replicas of shop/a and shop/b (or shop/c) lost (all Pending)"),
         ("aaX", "n3", "1 of 2 replicas of shop/a lost (Pending)"),
         ("abXr", "n3", "1 Pod of shop/a (or shop/b) preempted and replaced"),
