@@ -171,7 +171,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
     are Deployments or StatefulSets that set `replicas`. For `maxUnavailable: 0` and `minAvailable: 100%`, which are
     often intended, the finding is a note. With `--cluster`, the rule also reads the PodDisruptionBudgets and Pods of
-    the cluster.
+    the cluster. It looks for several PodDisruptionBudgets of the same Pods only if their manifests name the namespace.
 
     Example:
 
@@ -389,8 +389,7 @@ def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Fix: delete the Job first, or give it another name.
     """
     if group_kind(subject.object) == JOB:
-        with suppress(RecursionError):  # an object that is nested too deeply
-            yield from _changed_fields(subject, context)
+        yield from _changed_fields(subject, context)
 
 
 @rule(Target.TEMPLATE, severity=Severity.ERROR, objects={Target.TEMPLATE: _WITH_SELECTOR}, depends_on=("workloads",))
@@ -401,7 +400,8 @@ def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterato
     `volumeClaimTemplates` and `podManagementPolicy` of a StatefulSet.
 
     Details: the linter needs `--cluster`. The rule ignores workloads with an annotation that lets Helm, Argo CD or Flux
-    recreate them, such as hooks.
+    recreate them, such as hooks, and selectors to which kustomize may add the missing labels. `forewarn diff` and
+    `forewarn whatif apply` compare these too.
 
     Cluster:
 
@@ -434,8 +434,7 @@ def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterato
     StatefulSet with the same name and selector adopts them.
     """
     if group_kind(subject.object) != JOB:
-        with suppress(RecursionError):
-            yield from _changed_fields(subject, context)
+        yield from _changed_fields(subject, context)
 
 
 def _changed_fields(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -448,11 +447,12 @@ def _changed_fields(subject: ReviewedObject, context: Context) -> Iterator[Probl
     from forewarn.policies.objects.workload import applied_to, contains
 
     selectors = (at(obj, "spec", "selector") for obj in (stored.object, subject.object))
-    may_be_completed = contains(*selectors)  # kustomize adds labels to selectors, with `labels` for example
-    new = applied_to(stored.object, subject.object)
-    for fault in validate_workload_update(new, stored.object, context.cluster.semantics):
-        if fault.path[:2] != ("spec", "selector") or not may_be_completed:
-            yield Problem(str(fault), fault.path, fix_of(subject.ref.kind))
+    with suppress(RecursionError):  # an object that is nested too deeply
+        may_be_completed = contains(*selectors)  # kustomize adds labels to selectors, with `labels` for example
+        new = applied_to(stored.object, subject.object)
+        for fault in validate_workload_update(new, stored.object, context.cluster.semantics):
+            if fault.path[:2] != ("spec", "selector") or not may_be_completed:
+                yield Problem(str(fault), fault.path, fix_of(subject.ref.kind))
 
 
 def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
