@@ -123,7 +123,7 @@ forewarn whatif lose zone a -o json | jq '{fewer, pending: .pending.byWorkload, 
 
 ## head
 
-Most answers about a cluster contain `head`. In `diff`, `head` is the name of the second version instead.
+Most answers about a cluster contain `head`. In the output of `diff`, `head` is the name of the second version instead.
 
 | key | meaning |
 |---|---|
