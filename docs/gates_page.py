@@ -11,10 +11,11 @@ from forewarn.policies.whatif.resize import GATE
 _WIDTH = 150
 _OPTION = """
 Pass the feature gates of the cluster's components as `--feature-gates A=true,B=false`. Without the option, predictions
-are for the defaults in the table (of the [compared patch releases](compatibility.md#kubernetes-releases)). Exceptions:
-`GenericWorkload` counts as on if the cluster or the manifests have [PodGroups](compatibility.md#pod-groups), and
-`DRADeviceTaintRules` if the cluster has DeviceTaintRules. forewarn rejects gates with which components would not start,
-and values that it does not predict, such as `AllBeta=true`.
+are for the defaults in the table (of the [compared patch releases](compatibility.md#kubernetes-releases)). Two gates
+are exceptions. `GenericWorkload` counts as on if the cluster or the manifests contain
+[PodGroups](compatibility.md#pod-groups). `DRADeviceTaintRules` counts as on if the cluster contains DeviceTaintRules.
+forewarn rejects combinations with which components would not start, and values that it does not predict, such as
+`AllBeta=true`.
 
 `-` means that the release does not have the gate, and `!` that it is locked. *Modelled* gates can still have
 [limits](compatibility.md#what-is-exact). Predictions ignore gates that are not in the table.
