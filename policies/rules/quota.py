@@ -119,8 +119,8 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
     """A ResourceQuota, or a part of it, matches no Pod.
 
     Why: a ResourceQuota limits nothing if it selects only classes that do not exist, or if its PriorityClass scopes
-    exclude each other. A ResourceQuota with the scope PriorityClass counts only Pods and what they use, not, for
-    example, count/deployments.apps.
+    exclude each other. A ResourceQuota with the scope PriorityClass counts only Pods and the resources that they use.
+    For example, it does not count count/deployments.apps.
 
     Cluster:
 

@@ -374,9 +374,9 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     Why: Pods of a higher priority can preempt the Pods of the DaemonSet, which can then stay Pending on a full node.
     The node then has, for example, no log collector or CNI plugin.
 
-    Details: the rule compares the DaemonSet with the classes that other kinds of workloads in the input, or Pods in the
-    cluster, name. It ignores system classes and classes that never preempt. A default class of the Namespace, or a
-    global default above 0, counts as the class of the DaemonSet.
+    Details: the rule compares the DaemonSet with the classes of other kinds of workloads in the input, and of Pods in
+    the cluster. It ignores system classes and classes that never preempt. A default class of the Namespace, or a global
+    default above 0, counts as the class of the DaemonSet.
 
     Example:
 
@@ -495,8 +495,8 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
     Details: an entry can select namespaces and kinds, and list permitted classes. The default class of a Namespace
-    counts. The global default counts only for stored Pods, which name it. The rule ignores objects with a controller,
-    and patches.
+    counts. The global default counts only for Pods in the cluster, because kube-apiserver writes its name into them.
+    The rule ignores objects with a controller, and patches.
 
     Options:
 

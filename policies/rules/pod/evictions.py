@@ -400,8 +400,8 @@ def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterato
     `volumeClaimTemplates` and `podManagementPolicy` of a StatefulSet.
 
     Details: the linter needs `--cluster`. The rule ignores workloads with an annotation that lets Helm, Argo CD or Flux
-    recreate them, such as hooks, and selectors to which kustomize may add the missing labels. `forewarn diff` and
-    `forewarn whatif apply` compare these too.
+    recreate them, such as hooks. It also ignores selectors to which kustomize may add the missing labels.
+    `forewarn diff` and `forewarn whatif apply` check these objects, too.
 
     Cluster:
 
@@ -479,10 +479,10 @@ def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
 def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
 
-    Why: then, for example, `kubectl drain` can evict all Pods of a workload on a node at once.
+    Why: the PodDisruptionBudget protects no Pods. For example, `kubectl drain` can then evict all Pods of a workload on
+    a node at once.
 
-    Details: unless the value of a label is probably misspelled, the finding is a note, because a controller may create
-    the Pods.
+    Details: if no label value seems misspelled, the finding is a note, because a controller may create the Pods.
 
     Example:
 

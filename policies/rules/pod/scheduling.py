@@ -268,8 +268,8 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
 
     Details: the linter needs `--cluster`. Unlike `forewarn test`, the rule ignores Pods that replacement Pods preempt.
     It does not check new Pods of PodGroups. With `actions: {violates-expectation: deny}`, the webhook denies
-    violations, and objects that are too large for a prediction. It does not deny updates that only remove replicas,
-    violations that an incomplete prediction does not show, or anything while its cluster state is stale.
+    violations, and objects that are too large for a prediction. While its cluster state is stale, it only warns. It
+    also does not deny updates that only remove replicas, or violations that an incomplete prediction does not show.
 
     Options:
 
