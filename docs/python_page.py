@@ -115,9 +115,8 @@ The [guide to what-if](../guides/what-if.md) describes changes of a cluster, and
 
 ### Write a rule of your own
 
-A rule is a module that imports `Context`, `Problem`, `ReviewedObject`, `Severity` and `Target` from `forewarn`.
-[Write a rule in your own package](../guides/write-a-rule.md) shows a complete module, its entry point, and the setting
-`rules` that enables it.
+[Write a rule in your own package](../guides/write-a-rule.md) shows a module that imports `Context`, `Problem`,
+`ReviewedObject`, `Severity` and `Target` from `forewarn`.
 """
 
 
