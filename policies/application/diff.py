@@ -55,8 +55,9 @@ class AffectedNamespace(NamedTuple):
 
     `owner`: from the label of the Namespace, or else from CODEOWNERS. `preempted`: number of preempted Pods,
     not counting placeholder Pods. `lost`: required replicas that no longer run at the end. `pending`: other Pods that
-    the change leaves Pending. `replaced`: preempted Pods that are neither lost nor Pending. `scaled_down`: replicas
-    that the change removes from workloads of `OnCluster.scaled_down` which no HorizontalPodAutoscaler scales.
+    the change leaves Pending, and all Pending Pods of a blocked rollout. `replaced`: preempted Pods that are neither
+    lost nor Pending. `scaled_down`: replicas that the change removes from workloads of `OnCluster.scaled_down` which
+    no HorizontalPodAutoscaler scales.
     `removed`: running Pods of other workloads that the change deletes or scales down.
     `rejected`: workloads that the API server rejects, or whose Pods it rejects.
     `new_priority`: unchanged workloads whose new Pods get another priority or preemptionPolicy. `placeholders`:
@@ -612,7 +613,7 @@ def _of_pods(cluster: OnCluster, applied: WhatIf) -> dict[str, Iterable[tuple[st
     return {
         "preempted": ((each.victim, 1) for each in applied.preemptions if each.workload not in reserving),
         "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
-        "pending": ((each.namespace, each.not_started) for each in own),
+        "pending": ((each.namespace, applied.answer.new_pending(each)) for each in own),
         "lost": ((each.namespace, each.missed) for each in own),
         "replaced": ((name, count) for name, count in applied.answer.replaced.items() if name not in reserving),
         "scaled_down": ((item.workload, item.before - item.after) for item in cluster.lasting),

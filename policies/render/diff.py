@@ -393,16 +393,16 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
     losing, of_placeholders = _losing(cluster), _preemptions(cluster, placeholders=True)
     phrases = [
         *_rejections(cluster),
-        *(whatif.rollouts(answer) for answer in answers if answer.has_blocked_rollouts),
+        *(_rollouts(cluster, answer) for answer in answers if answer.has_blocked_rollouts),
         *whatif.on_new_pods([workload for answer in answers for workload in answer.new_pods], are_named=False),
         *(phrase for answer in answers for phrase in whatif.dangers(answer, are_named=False)),
         losing,
         _down(cluster),
         *(phrase for answer in answers for phrase in whatif.on_new_pods(answer.reprioritized)),
         _by_autoscalers(cluster.autoscaled),
-        *(whatif.rollouts(answer) for answer in answers if not answer.has_blocked_rollouts),
+        *(_rollouts(cluster, answer) for answer in answers if not answer.has_blocked_rollouts),
         _some(0 if count["lost"] else count["failed"], "Job", "failed"),
-        _some(count["pending"], "new Pod", f"Pending{_common_reason(cluster) if reasons else ''}"),
+        _some(count["pending"], "new Pod", f"Pending{_common_reason(cluster, answers) if reasons else ''}"),
         _replaced(cluster, losing),
         _some(count["reduced"], "replica", "scaled down until HorizontalPodAutoscalers act"),
         _some(count["scaled_down"], "running replica", f"scaled down{' because of drift' if is_drift else ''}"),
@@ -418,6 +418,15 @@ def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:
     ]
     effects = [phrase for phrase in phrases if phrase]
     return effects or [f"only placeholder Pods {_preempted_by(cluster, of_placeholders)}"] * bool(of_placeholders)
+
+
+def _rollouts(cluster: OnCluster, answer: Answer) -> str:
+    """A phrase about the rollouts that do not complete, and how many of these only drift causes; "" for none."""
+    own = {f"{changed.namespace}/{changed.name}" for changed in cluster.applied if changed.is_rollout}
+    of_drift = {item.workload for item in cluster.differing} - own
+    some = len(of_drift.intersection(names := answer.blocks.rollouts))
+    why = "because of drift" if some == len(names) else f"({some} because of drift)"
+    return f"{whatif.rollouts(answer)}{f' {why}' if some else ''}"
 
 
 def _by_autoscalers(autoscaled: Sequence[Autoscaled]) -> str:
@@ -447,9 +456,10 @@ def _some(count: int, noun: str, what: str) -> str:
     return f"{plural(count, noun)} {what}" if count else ""
 
 
-def _common_reason(cluster: OnCluster) -> str:
+def _common_reason(cluster: OnCluster, answers: Sequence[Answer]) -> str:
     """A phrase why new Pods are Pending; "" if the reasons differ."""
-    (why, *others) = {_reason(each) for each in _workloads(cluster) if each.not_started} or {""}
+    pending = (each for answer in answers for each in _workloads(cluster) if answer.new_pending(each))
+    (why, *others) = {*map(_reason, pending)} or {""}
     return f" ({one_line(why)})" if why and not others else ""
 
 
@@ -897,7 +907,7 @@ def _numbers_of(cluster: OnCluster) -> Counter[str]:
     of = harm.numbers(answer)
     own = {
         "lost": sum(workload.missed for workload in workloads),
-        "pending": sum(workload.not_started for workload in workloads),
+        "pending": sum(map(answer.new_pending, workloads)),
         "scaled_down": sum(item.before - item.after for item in cluster.lasting),
         "replaced": sum(count for name, count in answer.replaced.items() if name not in cluster.placeholders),
         "reduced": sum(item.before - item.after for item in cluster.scaled_down if item not in cluster.lasting),

@@ -1465,6 +1465,23 @@ def test_fields_that_drift_changes_have_the_value_of_the_cluster(
     assert "preempted by shop/web (rollout: replicas 1 → 2, reset of drift)" in text
 
 
+@pytest.mark.parametrize(("cpu", "why"), [("2", " because of drift"), ("1", "")])
+def test_a_blocked_rollout_counts_all_its_pending_pods_and_names_drift(
+    cpu: str, why: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    snapshot(tmp_path / "c.yaml", 4)
+    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
+    write(tmp_path / "c.yaml", *objects, *stored("Deployment", 4, redacted=False, cpu="1", priorityClassName="low"))
+    both = (deployment("web", *each, priorityClassName="low") for each in ((3, cpu), (4, "2")))
+    sides = versions(*({"web.yaml": [each]} for each in both))
+    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout.splitlines()
+    assert done[0] == (
+        f'cluster "c": rollout of shop/web blocked{why}, shop/web loses 1 of 4 Pods, '
+        "2 new Pods Pending (insufficient cpu; no Pod of lower priority)"
+    )
+    assert any(line.startswith("  ") and "loses 1 of 4 Pods: 2 Pods are Pending" in line for line in done)
+
+
 def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     snapshot(tmp_path / "c.yaml", 8)
