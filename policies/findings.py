@@ -140,10 +140,11 @@ class Details(Protocol):
 
 Harm = tuple[int, int]
 """What a problem does to Pods, as a sort key, the worst first: the kind of harm, and minus the highest priority."""
-NO_HARM: Final[Harm] = (2, 0)
+EVICTIONS_FAIL: Final[Harm] = (2, 0)
+NO_HARM: Final[Harm] = (3, 0)
 
 
-def not_running(priorities: Iterable[int]) -> Harm:
+def not_running(priorities: Iterable[int] = ()) -> Harm:
     """The harm if new Pods with these priorities stay Pending or are rejected."""
     return 0, -max(priorities, default=0)
 

@@ -11,7 +11,19 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.disclosure import EXACT, OPEN, Audience, Disclose, Shown
-from forewarn.policies.findings import INCOMPLETE, NO_OBJECT, Action, Finding, Problem, Severity, Text, cut, field_path
+from forewarn.policies.findings import (
+    INCOMPLETE,
+    NO_HARM,
+    NO_OBJECT,
+    Action,
+    Finding,
+    Problem,
+    Severity,
+    Text,
+    cut,
+    field_path,
+    not_running,
+)
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.metering import MAX_WORK, CutShort, TooLarge, metered, never
@@ -22,7 +34,7 @@ from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import parse_error
 from forewarn.policies.rules.pod.classes import class_not_allowed, is_class_use_unknown
 from forewarn.policies.rules.support.allowed_classes import audience_of
-from forewarn.policies.rules.support.context import ALL_SCHEDULED, Context, Phase, Rule, Target
+from forewarn.policies.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.rules.support.predictions import Predicted, Restarts, Simulations
 from forewarn.policies.rules.support.rule_text import is_variable
 
@@ -178,7 +190,8 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
             problems = chain((first,), problems)
             if is_one:
                 problems = _bounded(problems)
-            findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
+            found = (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
+            findings += map(_with_rejection, found) if target in POD_SPECS else found
         except CutShort as why:
             action = _of_unevaluated(action, why, subject, config)
             why.with_traceback(None)  # one that is kept and raised again has frames that know it: a circle
@@ -431,6 +444,12 @@ def _finding(
         not_evaluated=problem.is_incomplete,
         harm=harm,
     )
+
+
+def _with_rejection(finding: Finding) -> Finding:
+    """The finding about an object with Pods; an error without another harm means that the Pods are rejected."""
+    is_rejection = finding.severity is Severity.ERROR and finding.harm == NO_HARM
+    return finding._replace(harm=not_running()) if is_rejection else finding
 
 
 _OF_ARRIVALS: Final = frozenset(

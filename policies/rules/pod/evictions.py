@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Problem, Severity, Text, cut, grouped, plural, quote
+from forewarn.policies.findings import EVICTIONS_FAIL, Problem, Severity, Text, cut, grouped, plural, quote
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
 from forewarn.policies.manifests.deploy_order import is_recreated
 from forewarn.policies.metering import charge
@@ -203,7 +203,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     """
     key = subject.effective_namespace, subject.ref.kind, subject.ref.name
     if message := context.once(_overlaps).get(key):
-        yield Problem(message, ("spec", "selector"), "let one PodDisruptionBudget select each Pod")
+        fix = "let one PodDisruptionBudget select each Pod"
+        yield Problem(message, ("spec", "selector"), fix, harm=EVICTIONS_FAIL)
     if group_kind(subject.object) != DISRUPTION_BUDGET:
         return
 
@@ -217,9 +218,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         value = at(subject.object, "spec", field)
         if (field, str(value)) in NO_EVICTION:
             message = f"{field} {value} allows no eviction: kubectl drain retries without end"
-            yield Problem(
-                message, ("spec", field), f"{_ALLOW_ONE[field]}, or suppress the finding", severity=Severity.NOTE
-            )
+            fix = f"{_ALLOW_ONE[field]}, or suppress the finding"
+            yield Problem(message, ("spec", field), fix, severity=Severity.NOTE, harm=EVICTIONS_FAIL)
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
@@ -232,7 +232,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         message = naming(
             f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
         )
-        yield Problem(Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas"), ("spec", "minAvailable"))
+        text = Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas")
+        yield Problem(text, ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
 
 
 def _overlaps(context: Context) -> Mapping[tuple[str, str, str], str]:

@@ -32,7 +32,7 @@ from forewarn.policies.render.html.pages import audit_page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import Restarts
 from forewarn.policies.sources.cluster import load_cluster
-from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
 
@@ -618,6 +618,28 @@ def test_the_worst_warning_is_the_one_that_harms_the_pods_of_the_highest_priorit
     _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", *rules)
     objects = [line.split(": ")[1] for line in out.splitlines() if line.startswith("warning")]
     assert objects == ["Deployment team/z", "Deployment team/y", "Deployment team/a"]
+
+
+def test_rejected_pods_and_blocked_evictions_are_worse_than_findings_without_harm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    defaults = (make_priority_class(value, name, globalDefault=True) for name, value in (("high", 9), ("low", 1)))
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"priorityClassName": "none", "containers": []}}
+    ghost = Made("apps/v1", "Deployment", "ghost", "team").spec(replicas=1, template=template)
+    budgets = [make_budget(name, 0, "team", app="web").spec(minAvailable=1) for name in ("a", "z")]
+    budgets[0].obj["spec"]["selector"] = {}
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text([*defaults, ghost, *budgets]))
+    rules = "--select", "global-default-not-unique,unknown-priority-class,evictions-blocked,empty-selector"
+    _, out, _ = run(capsys, "--cluster", str(path), *rules)
+    first, _, _, *rows, _ = out.splitlines()
+    assert '; worst: Deployment team/ghost: PriorityClass "none" not found; Pods will be rejected; ' in first
+    assert [re.split("  +", row)[1] for row in rows] == [
+        "unknown-priority-class",
+        "global-default-not-unique",
+        "evictions-blocked",
+        "empty-selector",
+    ]
 
 
 def test_the_summary_is_cut_on_a_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
