@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from itertools import groupby
 from math import inf
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.upgrade import ForcedPod
 
 _WITHOUT: Final = "also without the change"
-_WITHOUT_CHANGE: Final = "; without the change: "
-_WITHOUT_NODES: Final = "; without: "
 _LONGEST_END: Final = 160
 """Characters of what happens without new nodes, and of the event, in a first line that is too long."""
 OR_PENDING: Final = " or newly Pending"
@@ -78,10 +75,9 @@ _REPLACEMENT: Final = "replacement Pod"
 
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
-    text, title = _headline_and_title(answer, change)
-    start, *without = text.partition(_WITHOUT_CHANGE if _WITHOUT_CHANGE in text else _WITHOUT_NODES)
-    end = "".join([*without, title])
-    yield paint(first_line(start, end, shortened(end, _LONGEST_END)), "bold")
+    line, title = _headline_and_title(answer, change)
+    end = f"{line.without}{title}"
+    yield paint(first_line(line.text, end, shortened(end, _LONGEST_END)), "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -98,22 +94,30 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
 
 def headline(answer: Answer, change: ClassChange | None = None) -> str:
     """The answer as a phrase: the effects of a class change on new Pods, and of the event; fewer in a long line."""
-    return _headline_and_title(answer, change)[0]
+    return "".join(_headline_and_title(answer, change)[0])
 
 
-def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[str, str]:
+class _Headline(NamedTuple):
+    """The answer as a phrase. `without`: its end, about what happens without the change or without new nodes."""
+
+    text: str
+    without: str = ""
+
+
+def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[_Headline, str]:
     """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short."""
-    text, grown = "", "" if answer.of_upgrade is answer else "with new nodes, "
+    line, grown = _Headline(""), "" if answer.of_upgrade is answer else "with new nodes, "
     frames = [(start, f": {title}" if title else "") for start, title in answer.frames]
     for (start, end), fewest in zip(frames, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 2), strict=True):
         for most in range(_EFFECTS, fewest - 1, -1):
-            text = f"{start}{grown}{_headline(answer.of_upgrade, change, most)}"
-            if len(f"{text}{end}") <= LONGEST_LINE:
-                return text, end
-    return text, frames[-1][1]
+            text, without = _headline(answer.of_upgrade, change, most)
+            line = _Headline(f"{start}{grown}{text}", without)
+            if len(f"{line.text}{without}{end}") <= LONGEST_LINE:
+                return line, end
+    return line, frames[-1][1]
 
 
-def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
+def _headline(answer: Answer, change: ClassChange | None, most: int) -> _Headline:
     """`most`: the number of effects, with what new Pods and drains come to."""
     of_class = on_new_pods(_ranked(answer, change))
     if change is not None and of_class:
@@ -124,10 +128,11 @@ def _headline(answer: Answer, change: ClassChange | None, most: int) -> str:
         of_class = [told] * (most > _FEWEST or not answer.does_harm)
     if change is None or answer.restart_alone is None:
         return _with_effects(answer, change, of_class, most)
-    return "; ".join([*of_class, _with_restart(answer, change, answer.restart_alone, most)])
+    restart = _with_restart(answer, change, answer.restart_alone, most)
+    return restart._replace(text="; ".join([*of_class, restart.text]))
 
 
-def _with_restart(answer: Answer, change: ClassChange, alone: Answer, most: int) -> str:
+def _with_restart(answer: Answer, change: ClassChange, alone: Answer, most: int) -> _Headline:
     """The effects of a class change, which come with a restart, and what the restart `alone` does."""
     names = [each.workload for each in change.restarting if workload_key(each.object) not in change.templates]
     are_told = _is_terse(answer, most) and names == [each.workload for each in change.changed]
@@ -135,10 +140,13 @@ def _with_restart(answer: Answer, change: ClassChange, alone: Answer, most: int)
     restart = f"{'with ' if change.templates else now}a restart{'' if are_told else f' of {named(names)}'}"
     both = [_without_remarks(each)._replace(restart_alone=alone) for each in (answer, alone)]
     effects, anyway = ((_with_effects(each, change, [], most), each.harm, each.end.harm) for each in both)
+    text, without = effects[0]
     if effects == anyway:
-        return f"{restart}, {_WITHOUT}: {effects[0]}"
+        return _Headline(f"{restart}, {_WITHOUT}: {text}", without)
     harm = ", ".join(filter(None, (rollouts(alone), *effects_of(both[1].end, most=_BRIEF))))
-    return f"{restart}: {effects[0]}{f'{_WITHOUT_CHANGE}{harm}' if harm else ''}"
+    if harm:
+        text, without = f"{text}{without}", f"; without the change: {harm}"
+    return _Headline(f"{restart}: {text}", without)
 
 
 def _without_remarks(answer: Answer) -> Answer:
@@ -154,14 +162,15 @@ def _is_terse(answer: Answer, most: int) -> bool:
     return answer.restart_alone is not None and most < _FEWEST - 1
 
 
-def _with_effects(answer: Answer, change: ClassChange | None, of_class: Sequence[str], most: int) -> str:
+def _with_effects(answer: Answer, change: ClassChange | None, of_class: Sequence[str], most: int) -> _Headline:
     """`of_class` and the effects of the event, with those on new nodes, if any, and without."""
     with_nodes, removed = on_new_nodes(answer, most), on_removed_nodes(answer)
     if not with_nodes:
-        return "; ".join(filter(None, (_outcome(answer, change, of_class, most), _no_nodes(answer), removed)))
+        parts = _outcome(answer, change, of_class, most), _no_nodes(answer), removed
+        return _Headline("; ".join(filter(None, parts)))
     end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if most > _FEWEST else ''}", removed]
     without = _outcome(answer, change, [], most, _with_same_new_pods(answer))
-    return f"{'; '.join([*of_class, ', '.join(filter(None, end))])}{_WITHOUT_NODES}{without}"
+    return _Headline("; ".join([*of_class, ", ".join(filter(None, end))]), f"; without: {without}")
 
 
 def _outcome(
@@ -172,7 +181,7 @@ def _outcome(
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer, most), *wanted]))
     unwanted = _unwanted(answer, end, most, max(most - bool(said), _FEWEST))
     no_effect = _no_effect(answer, is_later=bool(of_class and _ranked(answer, change) and not answer.reprioritized))
-    left, unread = sum(answer.left.values()), len(answer.not_simulated) - len(answer.left)
+    left, unread = sum(answer.left.values()), _unread(answer)
     of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
     anyway = "" if end else _started(answer)[1]
     has_no_effect = wanted or of_class or anyway or (left and not unread)
@@ -180,16 +189,18 @@ def _outcome(
     text = "; ".join(filter(None, (said, unwanted or no_effect, anyway))) or _nothing(answer, change)
     notes = [
         of_others if unwanted else "",
-        f"{plural(unread, 'object')} not simulated{_limit_ranges(answer)}" if (said or unwanted) and unread else "",
+        unread if said or unwanted else "",
     ]
     return ", ".join(filter(None, [text, *notes, _later(answer), *unfinished([answer])]))
 
 
-def _limit_ranges(answer: Answer) -> str:
-    """A phrase with the LimitRanges because of which objects are not simulated; "" for none."""
-    names = [name for problem in answer.not_simulated for name in re.findall(r"\((LimitRange \S+)\)", problem)]
-    count = "" if len(names) == len(answer.not_simulated) else f"{len(names)} "
-    return f" ({count}because of {listed(sorted({*names}), 1)})" if names else ""
+def _unread(answer: Answer) -> str:
+    """The number of objects that are not simulated, and the LimitRanges that are the cause; "" for none."""
+    unread = len(answer.not_simulated) - len(answer.left)
+    names = [f"LimitRange {name}" if name else "LimitRange defaults" for name in answer.limit_ranges]
+    count = "" if len(names) == unread else f"{len(names)} "
+    why = f" ({count}because of {listed(sorted({*names}), 1)})" if names else ""
+    return f"{plural(unread, 'object')} not simulated{why}" if unread else ""
 
 
 def _unwanted(answer: Answer, end: Answer | None, most: int, shown: int) -> str:

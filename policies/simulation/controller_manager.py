@@ -212,14 +212,14 @@ def reader_of(api: ApiServer, key: Key) -> Key | None:
     return above.key if above is not None and above.key[0] == DEPLOYMENT and is_recreate(above.object) else None
 
 
-def error_message(api: ApiServer, key: Key, error: InvalidObject) -> str:
-    """Return an error's message, which names the top workload if a Pod without a name has the error."""
+def _with_name(api: ApiServer, key: Key, error: InvalidObject) -> InvalidObject:
+    """Return the error; if a Pod without a name has it, as that of the top workload."""
     if error.ref is not None and error.ref.name:
-        return str(error)
+        return error
     state = api.workloads.get(key)
     kind, namespace, name = (state and state.controller) or key
     ref = ObjectRef("", kind.rpartition("/")[2], namespace, name)
-    return str(InvalidObject(error.problem, error.path, ref))
+    return InvalidObject(error.problem, error.path, ref, error.limit_range)
 
 
 FIRST_COLLECTION: Final = 5.7
@@ -311,7 +311,7 @@ class ControllerManager:
         self.rejections = Rejections(api)
         self.terminations: dict[str, float] = {}
         """uid of a deleted Pod -> time in simulated seconds at which it has terminated."""
-        self.unreadable: dict[Key, str] = {}
+        self.unreadable: dict[Key, InvalidObject] = {}
         """Key of an object that its controller cannot read -> the error."""
         self._pod_gc = PodGarbageCollector(self)
         self._numbers: dict[Key, int] = {}
@@ -361,7 +361,7 @@ class ControllerManager:
             try:
                 actions = reconcile(self.view, key, self.api.seconds)
             except InvalidObject as error:
-                self.unreadable[key] = error_message(self.api, key, error)
+                self.unreadable[key] = _with_name(self.api, key, error)
                 continue
             for action in actions:
                 if isinstance(action, SetStatus):
@@ -578,7 +578,7 @@ class ControllerManager:
         try:
             return self._reconcile(key)
         except InvalidObject as error:
-            self.unreadable[key] = error_message(self.api, key, error)
+            self.unreadable[key] = _with_name(self.api, key, error)
             return None
 
     def _only_requeues(self, key: Key, actions: Sequence[Action]) -> bool:

@@ -335,6 +335,8 @@ class Answer(NamedTuple):
     upgrade: Hidden[UpgradeRun | None] = None
     drains_blocked_by: Hidden[Sequence[DrainBlocker]] = ()
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
+    limit_ranges: Hidden[Sequence[str]] = ()
+    """Of objects in `notSimulated`, the LimitRanges that reject their Pods; "" if defaults make these invalid."""
     left_out: Hidden[Sequence[tuple[str, str]]] = ()
     """The rejected objects, and those that are not predicted: with reasons, with names, and with numbers."""
     drained: Hidden[Sequence[str]] = ()

@@ -496,7 +496,7 @@ def _simulated(
         keep_priority=[_running(workload) for workload in kept if needs_restart(workload)],
         rejected=[_running(workload) for workload in affected if workload.after is None],
         answer=answer._replace(preempted=of_steps),
-        not_modelled=[*answer.not_modelled, *sorted(simulation.controllers.unreadable.values())],
+        not_modelled=[*answer.not_modelled, *sorted(map(str, simulation.controllers.unreadable.values()))],
         ignored=change.ignored,
         affected=affected,
     )

@@ -170,6 +170,7 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
     losers = {each.workload for each in workloads if each.missed}
     racing = rivals(simulation, summary.names, losers) if losers else Rivals()
     equal = equal_victims(simulation, summary.names)
+    unread = simulation.controllers.unreadable.values()
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
     return Answer(
         change=question.title,
@@ -181,11 +182,12 @@ def answer_after(simulation: Simulation, question: Question, start: Start, autos
         not_drained=stuck,
         eviction_blocked_by=_forbidden(simulation, stuck),
         not_simulated=[
-            *sorted(simulation.controllers.unreadable.values()),
+            *sorted(map(str, unread)),
             *_starting_later(question, simulation.world),
             *_on_named_nodes(question, simulation.timeline.origins),
             *map(str, others),
         ],
+        limit_ranges=[name for each in unread if (name := each.limit_range) is not None],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
         simulation=simulation,

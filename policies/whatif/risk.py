@@ -208,7 +208,7 @@ class Tried:
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
             "unread": [
-                *sorted(simulation.controllers.unreadable.values()),
+                *sorted(map(str, simulation.controllers.unreadable.values())),
                 *map(str, of_other_schedulers(simulation, names)),
             ],
             "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth.reaction) if growth else ())],

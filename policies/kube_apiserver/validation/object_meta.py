@@ -25,12 +25,14 @@ _ESCAPES |= {"\\": r"\\", '"': r"\""}
 class FieldError(NamedTuple):
     """One error of an object; `str()` is the text of upstream's field.Error.
 
-    `field`: upstream's name of the field if it differs from `path` (map keys: `spec.hard[cpu]`).
+    `field`: upstream's name of the field if it differs from `path` (map keys: `spec.hard[cpu]`). `limit_range`: as for
+    InvalidObject.
     """
 
     path: Path
     text: str
     field: str = ""
+    limit_range: str | None = None
 
     def __str__(self) -> str:
         return f"{self.field or field_path(self.path)}: {self.text}"

@@ -142,13 +142,24 @@ def test_a_stored_limit_range_rejects_only_new_pods(
 def test_the_first_line_names_the_limit_range_of_replicas_that_are_not_replaced(
     others: int, which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bad = {**_set("StatefulSet", "a", replicas="1"), "metadata": {"name": "bad", "namespace": "x"}}
+    bad = {**_set("StatefulSet", "a", replicas="1"), "metadata": {"name": "(LimitRange bad)", "namespace": "x"}}
     own = [_set("StatefulSet", "a", replicas=1), _pod("set-0", node="n1", owner="StatefulSet"), *[bad] * others]
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node, *own, _default_cpu("2")]))
     main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml")])
     count = "1 " if others else ""
-    assert f"{which} not simulated ({count}because of LimitRange default)" in capsys.readouterr().out.splitlines()[0]
+    assert f"{which} not simulated ({count}because of LimitRange defaults)" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_the_first_line_is_not_split_in_the_message_of_an_object(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metadata = {"name": f"a; without: {'long, ' * 60}", "namespace": "x"}
+    bad = {**_set("StatefulSet", "a", replicas="1"), "metadata": metadata}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node, bad, _pod("a")]))
+    main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml")])
+    assert len(capsys.readouterr().out.splitlines()[0]) > 240
 
 
 def test_rows_tell_a_limit_range_from_a_quota(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
