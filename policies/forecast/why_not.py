@@ -29,7 +29,7 @@ from forewarn.policies.scheduling.preemption import (
     victims_below,
     victims_by_importance,
 )
-from forewarn.policies.scheduling.reasons import TOO_SMALL, Reason, as_reason, in_short, insufficient, joined
+from forewarn.policies.scheduling.reasons import TOO_SMALL, Reason, as_reason, in_line, in_short, insufficient, joined
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -170,9 +170,8 @@ def on_no_node(prediction: Prediction) -> str:
 
 
 def most_frequent(phrases: list[str]) -> str:
-    """The first phrase of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
-    more = f" and {plural(len(phrases) - 1, 'more reason')}" if phrases[1:] else ""
-    return f" ({cut(phrases[0], _LONGEST)}{more})" if phrases else ""
+    """The first phrases of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
+    return f" ({in_line(phrases)})" if phrases else ""
 
 
 def by_nodes(reasons: Iterable[tuple[str, int]]) -> list[str]:

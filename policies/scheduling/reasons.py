@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
-from forewarn.policies.findings import plural
+from forewarn.policies.findings import cut, plural
 from forewarn.policies.objects.fields import NOTHING
 
 _KINDS: Final = {
@@ -16,6 +16,10 @@ _KINDS: Final = {
 CREATE_IT: Final = "create what is missing first"
 RECREATE_IT: Final = "recreate the claim after its deletion"
 UNCORDON: Final = "uncordon the node"
+_LONGEST: Final = 200
+_FEW: Final = 3
+_SHORT: Final = 120
+"""Characters of a few reasons in a first line."""
 LOWER_REQUESTS: Final = "lower requests"
 
 
@@ -124,10 +128,9 @@ class FitError(str):
         `3 nodes: cordoned`; otherwise "".
         """
         reasons = _counted(self._of_volumes or self.reasons) or [(Reason(""), 0)]
-        reason, nodes = next((each for each in reasons if UNCORDON not in each[0].fixes), reasons[0])
-        more = f" and {plural(len(reasons) - 1, 'more reason')}" if reasons[1:] else ""
-        text = f"{plural(nodes, 'node')}: {reason.short}" if nodes else reason.short
-        return self.cause.short if self.cause else "" if reason.resource else f"{text}{more}"
+        in_order = sorted(reasons, key=lambda each: UNCORDON in each[0].fixes)
+        phrases = [f"{plural(nodes, 'node')}: {reason.short}" if nodes else reason.short for reason, nodes in in_order]
+        return self.cause.short if self.cause else "" if in_order[0][0].resource else in_line(phrases)
 
     @property
     def _of_volumes(self) -> Mapping[str, int]:
@@ -141,6 +144,15 @@ def _counted(reasons: Mapping[str, int]) -> list[tuple[Reason, int]]:
     """Reasons with their numbers of nodes, those of most nodes first."""
     counted = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return [(as_reason(reason), nodes) for reason, nodes in counted]
+
+
+def in_line(phrases: Sequence[str]) -> str:
+    """All of a few short phrases, or the first and the number of the others."""
+    text = "; ".join(phrases)
+    if len(phrases) <= _FEW and len(text) <= _SHORT:
+        return text
+    more = f" and {plural(len(phrases) - 1, 'more reason')}" if phrases[1:] else ""
+    return f"{cut(phrases[0], _LONGEST)}{more}"
 
 
 def in_short(message: str) -> str:

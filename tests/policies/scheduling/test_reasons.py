@@ -14,7 +14,7 @@ from forewarn.policies.scheduling.framework import Status
 from forewarn.policies.scheduling.plugins import node_resources_fit, node_unschedulable
 from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
 from forewarn.policies.scheduling.plugins.volume_binding import NODE_CONFLICT
-from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, joined, not_found
+from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, in_line, joined, not_found
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = json.loads((Path(__file__).parent / "cases" / "reasons.json").read_text())
@@ -131,7 +131,7 @@ def test_a_message_of_kube_scheduler_is_told_in_short(counts: dict[str, int], wh
     [
         ({reason_of("cpu"): 2, CORDONED: 1}, FitError("raw", {NO_VICTIMS: 2, NOT_HELPFUL: 1}), ""),
         ({reason_of("cpu"): 1, CORDONED: 2}, preemption.NEVER, ""),
-        ({NODE_CONFLICT: 1, CORDONED: 2}, preemption.NEVER, f"1 node: {NODE_CONFLICT.short} and 1 more reason"),
+        ({NODE_CONFLICT: 1, CORDONED: 2}, preemption.NEVER, f"1 node: {NODE_CONFLICT.short}; 2 nodes: cordoned"),
         ({CORDONED: 2}, FitError("raw", {NOT_HELPFUL: 2}), "2 nodes: cordoned"),
         (
             {reason_of("cpu"): 2},
@@ -146,6 +146,21 @@ def test_the_constraint_of_most_nodes_is_told_unless_they_lack_resources(
     counts: dict[str, int], why: str, constraint: str
 ) -> None:
     assert FitError("0/3 nodes are available: …", counts, why).constraint == constraint
+
+
+@pytest.mark.parametrize(
+    ("phrases", "text"),
+    [
+        (["a"], "a"),
+        (["a", "b", "c"], "a; b; c"),
+        (["a", "b", "c", "d"], "a and 3 more reasons"),
+        (["a", "b" * 117], f"a; {'b' * 117}"),
+        (["a", "b" * 118], "a and 1 more reason"),
+        (["a" * 300], f"{'a' * 199}…"),
+    ],
+)
+def test_a_line_has_a_few_short_reasons_or_the_first(phrases: list[str], text: str) -> None:
+    assert in_line(phrases) == text
 
 
 @pytest.mark.parametrize(
