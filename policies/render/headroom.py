@@ -150,6 +150,10 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
     yield from left_out(len(headroom.node_groups or ()), _MAX_GROUPS, "node group", "  ")
     if headroom.all_node_groups is not None:
         yield f"  {of_group(headroom.all_node_groups)}"
+    quota = headroom.quota
+    rejects = [f"a ResourceQuota rejects further Pods: {one_line(quota.message)}"] if quota else []
+    is_first = quota is not None and quota.pods <= headroom.without.pods
+    yield from rejects * is_first
     if headroom.reasons:
         yield "why no more fit:"
         yield from (f"  {line}" for line in by_nodes(headroom.reasons[:_SHOWN]))
@@ -157,13 +161,9 @@ def _lines(headroom: Headroom, paint: Painter) -> Iterator[str]:
         free = stranded_text(stranded)
         if free:
             yield f"stranded on nodes with {insufficient_text(stranded)}: {free}"
-    quota = headroom.quota
     never = " (its class never preempts)" if headroom.pod.preemption_policy == "Never" else ""
-    lines = [f"with preemption: {with_limits(headroom.preempting)}{never}"]
-    if quota is not None:  # after the number of Pods that it limits
-        at = 0 if quota.pods <= headroom.without.pods else 1
-        lines.insert(at, f"a ResourceQuota rejects further Pods: {one_line(quota.message)}")
-    yield from lines
+    yield f"with preemption: {with_limits(headroom.preempting)}{never}"
+    yield from rejects * (not is_first)
     if headroom.by_class:
         yield "with preemption, by PriorityClass:"
     yield from (f"  {_of_class(row)}" for row in headroom.by_class)

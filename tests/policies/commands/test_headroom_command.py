@@ -594,6 +594,21 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
     }
 
 
+@pytest.mark.parametrize(
+    ("hard", "order"),
+    [
+        (4, ["without preemption", "a ResourceQuota rejects", "why no more fit", "with preemption"]),
+        (9, ["without preemption", "why no more fit", "with preemption", "a ResourceQuota rejects"]),
+    ],
+)
+def test_what_binds_first_is_first(
+    hard: int, order: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "quota.json").write_text(json.dumps(quota_of({"pods": str(hard)}, {"pods": "4"}, "shop").obj))
+    _, out, _ = run(capsys, *SHOWN, "--cluster", str(tmp_path / "quota.json"))
+    assert sorted(order, key=lambda start: out.index(f"\n  {start}")) == order
+
+
 @pytest.mark.parametrize(("hard", "left"), [(4, 0), (6, 2), (50, 10)])
 def test_a_quota_counts_for_node_groups_after_the_pods_that_fit_now(hard: int, left: int) -> None:
     state = cluster(make_node("n1"), quota_of({"pods": str(hard)}, {"pods": "0"}))
