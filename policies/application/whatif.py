@@ -75,7 +75,8 @@ if TYPE_CHECKING:
 
 
 SETTLED: Final = (
-    "counts include preemptions of and by replacement Pods; those of forewarn lint, audit and predict do not"
+    "counts include preemptions of and by replacement Pods; those of forewarn predict do so for rollouts and with "
+    "--cascade, those of lint and audit do not"
 )
 """The note about the basis of the counts of Apply."""
 _A_DAY: Final = 86_400.0
