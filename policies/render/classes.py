@@ -57,12 +57,15 @@ _MATRIX: Final = "running Pods of each level (columns) that a new Pod (rows) may
 
 def notes(levels: Classes) -> Iterator[str]:
     """Notes that explain the tables."""
-    old = sum(level.running.pods for level in levels.classes if level.new_pods is None)
-    if old:
-        yield f"{_OLD}: {plural(old, 'running Pod')} with a priority that new Pods of the class do not get"
+    if old := _old(levels):
+        yield f"{_OLD}: {plural(old, 'Pod')} with a priority that new Pods of the class do not get"
     if others := levels.pending_of_other_schedulers:
         yield f"{plural(others, 'Pod')} Pending for other schedulers not counted"
     yield "taints, node affinity and capacity restrict preemption further: `forewarn predict` shows the actual victims"
+
+
+def _old(levels: Classes) -> int:
+    return sum(level.running.pods + level.pending for level in levels.classes if level.new_pods is None)
 
 
 def _title(levels: Classes) -> str:
@@ -75,6 +78,7 @@ def _title(levels: Classes) -> str:
     which = listed([first, *more], _NAMED) if own else f"no PriorityClass may preempt any of {running}"
     pending = sum(level.pending for level in levels.classes)
     waiting = f"; {plural(pending, 'Pod')} Pending" if pending else ""
+    waiting += f"; {plural(old, 'Pod')} with an {_OLD} of the class" if (old := _old(levels)) else ""
     return f"{which}{waiting}; {shares(levels)} requested ({classes})"
 
 

@@ -72,6 +72,17 @@ def test_levels_are_classes_and_other_priorities_of_pods() -> None:
     }
 
 
+def test_the_first_line_and_a_note_count_pods_with_an_old_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = [make_pod(name).priority(5).spec(priorityClassName="gold") for name in ("old", "waiting")]
+    made = [make_node("n1"), made_class("gold", 10), old[0].on("n1"), old[1], make_pod("bare")]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    first, *rest = run(capsys, "--cluster", str(tmp_path / "cluster.json"))[1].splitlines()
+    assert "; 2 Pods Pending; 2 Pods with an old value of the class; " in first
+    assert "note: old value: 2 Pods with a priority that new Pods of the class do not get" in rest
+
+
 def test_with_a_default_class_no_new_pod_is_without_a_class() -> None:
     found = levels(make_node("n1"), made_class("gold", 10, globalDefault=True), make_pod("bare").on("n1"))
     assert found == {("gold", 10): (True, 0, 1), ("", 0): (None, 1, 0)}
