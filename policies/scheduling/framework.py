@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 from weakref import proxy
 
 import numpy as np
@@ -162,7 +162,6 @@ class _Named(Protocol):
     name: ClassVar[str]
 
 
-@runtime_checkable
 class PreEnqueuePlugin(Protocol):
     """Decides whether a Pod may enter the queue. A class may be a plugin too, if its method is static."""
 
@@ -174,7 +173,6 @@ class PreEnqueuePlugin(Protocol):
         """Return None to let the Pod enter the queue, or the reason for its rejection."""
 
 
-@runtime_checkable
 class QueueSortPlugin(_Named, Protocol):
     """The order of the queue; a profile has exactly one."""
 
@@ -185,7 +183,6 @@ class QueueSortPlugin(_Named, Protocol):
         """
 
 
-@runtime_checkable
 class PreFilterPlugin(_Named, Protocol):
     """Checks the Pod and all nodes before the nodes are filtered."""
 
@@ -193,7 +190,6 @@ class PreFilterPlugin(_Named, Protocol):
         """Return the nodes to filter, or a rejection. With SKIP, this plugin's Filter does not run in this cycle."""
 
 
-@runtime_checkable
 class PreFilterExtensions(_Named, Protocol):
     """Updates the plugin's PreFilter state when preemption adds and removes Pods in a dry run."""
 
@@ -204,7 +200,6 @@ class PreFilterExtensions(_Named, Protocol):
         """Update `state` after `removed` was removed from the node."""
 
 
-@runtime_checkable
 class FilterPlugin(_Named, Protocol):
     """Decides whether a node can run the Pod."""
 
@@ -212,7 +207,6 @@ class FilterPlugin(_Named, Protocol):
         """Return None if the node can run the Pod, or the reason for its rejection."""
 
 
-@runtime_checkable
 class PostFilterPlugin(_Named, Protocol):
     """Acts if no node can run the Pod, for example by preemption."""
 
@@ -220,7 +214,6 @@ class PostFilterPlugin(_Named, Protocol):
         """Return the result of the action. `statuses`: why each node was rejected."""
 
 
-@runtime_checkable
 class PreScorePlugin(_Named, Protocol):
     """Checks the feasible nodes before they are scored."""
 
@@ -228,7 +221,6 @@ class PreScorePlugin(_Named, Protocol):
         """Return None, or an error. With SKIP, this plugin's Score does not run in this cycle."""
 
 
-@runtime_checkable
 class ScorePlugin(_Named, Protocol):
     """Scores a node for the Pod."""
 
@@ -236,7 +228,6 @@ class ScorePlugin(_Named, Protocol):
         """Return the score of the node: higher is better, 0 to 100 after NormalizeScore."""
 
 
-@runtime_checkable
 class NormalizeScorePlugin(_Named, Protocol):
     """Scales the scores of all nodes to 0…100."""
 
@@ -244,7 +235,6 @@ class NormalizeScorePlugin(_Named, Protocol):
         """Change `scores` (node name -> score) in place."""
 
 
-@runtime_checkable
 class ReservePlugin(_Named, Protocol):
     """Reserves resources for a Pod on its selected node, and releases them if the Pod is not bound."""
 
@@ -255,7 +245,6 @@ class ReservePlugin(_Named, Protocol):
         """Release the resources. Also called for a Pod for which `reserve` was never called."""
 
 
-@runtime_checkable
 class PermitPlugin(_Named, Protocol):
     """Decides whether a Pod may be bound: yes, no, or later."""
 
@@ -263,7 +252,6 @@ class PermitPlugin(_Named, Protocol):
         """Return the decision. WAIT holds the Pod until a plugin allows or rejects the Pod, or until the timeout."""
 
 
-@runtime_checkable
 class PreBindPlugin(_Named, Protocol):
     """Prepares the binding of a Pod."""
 
@@ -274,7 +262,6 @@ class PreBindPlugin(_Named, Protocol):
         """Prepare the binding and return None, or return the reason for the failure."""
 
 
-@runtime_checkable
 class BindPlugin(_Named, Protocol):
     """Binds the Pod to its node."""
 
@@ -282,7 +269,6 @@ class BindPlugin(_Named, Protocol):
         """Bind the Pod and return None. With SKIP, the next Bind plugin runs."""
 
 
-@runtime_checkable
 class PostBindPlugin(_Named, Protocol):
     """Runs after a Pod was bound."""
 
@@ -600,9 +586,14 @@ FILTERS: Final = 6
 """Units of work for the filters of one node, without costs that grow with the Pod, which plugins charge themselves."""
 
 
+def _plugins(names: Callable[[Framework], Iterable[str]]) -> cached_property[list[Any]]:
+    """Return a property of `Framework`: the plugins with these names."""
+    return cached_property(lambda framework: [framework.plugin(name) for name in names(framework)])
+
+
 def _plugins_at(point: str) -> cached_property[list[Any]]:
     """Return a property of `Framework`: the plugins of an extension point in the order of the profile."""
-    return cached_property(lambda framework: [framework.plugin(name) for name in framework.profile.at(point)])
+    return _plugins(lambda framework: framework.profile.at(point))
 
 
 class Framework:
@@ -622,6 +613,15 @@ class Framework:
     pre_binds: cached_property[list[PreBindPlugin]] = _plugins_at("preBind")
     binds: cached_property[list[BindPlugin]] = _plugins_at("bind")
     post_binds: cached_property[list[PostBindPlugin]] = _plugins_at("postBind")
+    pre_filters: cached_property[list[PreFilterPlugin]] = _plugins(lambda framework: framework.plan.pre_filters)
+    """The PreFilter plugins in the order of the profile, without those that have no `pre_filter` method."""
+    extensions: cached_property[list[PreFilterExtensions]] = _plugins(lambda framework: framework.plan.extensions)
+    """The PreFilter plugins with `add_pod` and `remove_pod` (PreFilterExtensions), which track dry runs."""
+    column_plugins: cached_property[list[FilterInColumns]] = _plugins(lambda framework: framework.plan.columns)
+    """The plugins that filter all nodes at once by the Pods on the nodes."""
+    static_plugins: cached_property[list[StaticFilterPlugin]] = _plugins(lambda framework: framework.plan.static)
+    late_static_plugins: cached_property[list[StaticFilterPlugin]] = _plugins(lambda it: it.plan.late_static)
+    """The plugins of `static_plugins` that run after a plugin of `column_plugins`."""
 
     def __init__(self, snapshot: Snapshot, profile: Profile) -> None:
         self.snapshot, self.profile = snapshot, profile
@@ -647,34 +647,10 @@ class Framework:
         plugin = self.plan.without
         return f"of plugin {plugin}, which does not say how it looks in columns" if plugin else ""
 
-    @property
-    def column_plugins(self) -> list[FilterInColumns]:
-        """The plugins that filter all nodes at once by the Pods on the nodes."""
-        return [self.plugin(name) for name in self.plan.columns]
-
-    @property
-    def static_plugins(self) -> list[StaticFilterPlugin]:
-        return [self.plugin(name) for name in self.plan.static]
-
-    @property
-    def late_static_plugins(self) -> list[StaticFilterPlugin]:
-        """The plugins of `static_plugins` that run after a plugin of `column_plugins`."""
-        return [self.plugin(name) for name in self.plan.late_static]
-
     @cached_property
     def reads_one_node(self) -> frozenset[str]:
         """The Filter plugins that read only one node: see `Plugin.reads_one_node`."""
         return frozenset(plugin.name for plugin in self._filters if plugin.reads_one_node).union(self.plan.static)
-
-    @cached_property
-    def pre_filters(self) -> list[PreFilterPlugin]:
-        """The PreFilter plugins in the order of the profile, without those that have no `pre_filter` method."""
-        return [self.plugin(name) for name in self.plan.pre_filters]
-
-    @cached_property
-    def extensions(self) -> list[PreFilterExtensions]:
-        """The PreFilter plugins with `add_pod` and `remove_pod` (PreFilterExtensions), which track dry runs."""
-        return [self.plugin(name) for name in self.plan.extensions]
 
     @cached_property
     def filters(self) -> list[tuple[str, Callable[[CycleState, Pod, NodeInfo], Status | None]]]:
@@ -842,7 +818,7 @@ def run_score_plugin(plugin: Any, state: CycleState, pod: Pod, nodes: Sequence[N
     for node in nodes:
         work.charge(1)
         scores[node.name] = plugin.score(state, pod, node)
-    if isinstance(plugin, NormalizeScorePlugin):
+    if implements(plugin, NormalizeScorePlugin):
         plugin.normalize_score(state, pod, scores)
     return scores
 
