@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import plural
@@ -42,98 +42,68 @@ class Binding(NamedTuple):
 def run_binding_cycle(framework: Framework, pod: Pod, node_name: str) -> Binding:
     """Run the plugins after the choice of a node, until one fails or holds the Pod.
 
-    A failure releases the reserved resources. Releases that do not write `nominatedNodeName` before binding have no
-    PreBindPreFlight. Source: upstream `bindingCycle`, `handleBindingCycleError`.
+    A failure releases the reserved resources. Source: upstream `bindingCycle`, `handleBindingCycleError`.
     """
-    cycle = framework, CycleState(), pod, node_name
-    timeouts: dict[str, float] = {}
-    point, status = "Reserve", run_reserve_plugins(*cycle)
-    if status is None:
-        point, (timeouts, status) = "Permit", run_permit_plugins(*cycle)
-    if status is None and framework.snapshot.semantics.expected_bindings_are_announced:
-        point, status = "PreBindPreFlight", run_pre_bind_pre_flights(*cycle)
-    if status is None and timeouts:
+    cycle, timeouts = (CycleState(), pod, node_name), dict[str, float]()
+    failure = next(_before_binding(framework, cycle, timeouts), None)
+    if failure is None and timeouts:
         return Binding(timeouts=timeouts)
-    if status is None:
-        point, status = "PreBind", run_pre_bind_plugins(*cycle)
-    if status is None:
-        point, status = "Bind", run_bind_plugins(*cycle)
-    if status is not None:
+    failure = failure or next(_while_binding(framework, cycle), None)
+    if failure is not None:
         for plugin in reversed(framework.reserves):
-            plugin.unreserve(cycle[1], pod, node_name)
-        return Binding(point, status)
+            plugin.unreserve(*cycle)
+        return Binding(*failure)
     for post_bind in framework.post_binds:
-        post_bind.post_bind(cycle[1], pod, node_name)
+        post_bind.post_bind(*cycle)
     return Binding()
 
 
-def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run Reserve plugins until one fails. Source: upstream `RunReservePluginsReserve`."""
-    for plugin in framework.reserves:
-        status = plugin.reserve(state, pod, node_name)
-        if status is not None:
-            return _of_binding(status, "Reserve", plugin.name)
-    return None
+def _before_binding(
+    framework: Framework, cycle: tuple[CycleState, Pod, str], timeouts: dict[str, float]
+) -> Iterator[tuple[str, Status]]:
+    """Yield the failures (extension point, status) of Reserve, Permit and PreBindPreFlight; the first ends the cycle.
 
-
-def run_permit_plugins(
-    framework: Framework, state: CycleState, pod: Pod, node_name: str
-) -> tuple[dict[str, float], Status | None]:
-    """Return (plugin -> seconds for which the plugin holds the Pod, rejection or None). Source: `RunPermitPlugins`."""
-    waits: dict[str, float] = {}
-    for plugin in framework.permits:
-        status, timeout = plugin.permit(state, pod, node_name)
-        if status is None:
-            continue
-        if status.code is not Code.WAIT:
-            return {}, _of_binding(status, "Permit", plugin.name)
-        waits[plugin.name] = min(timeout, MAX_PERMIT_TIMEOUT)
-    return waits, None
-
-
-def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Return an error if a plugin fails, otherwise None. Source: upstream `RunPreBindPreFlights`.
-
-    Adds the plugins that skip the Pod to `state.skip_pre_bind`.
+    Adds plugins that hold the Pod to `timeouts`, and those that skip it to `skip_pre_bind` of the state. Releases that
+    do not write `nominatedNodeName` before binding have no PreBindPreFlight. Source: upstream
+    `RunReservePluginsReserve`, `RunPermitPlugins`, `RunPreBindPreFlights`.
     """
-    for plugin in framework.pre_binds:
-        status = plugin.pre_bind_pre_flight(state, pod, node_name)
-        if status is None:
-            continue
-        if status.code is Code.SKIP:
-            state.skip_pre_bind.add(plugin.name)
-        elif status.code is Code.ERROR:
-            return status.while_running(f'running PreBindPreFlight "{plugin.name}"', plugin.name)
-        else:
-            return failed(
-                f'PreBindPreFlight {plugin.name} returned "{status.code}", which is unsupported. It is supposed to '
-                "return Success, Skip, or Error status"
-            )
-    return None
+    for reserve in framework.reserves:
+        if status := reserve.reserve(*cycle):
+            yield "Reserve", _of_binding(status, "Reserve", reserve.name)
+    for permit in framework.permits:
+        status, timeout = permit.permit(*cycle)
+        if status is not None and status.code is Code.WAIT:
+            timeouts[permit.name] = min(timeout, MAX_PERMIT_TIMEOUT)
+        elif status is not None:
+            yield "Permit", _of_binding(status, "Permit", permit.name)
+    announced = framework.snapshot.semantics.expected_bindings_are_announced
+    for name, status in ((p.name, p.pre_bind_pre_flight(*cycle)) for p in framework.pre_binds if announced):
+        if status is not None and status.code is Code.SKIP:
+            cycle[0].skip_pre_bind.add(name)
+        elif status is not None and status.code is Code.ERROR:
+            yield "PreBindPreFlight", status.while_running(f'running PreBindPreFlight "{name}"', name)
+        elif status is not None:
+            text = f'PreBindPreFlight {name} returned "{status.code}", which is unsupported. It is supposed to '
+            yield "PreBindPreFlight", failed(f"{text}return Success, Skip, or Error status")
 
 
-def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run PreBind plugins in order until one fails, except those in `state.skip_pre_bind`.
+def _while_binding(framework: Framework, cycle: tuple[CycleState, Pod, str]) -> Iterator[tuple[str, Status]]:
+    """Yield the failures of PreBind and Bind; SKIP if all Bind plugins skip.
 
-    Source: upstream `RunPreBindPlugins`, which may run some in parallel.
+    Source: upstream `RunPreBindPlugins`, which may run some in parallel, and `RunBindPlugins`.
     """
-    for plugin in framework.pre_binds:
-        status = None if plugin.name in state.skip_pre_bind else plugin.pre_bind(state, pod, node_name)
-        if status is not None:
-            return _of_binding(status, "PreBind", plugin.name)
-    return None
-
-
-def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-    """Run Bind plugins until one binds (None) or rejects the Pod; SKIP if all skip. Source: `RunBindPlugins`."""
-    status: Status | None = SKIP
-    for plugin in framework.binds:
-        status = plugin.bind(state, pod, node_name)
+    for pre_bind in framework.pre_binds:
+        if pre_bind.name not in cycle[0].skip_pre_bind and (status := pre_bind.pre_bind(*cycle)):
+            yield "PreBind", _of_binding(status, "PreBind", pre_bind.name)
+    last = SKIP
+    for bind in framework.binds:
+        status = bind.bind(*cycle)
         if status is None:
-            return None
+            return
+        last = status if status.code is Code.SKIP else _of_binding(status, "Bind", bind.name)
         if status.code is not Code.SKIP:
-            return _of_binding(status, "Bind", plugin.name)
-    return status
+            break
+    yield "Bind", last
 
 
 def _of_binding(status: Status, point: str, plugin: str) -> Status:
