@@ -101,13 +101,12 @@ def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
     resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
     if new is old:  # but for a condition
         return [ClusterEvent(resource, UPDATE)]
-    actions = []
-    if new.labels != old.labels:
-        actions.append(UPDATE_POD_LABEL)
-    if old.spec.gated and not new.spec.gated:
-        actions.append(UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-    if len(new.spec.tolerations) != len(old.spec.tolerations):
-        actions.append(UPDATE_POD_TOLERATION)
+    changes = (
+        (new.labels != old.labels, UPDATE_POD_LABEL),
+        (old.spec.gated and not new.spec.gated, UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+        (len(new.spec.tolerations) != len(old.spec.tolerations), UPDATE_POD_TOLERATION),
+    )
+    actions = [action for is_changed, action in changes if is_changed]
     return [ClusterEvent(resource, action) for action in actions or (UPDATE,)]
 
 
@@ -116,18 +115,14 @@ def node_scheduling_properties_change(new: Node, old: Node) -> list[ClusterEvent
 
     Conditions and annotations are ignored: no plugin of the default profile registers for them.
     """
-    actions = []
-    if old.unschedulable and not new.unschedulable:
-        actions.append(UPDATE_NODE_TAINT)
-    if new.allocatable != old.allocatable:
-        actions.append(UPDATE_NODE_ALLOCATABLE)
-    if new.labels != old.labels:
-        actions.append(UPDATE_NODE_LABEL)
-    if new.taints != old.taints:
-        actions.append(UPDATE_NODE_TAINT)
-    if new.declared_features != old.declared_features:
-        actions.append(UPDATE_NODE_DECLARED_FEATURE)
-    return [ClusterEvent(NODE, action) for action in actions]
+    changes = (
+        (old.unschedulable and not new.unschedulable, UPDATE_NODE_TAINT),
+        (new.allocatable != old.allocatable, UPDATE_NODE_ALLOCATABLE),
+        (new.labels != old.labels, UPDATE_NODE_LABEL),
+        (new.taints != old.taints, UPDATE_NODE_TAINT),
+        (new.declared_features != old.declared_features, UPDATE_NODE_DECLARED_FEATURE),
+    )
+    return [ClusterEvent(NODE, action) for is_changed, action in changes if is_changed]
 
 
 Hint = Callable[["Pod", Any, Any], bool]
@@ -209,19 +204,15 @@ def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
 
     Source: upstream `isSchedulableAfterNodeChange` of InterPodAffinity.
     """
-    affinity = pod.spec.pod_affinity
-    for term in each(affinity.required_affinity):
-        before = None if old is None else old.labels.get(term.topology_key)
-        after = new.labels.get(term.topology_key)
-        if after is not None and after != before:
-            return True
-    if affinity.required_anti_affinity and old is None:
+    before, after, affinity = (old.labels if old is not None else {}), new.labels, pod.spec.pod_affinity
+    domains = [
+        (before.get(term.topology_key), after.get(term.topology_key)) for term in each(affinity.required_affinity)
+    ]
+    if any(now is not None and now != then for then, now in domains):
         return True
-    for term in each(affinity.required_anti_affinity):
-        before = None if old is None else old.labels.get(term.topology_key)
-        if before is not None and new.labels.get(term.topology_key) != before:
-            return True
-    return False
+    keys = [term.topology_key for term in each(affinity.required_anti_affinity)]
+    left = (key in before and after.get(key) != before[key] for key in keys)
+    return bool(keys) if old is None else any(left)
 
 
 def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
@@ -356,77 +347,66 @@ def fewer_members_suffice(pod: Pod, old: PodGroup, new: PodGroup) -> bool:
     return group_added(pod, old, new) and 0 < new.min_count < old.min_count
 
 
-class Registration(NamedTuple):
-    """An event that a plugin registered for, and the plugin's hint."""
-
-    event: ClusterEvent
-    hint: Hint
-
+Registrations = Mapping[ClusterEvent, Hint]
+"""The events that a plugin registered for, with its hints."""
 
 _POD_DELETE: Final = ClusterEvent(POD, DELETE)
 _NODE_OR_LABELS: Final = ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL)
 
-EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
-    "SchedulingGates": (Registration(ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED), its_own),),
-    "NodeUnschedulable": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), uncordoned),
-        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), tolerates_cordons),
-    ),
-    "NodeName": (Registration(NODE_ADD, queue),),
-    "TaintToleration": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), taints_after_node),
-        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), its_own),
-    ),
-    "NodeAffinity": (Registration(_NODE_OR_LABELS, node_affinity_after_node),),
-    "NodePorts": (Registration(_POD_DELETE, ports_after_pod), Registration(NODE_ADD, queue)),
-    "NodeResourcesFit": (
-        Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), resources_after_pod),
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), resources_after_node),
-    ),
-    "VolumeRestrictions": (
-        Registration(_POD_DELETE, volumes_after_pod),
-        Registration(NODE_ADD, queue),
-        Registration(ClusterEvent(CLAIM, ADD), of_a_claim_by_name),
-    ),
-    "NodeVolumeLimits": (
-        Registration(_POD_DELETE, volumes_after_pod),
-        Registration(ClusterEvent(CLAIM, ADD), of_its_claim),
-    ),
-    "VolumeBinding": (
-        Registration(_NODE_OR_LABELS, queue),
-        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
-        Registration(ClusterEvent(VOLUME, ADD | UPDATE), queue),
-    ),
-    "VolumeZone": (
-        Registration(_NODE_OR_LABELS, queue),
-        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
-        Registration(ClusterEvent(VOLUME, ADD | UPDATE), new_or_moved_volume),
-    ),
-    "PodTopologySpread": (
-        Registration(ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE), spread_after_pod),
-        Registration(ClusterEvent(NODE, ADD | DELETE | UPDATE_NODE_LABEL | UPDATE_NODE_TAINT), spread_after_node),
-    ),
-    "InterPodAffinity": (
-        Registration(ClusterEvent(POD, ADD | UPDATE_POD_LABEL | DELETE), affinity_after_pod),
-        Registration(_NODE_OR_LABELS, affinity_after_node),
-    ),
-    "DynamicResources": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE), queue),
-        Registration(ClusterEvent(RESOURCE_CLAIM, ADD | UPDATE), devices_after_claim),
-        Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), queue),
-    ),
-    "DefaultPreemption": (Registration(_POD_DELETE, skip),),
-    "DeferredPodScheduling": (Registration(NODE_ADD, skip),),
-    "GangScheduling": (
-        Registration(ClusterEvent(UNSCHEDULABLE_POD, ADD), member_added),
-        Registration(ClusterEvent(ASSIGNED_POD, ADD), member_added),
-        Registration(ClusterEvent(POD_GROUP, ADD), group_added),
-        Registration(ClusterEvent(POD_GROUP, UPDATE), fewer_members_suffice),
-    ),
-    "NodeDeclaredFeatures": (
-        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE), queue),
-        Registration(ClusterEvent(POD, UPDATE), its_own),
-    ),
+EVENTS_TO_REGISTER: Final[Mapping[str, Registrations]] = {
+    "SchedulingGates": {ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED): its_own},
+    "NodeUnschedulable": {
+        ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT): uncordoned,
+        ClusterEvent(POD, UPDATE_POD_TOLERATION): tolerates_cordons,
+    },
+    "NodeName": {NODE_ADD: queue},
+    "TaintToleration": {
+        ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT): taints_after_node,
+        ClusterEvent(POD, UPDATE_POD_TOLERATION): its_own,
+    },
+    "NodeAffinity": {_NODE_OR_LABELS: node_affinity_after_node},
+    "NodePorts": {_POD_DELETE: ports_after_pod, NODE_ADD: queue},
+    "NodeResourcesFit": {
+        ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN): resources_after_pod,
+        ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE): resources_after_node,
+    },
+    "VolumeRestrictions": {_POD_DELETE: volumes_after_pod, NODE_ADD: queue, CLAIM_ADD: of_a_claim_by_name},
+    "NodeVolumeLimits": {_POD_DELETE: volumes_after_pod, CLAIM_ADD: of_its_claim},
+    "VolumeBinding": {
+        _NODE_OR_LABELS: queue,
+        ClusterEvent(CLAIM, ADD | UPDATE): of_its_claim,
+        ClusterEvent(VOLUME, ADD | UPDATE): queue,
+    },
+    "VolumeZone": {
+        _NODE_OR_LABELS: queue,
+        ClusterEvent(CLAIM, ADD | UPDATE): of_its_claim,
+        ClusterEvent(VOLUME, ADD | UPDATE): new_or_moved_volume,
+    },
+    "PodTopologySpread": {
+        ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE): spread_after_pod,
+        ClusterEvent(NODE, ADD | DELETE | UPDATE_NODE_LABEL | UPDATE_NODE_TAINT): spread_after_node,
+    },
+    "InterPodAffinity": {
+        ClusterEvent(POD, ADD | UPDATE_POD_LABEL | DELETE): affinity_after_pod,
+        _NODE_OR_LABELS: affinity_after_node,
+    },
+    "DynamicResources": {
+        ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE): queue,
+        ClusterEvent(RESOURCE_CLAIM, ADD | UPDATE): devices_after_claim,
+        ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM): queue,
+    },
+    "DefaultPreemption": {_POD_DELETE: skip},
+    "DeferredPodScheduling": {NODE_ADD: skip},
+    "GangScheduling": {
+        ClusterEvent(UNSCHEDULABLE_POD, ADD): member_added,
+        ClusterEvent(ASSIGNED_POD, ADD): member_added,
+        ClusterEvent(POD_GROUP, ADD): group_added,
+        ClusterEvent(POD_GROUP, UPDATE): fewer_members_suffice,
+    },
+    "NodeDeclaredFeatures": {
+        ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE): queue,
+        ClusterEvent(POD, UPDATE): its_own,
+    },
 }
 """Plugin of the default profile -> its registrations."""
 
@@ -434,8 +414,8 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
 class QueueingHints:
     """The events that plugins registered for, with their queueing hints. Source: upstream `buildQueueingHintMap`."""
 
-    def __init__(self, plugins: Mapping[str, Iterable[Registration]] = EVENTS_TO_REGISTER) -> None:
-        self._by_plugin = {name: (*given, *_with_node_taint_events(given)) for name, given in plugins.items()}
+    def __init__(self, plugins: Mapping[str, Registrations] = EVENTS_TO_REGISTER) -> None:
+        self._by_plugin = {name: {**given, **_of_node_taints(given)} for name, given in plugins.items()}
         self._interested = lru_cache(maxsize=256)(self._look_up)
 
     @classmethod
@@ -443,7 +423,7 @@ class QueueingHints:
         """Return the registrations for all profiles of a scheduler. Source: upstream `defaultEnqueueExtension`."""
         profiles = semantics.scheduler.profiles.values() if semantics.scheduler is not None else ()
         names = dict.fromkeys(name for profile in profiles for name in profile.plugin_names)
-        everything = (Registration(ClusterEvent(WILD_CARD, ALL), queue),)
+        everything = {ClusterEvent(WILD_CARD, ALL): queue}
         return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
 
     def of(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
@@ -451,20 +431,21 @@ class QueueingHints:
         return self._interested(event)
 
     def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
-        return tuple(registration.event for registration in self._by_plugin.get(plugin, ()))
+        return tuple(self._by_plugin.get(plugin, ()))
 
     def _look_up(self, event: ClusterEvent) -> dict[str, tuple[Hint, ...]]:
-        hints = {name: tuple(r.hint for r in given if r.event.covers(event)) for name, given in self._by_plugin.items()}
+        by_plugin = self._by_plugin.items()
+        hints = {name: tuple(hint for known, hint in given.items() if known.covers(event)) for name, given in by_plugin}
         return {name: value for name, value in hints.items() if value}
 
 
-def _with_node_taint_events(given: Iterable[Registration]) -> tuple[Registration, ...]:
+def _of_node_taints(given: Iterable[ClusterEvent]) -> Registrations:
     """Return a registration for changes of taints, if a plugin registered for new nodes but not for such changes; or
     nothing.
 
     Upstream adds this registration as a fix of issue 109437.
     """
-    actions = [r.event.action for r in given if r.event.resource == NODE]
+    actions = [event.action for event in given if event.resource == NODE]
     if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):
-        return (Registration(ClusterEvent(NODE, UPDATE_NODE_TAINT), queue),)
-    return ()
+        return {ClusterEvent(NODE, UPDATE_NODE_TAINT): queue}
+    return {}
