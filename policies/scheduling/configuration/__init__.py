@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -27,7 +28,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
 )
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
 from forewarn.policies.metering import each
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
+from forewarn.policies.objects.fields import PREFERRED, REQUIRED, ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node_selector import NodeAffinity
 from forewarn.policies.objects.pod import read_topology_spread
 from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
@@ -86,6 +87,11 @@ def seconds(text: str) -> float | None:
 
 
 ALL = "*"
+with open(os.path.join(os.path.dirname(__file__), "defaults.json"), encoding="utf-8") as _file:
+    _DEFAULTS: Final = json.load(_file)
+"""The default plugins, each with its weight (0: not set) and the properties of Semantics that it needs: of several
+entries for a plugin, the first one that applies counts. GangScheduling does nothing without its gate. And the presets.
+"""
 
 
 class EnabledPlugin(NamedTuple):
@@ -104,36 +110,11 @@ class PluginSet(NamedTuple):
 
 def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
     """Return the default plugins of a release, all at multiPoint. Source: upstream `getDefaultPlugins`."""
-    unschedulable, name = EnabledPlugin("NodeUnschedulable"), EnabledPlugin("NodeName")
-    plugins = [
-        EnabledPlugin("SchedulingGates"),
-        EnabledPlugin("PrioritySort"),
-        *((name, unschedulable) if semantics.node_names_are_checked_first else (unschedulable, name)),
-        EnabledPlugin("TaintToleration", 3),
-        EnabledPlugin("NodeAffinity", 2),
-        EnabledPlugin("NodePorts"),
-        EnabledPlugin("NodeResourcesFit", 1),
-        EnabledPlugin("VolumeRestrictions"),
-        EnabledPlugin("NodeVolumeLimits"),
-        EnabledPlugin("VolumeBinding"),
-        EnabledPlugin("VolumeZone"),
-        EnabledPlugin("PodTopologySpread", 2),
-        EnabledPlugin("InterPodAffinity", 2),
-        *(
-            [EnabledPlugin("DynamicResources", 2 if semantics.devices_are_scored else 0)]
-            if semantics.devices_are_allocated
-            else []
-        ),
-        EnabledPlugin("DefaultPreemption"),
-        EnabledPlugin("NodeResourcesBalancedAllocation", 1),
-        EnabledPlugin("ImageLocality", 1),
-        EnabledPlugin("DefaultBinder"),
-    ]
-    if semantics.declared_features_are_checked:
-        plugins.append(EnabledPlugin("NodeDeclaredFeatures"))
-    if semantics.groups_are_preempted_together:  # without its gate, no Pod has a PodGroup, and it does nothing
-        plugins.append(EnabledPlugin("GangScheduling"))
-    return tuple(plugins)
+    weights: dict[str, int] = {}
+    for name, weight, *conditions in _DEFAULTS["plugins"]:
+        if all(getattr(semantics, condition) for condition in conditions):
+            weights.setdefault(name, weight)
+    return tuple(EnabledPlugin(*item) for item in weights.items())
 
 
 def plugin_sets(given: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
@@ -143,12 +124,14 @@ def plugin_sets(given: Mapping[str, Any], semantics: Semantics) -> dict[str, Plu
 
 
 def _read(given: Mapping[str, Any] | None) -> PluginSet:
-    given = given or {}
-    enabled = tuple(
-        EnabledPlugin((plugin or {}).get("name") or "", (plugin or {}).get("weight") or 0)
-        for plugin in given.get("enabled") or ()
-    )
-    return PluginSet(enabled, tuple((plugin or {}).get("name") or "" for plugin in given.get("disabled") or ()))
+    enabled, disabled = (_named((given or {}).get(key)) for key in ("enabled", "disabled"))
+    plugins = tuple(EnabledPlugin(name, plugin.get("weight") or 0) for name, plugin in enabled)
+    return PluginSet(plugins, tuple(name for name, _ in disabled))
+
+
+def _named(entries: Iterable[ApiObject | None] | None) -> Iterator[tuple[str, ApiObject]]:
+    """Yield (name, entry) of the entries of a list, in which both may be null."""
+    return ((entry.get("name") or "", entry) for entry in (entry or {} for entry in entries or ()))
 
 
 def _merged(defaults: tuple[EnabledPlugin, ...], custom: PluginSet) -> PluginSet:
@@ -187,9 +170,8 @@ def decoding_faults(config: Any) -> list[FieldError]:
     if faults:
         return faults
     for number, profile in enumerate(config.get("profiles") or ()):
-        for place, plugin in enumerate((profile or {}).get("pluginConfig") or ()):
-            path: Path = ("profiles", number, "pluginConfig", place, "args")
-            faults += _of_arguments((plugin or {}).get("name") or "", (plugin or {}).get("args"), path)
+        for place, (name, plugin) in enumerate(_named((profile or {}).get("pluginConfig"))):
+            faults += _of_arguments(name, plugin.get("args"), ("profiles", number, "pluginConfig", place, "args"))
     return faults
 
 
@@ -255,8 +237,7 @@ def default_preemption(args: ApiObject, path: Path, faults: list[FieldError], _:
     percentage = _or(args.get("minCandidateNodesPercentage"), 10)
     absolute = _or(args.get("minCandidateNodesAbsolute"), 100)
     of_percentage, of_absolute = (*path, "minCandidateNodesPercentage"), (*path, "minCandidateNodesAbsolute")
-    if not 0 <= percentage <= _FULL:
-        faults.append(invalid(of_percentage, percentage, "not in valid range [0, 100]"))
+    faults += _of_percent(of_percentage, percentage)
     if absolute < 0:
         faults.append(invalid(of_absolute, absolute, "not in valid range [0, inf)"))
     if percentage == 0 == absolute:
@@ -269,8 +250,7 @@ def default_preemption(args: ApiObject, path: Path, faults: list[FieldError], _:
 def inter_pod_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> InterPodAffinityArgs:
     """Return the arguments of InterPodAffinity; add errors to `faults`. Upstream `ValidateInterPodAffinityArgs`."""
     weight = _or(args.get("hardPodAffinityWeight"), 1)
-    if not 0 <= weight <= _FULL:
-        faults.append(invalid((*path, "hardPodAffinityWeight"), weight, "not in valid range [0, 100]"))
+    faults += _of_percent((*path, "hardPodAffinityWeight"), weight)
     return InterPodAffinityArgs(weight, bool(args.get("ignorePreferredTermsOfExistingPods")))
 
 
@@ -290,16 +270,10 @@ def node_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
         faults.append(FieldError(path, str(error)))
         return NodeAffinityArgs()
     required_terms = affinity.required.terms if affinity.required else ()
-    for index, term in enumerate(each(required_terms, 1)):
-        if term.error:
-            faults.append(
-                FieldError(
-                    (*path, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", index), term.error
-                )
-            )
-    wanted = "preferredDuringSchedulingIgnoredDuringExecution"
-    faults += [FieldError((*path, wanted), p.term.error) for p in each(affinity.preferred or (), 1) if p.term.error]
-    return NodeAffinityArgs(affinity.required, affinity.preferred if added.get(wanted) else None)
+    terms = (*path, REQUIRED, "nodeSelectorTerms")
+    faults += [FieldError((*terms, i), term.error) for i, term in enumerate(each(required_terms, 1)) if term.error]
+    faults += [FieldError((*path, PREFERRED), p.term.error) for p in each(affinity.preferred or (), 1) if p.term.error]
+    return NodeAffinityArgs(affinity.required, affinity.preferred if added.get(PREFERRED) else None)
 
 
 def balanced_allocation(
@@ -442,9 +416,8 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _resources(holder: ApiObject) -> tuple[ResourceWeight, ...]:
-    given = holder.get("resources") or ()
-    resources = tuple(ResourceWeight((r or {}).get("name") or "", (r or {}).get("weight") or 1) for r in each(given, 1))
-    return resources or CPU_AND_MEMORY
+    given = _named(each(holder.get("resources") or (), 1))
+    return tuple(ResourceWeight(name, entry.get("weight") or 1) for name, entry in given) or CPU_AND_MEMORY
 
 
 def _shape(holder: ApiObject) -> tuple[ShapePoint, ...]:
@@ -461,11 +434,14 @@ def _of_shape(shape: Sequence[ShapePoint], path: Path) -> Iterator[FieldError]:
             yield invalid(place, shape[index].utilization, "values must be sorted in increasing order")
             break
     for index, point in enumerate(shape):
-        if not 0 <= point.utilization <= _FULL:
-            yield invalid((*path, index, "utilization"), point.utilization, "not in valid range [0, 100]")
+        yield from _of_percent((*path, index, "utilization"), point.utilization)
         if not 0 <= point.score <= MAX_CUSTOM_PRIORITY_SCORE:
             text = f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]"
             yield invalid((*path, index, "score"), point.score, text)
+
+
+def _of_percent(path: Path, value: int) -> list[FieldError]:
+    return [] if 0 <= value <= _FULL else [invalid(path, value, "not in valid range [0, 100]")]
 
 
 def _label_name(path: Path, name: str | None) -> list[FieldError]:
@@ -519,7 +495,7 @@ def _of_profiles(profiles: Sequence[ApiObject], sets: Sequence[Mapping[str, Plug
         seen[name] = number
         yield from _of_percentage(profile, path)
         yield from _of_plugins(sets[number], path)
-        yield from _of_plugin_config(profile.get("pluginConfig") or (), path)
+        yield from _of_plugin_config(profile.get("pluginConfig"), path)
         if sets[number]["queueSort"] != sets[0]["queueSort"]:
             yield FieldError((*path, "plugins", "queueSort"), "must be the same for all profiles")
     if len(sets[0]["queueSort"].enabled) > 1:
@@ -534,11 +510,10 @@ def _of_plugins(sets: Mapping[str, PluginSet], path: Path) -> Iterator[FieldErro
                 yield _removed_plugin(name, (*path, "plugins", point, "enabled", index))
 
 
-def _of_plugin_config(plugin_config: Sequence[Any], path: Path) -> Iterator[FieldError]:
+def _of_plugin_config(plugin_config: Sequence[Any] | None, path: Path) -> Iterator[FieldError]:
     seen: set[str] = set()
-    for index, plugin in enumerate(plugin_config):
+    for index, (name, _) in enumerate(_named(plugin_config)):
         place = (*path, "pluginConfig", index)
-        name = (plugin or {}).get("name") or ""
         if name in seen:
             yield duplicate(place, name)
         seen.add(name)
@@ -603,8 +578,7 @@ def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
         binders += bool(extender.get("bindVerb"))
         if extender.get("httpTimeout") and seconds(extender["httpTimeout"]) is None:
             yield invalid((*path, "httpTimeout"), extender["httpTimeout"], "must be a duration, as in 5s")
-        for place, resource in enumerate(each(extender.get("managedResources") or (), 1)):
-            name = (resource or {}).get("name") or ""
+        for place, (name, _) in enumerate(_named(each(extender.get("managedResources") or (), 1))):
             of_name = (*path, "managedResources", place, "name")
             faults = qualified_name(name)
             yield from (invalid(of_name, name, fault) for fault in faults)
@@ -809,8 +783,8 @@ def _arguments(
     """
     enabled = {name for plugins in sets.values() for name, _ in plugins.enabled}
     arguments: dict[str, Any] = {name: READERS[name]({}, (), [], semantics) for name in READERS if name in enabled}
-    for index, plugin in enumerate(profile.get("pluginConfig") or ()):
-        name, args = (plugin or {}).get("name") or "", (plugin or {}).get("args")
+    for index, (name, plugin) in enumerate(_named(profile.get("pluginConfig"))):
+        args = plugin.get("args")
         if name not in READERS:
             arguments[name] = {} if args is None else args
             continue
@@ -835,17 +809,12 @@ def _unknown(
 
 def _extender(given: ApiObject | None) -> Extender:
     given = given or {}
-    managed = [resource or {} for resource in given.get("managedResources") or ()]
-    return Extender(
-        url_prefix=given.get("urlPrefix") or "",
-        filter_verb=given.get("filterVerb") or "",
-        prioritize_verb=given.get("prioritizeVerb") or "",
-        preempt_verb=given.get("preemptVerb") or "",
-        bind_verb=given.get("bindVerb") or "",
-        ignorable=bool(given.get("ignorable")),
-        managed_resources=frozenset(r.get("name") or "" for r in managed),
-        ignored_resources=frozenset(r.get("name") or "" for r in managed if r.get("ignoredByScheduler")),
-    )
+    keys = ("urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb")
+    url, filters, prioritizes, preempts, binds = (given.get(key) or "" for key in keys)
+    managed, ignorable = list(_named(given.get("managedResources"))), bool(given.get("ignorable"))
+    names = frozenset(name for name, _ in managed)
+    ignored = frozenset(name for name, resource in managed if resource.get("ignoredByScheduler"))
+    return Extender(url, filters, prioritizes, preempts, binds, ignorable, names, ignored)
 
 
 def _without_ignored(profile: Profile, extenders: Sequence[Extender], faults: list[FieldError]) -> Profile:
@@ -866,30 +835,7 @@ def _without_ignored(profile: Profile, extenders: Sequence[Extender], faults: li
     return replace(profile, args={**profile.args, "NodeResourcesFit": replace(args, ignored_resources=ignored)})
 
 
-_HEADER: Final = {"apiVersion": API_VERSION, "kind": KIND}
-_ALL: Final = {"disabled": [{"name": "*"}]}
-
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "default": _HEADER,
-    "openshift-low-node-utilization": _HEADER,
-    "openshift-high-node-utilization": {
-        **_HEADER,
-        "profiles": [
-            {
-                "schedulerName": "default-scheduler",
-                "plugins": {
-                    "score": {
-                        "enabled": [{"name": "NodeResourcesFit", "weight": 5}],
-                        "disabled": [{"name": "NodeResourcesBalancedAllocation"}],
-                    }
-                },
-                "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}],
-            }
-        ],
-    },
-    "openshift-no-scoring": {
-        **_HEADER,
-        "profiles": [{"schedulerName": "default-scheduler", "plugins": {"preScore": _ALL, "score": _ALL}}],
-    },
+    name: {"apiVersion": API_VERSION, "kind": KIND, **config} for name, config in _DEFAULTS["presets"].items()
 }
 """Name -> KubeSchedulerConfiguration."""
