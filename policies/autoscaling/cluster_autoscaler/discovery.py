@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.policies.autoscaling.cluster_autoscaler.estimator import MAX_NODES
 from forewarn.policies.autoscaling.cluster_autoscaler.flags import duration, number, values_of
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
+    IGNORED_LABELS,
     Member,
     NodeGroup,
     from_node,
@@ -30,7 +31,6 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
     DEFAULT,
     NOT_READY,
     PRIORITIES,
-    PROVIDER_LABELS,
     SCALE_UP_FLAGS,
     Priorities,
     Settings,
@@ -265,7 +265,7 @@ class Discovery:
         extra = frozenset(value for name, value in self._flags if name == "balancing-ignore-label")
         return Settings(
             expanders=tuple(flags.get("expander", DEFAULT).split(",")[:10]),
-            ignored_labels=extra | PROVIDER_LABELS.get(flags.get("cloud-provider", ""), frozenset()),
+            ignored_labels=extra | {*IGNORED_LABELS.get(flags.get("cloud-provider", ""), ())},
             limits={
                 name: most << (30 if name == MEMORY else 0)
                 for name, most in limits.items()

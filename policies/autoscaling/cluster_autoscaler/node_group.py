@@ -5,6 +5,8 @@ Sources: simulator/node_info_utils.go, utils/taints/taints.go, utils/daemonset/d
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,23 +33,14 @@ _DEPRECATED: Final = {
 }
 """Label -> the deprecated label that cluster-autoscaler sets to the same value. Source: `UpdateDeprecatedLabels`."""
 _DELETED: Final = "ToBeDeletedByClusterAutoscaler"
-_PASSING_TAINTS: Final = frozenset(
-    {
-        _DELETED,
-        "DeletionCandidateOfClusterAutoscaler",
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
-        "node.kubernetes.io/unschedulable",
-        "node.kubernetes.io/memory-pressure",
-        "node.kubernetes.io/disk-pressure",
-        "node.kubernetes.io/network-unavailable",
-        "node.kubernetes.io/pid-pressure",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-        "node.cloudprovider.kubernetes.io/shutdown",
-        "cloud.google.com/impending-node-termination",
-        "NodeWithImpairedVolumes",
-    }
-)
+with open(os.path.join(os.path.dirname(__file__), "node_groups.json"), encoding="utf-8") as _file:
+    _TABLES: Final = json.load(_file)
+IGNORED_LABELS: Final[Mapping[str, frozenset[str]]] = {
+    provider: frozenset(labels) for provider, labels in _TABLES["ignoredLabels"].items()
+}
+"""--cloud-provider -> labels by which similar node groups may differ; "": of every provider. Sources:
+compare_nodegroups.go, {aws,azure,gce}_nodegroups.go.
+"""
 _STARTUP_PREFIXES: Final = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
@@ -123,7 +116,9 @@ def from_provider(name: str, size: int, max_size: int | None, obj: ApiObject) ->
 def from_node(name: str, size: int, max_size: int | None, obj: ApiObject, example: Sequence[Pod] | None) -> NodeGroup:
     """Return a group whose template is a node of the group with the Pods `example`. Raises InvalidObject."""
     read, template = Node.from_api(obj), f"template-node-for-{name}"
-    taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))
+    taints = tuple(
+        t for t in read.taints if t.key not in _TABLES["passingTaints"] and not t.key.startswith(_PASSING_PREFIXES)
+    )
     labels = shared_labels({**read.labels, HOSTNAME: template, TEMPLATE: "true"})
     capacity, allocatable = (read_resource_list(obj, ("status", field), obj) for field in ("capacity", "allocatable"))
     node = replace(read, name=template, labels=labels, taints=taints)

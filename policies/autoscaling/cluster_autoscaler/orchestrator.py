@@ -21,13 +21,17 @@ from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
     group_by_scheduling_properties,
 )
 from forewarn.policies.autoscaling.cluster_autoscaler.flags import Interval, Number, Share, Switch, flags_of
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, is_daemon_pod, template_info
+from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
+    IGNORED_LABELS,
+    NodeGroup,
+    is_daemon_pod,
+    template_info,
+)
 from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable
 from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import ScaleDownSettings
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, ResourceList
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.framework import PluginFault
@@ -284,45 +288,6 @@ def best_options(
 
 SCAN_INTERVAL: Final = 10.0
 """Default of --scan-interval, in seconds."""
-BASIC_IGNORED_LABELS: Final = frozenset(
-    {
-        HOSTNAME,
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "beta.kubernetes.io/fluentd-ds-ready",
-        "kops.k8s.io/instancegroup",
-    }
-)
-PROVIDER_LABELS: Final = {
-    "aws": frozenset(
-        {
-            "alpha.eksctl.io/instance-id",
-            "alpha.eksctl.io/nodegroup-name",
-            "eks.amazonaws.com/nodegroup",
-            "k8s.amazonaws.com/eniConfig",
-            "lifecycle",
-            "topology.ebs.csi.aws.com/zone",
-            "topology.k8s.aws/zone-id",
-        }
-    ),
-    "azure": frozenset(
-        {
-            "agentpool",
-            "aksEngineVersion",
-            "creationSource",
-            "kubernetes.azure.com/agentpool",
-            "kubernetes.azure.com/consolidated-additional-properties",
-            "kubernetes.azure.com/node-image-version",
-            "poolName",
-            "resourceNameSuffix",
-            "topology.disk.csi.azure.com/zone",
-        }
-    ),
-    "gce": frozenset({"topology.gke.io/zone"}),
-}
-"""--cloud-provider -> further ignored labels. Sources: {aws,azure,gce}_nodegroups.go."""
 _MEMORY_RATIO: Final = 0.015
 _RATIO: Final = 0.05
 """Tolerated differences of memory capacity, and of allocatable and free resources."""
@@ -334,7 +299,7 @@ class Similarity:
     def __init__(
         self, groups: Iterable[NodeGroup], templates: Mapping[str, NodeInfo], ignored_labels: frozenset[str]
     ) -> None:
-        ignored = BASIC_IGNORED_LABELS | ignored_labels
+        ignored = IGNORED_LABELS[""].union(ignored_labels)
         self._free = {name: _free(info) for name, info in templates.items()}
         self._labels: dict[str, frozenset[tuple[str, str]]] = {}
         self._by_labels: dict[frozenset[tuple[str, str]], list[NodeGroup]] = {}
@@ -350,22 +315,14 @@ class Similarity:
         return [other for other in others if other.name != group.name and self._are_similar(group, other)]
 
     def _are_similar(self, one: NodeGroup, other: NodeGroup) -> bool:
-        return (
-            one.capacity.keys() == other.capacity.keys()
-            and all(
-                _within(amount, other.capacity[name], _MEMORY_RATIO)
-                if name == MEMORY
-                else amount == other.capacity[name]
-                for name, amount in one.capacity.items()
-            )
-            and _all_within(one.allocatable, other.allocatable)
-            and _all_within(
-                *(
-                    {name: group.allocatable.get(name, 0) - amount for name, amount in self._free[group.name].items()}
-                    for group in (one, other)
-                )
-            )
-        )
+        exact = [{name: n for name, n in group.capacity.items() if name != MEMORY} for group in (one, other)]
+        free = [
+            {name: group.allocatable.get(name, 0) - amount for name, amount in self._free[group.name].items()}
+            for group in (one, other)
+        ]
+        is_alike = one.capacity.keys() == other.capacity.keys() and exact[0] == exact[1]
+        is_alike = is_alike and _within(one.capacity.get(MEMORY, 0), other.capacity.get(MEMORY, 0), _MEMORY_RATIO)
+        return is_alike and _all_within(one.allocatable, other.allocatable) and _all_within(free[0], free[1])
 
 
 def _free(info: NodeInfo) -> ResourceList:
