@@ -48,6 +48,18 @@ def _layout(cls: Any) -> _Layout:
 K = TypeVar("K")
 V = TypeVar("V")
 
+
+def cached_in(cache: dict[K, V], key: K, make: Callable[[], V], most: int = 1 << 62) -> V:
+    """Return the value of a key, made on first use. A cache of `most` entries is cleared first."""
+    value = cache.get(key)
+    if value is None:
+        value = make()
+        if len(cache) >= most:
+            cache.clear()
+        cache[key] = value
+    return value
+
+
 _MAX_RECENT: Final = 8 * 1024
 _ALL_RECENT: Final = 1024 * 1024
 """Maximum characters of all recently used keys. Decoded values need ten times as much memory."""

@@ -20,6 +20,7 @@ from forewarn.policies.controllers.new_pods import (
 )
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.templates import made_of
+from forewarn.policies.copies import cached_in
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import Pods, counts, first_rejected
 from forewarn.policies.objects.extent import check_quota_extent, check_quotas
@@ -51,9 +52,7 @@ class ChargedQuotas:
         if not pods or (pods[0].namespace, pods[0].name) in self._cluster.pods:  # which counts already
             return len(pods), ""
         namespace = pods[0].namespace
-        quotas = self._now.get(namespace)
-        if quotas is None:
-            quotas = self._now[namespace] = self._stored(namespace)
+        quotas = cached_in(self._now, namespace, lambda: self._stored(namespace))
         if not quotas:
             return len(pods), ""
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)

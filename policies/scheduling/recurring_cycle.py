@@ -8,6 +8,7 @@ them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.copies import cached_in
 from forewarn.policies.scheduling.plugins.default_preemption import DefaultPreemption
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.scheduling.plugins.node_ports import NodePorts
@@ -103,8 +105,7 @@ class Request:
         self._nominated = -1
         self.version = 0
         """Increases with each change of the arrays."""
-        self.fitting_nodes: dict[int, FittingNodes] = {}
-        self.helped: dict[int, Helped] = {}
+        self.fitting_nodes, self.helped = defaultdict[int, FittingNodes](FittingNodes), defaultdict[int, Helped](Helped)
         self.constraints: list[CapacityConstraint] = []
         """The constraint of each demand, with all nominated Pods."""
         self.insufficient: list[NDArray[np.bool_]] = []
@@ -364,12 +365,7 @@ class RecurringCycles:
 
     def _request(self, spec: Spec, priority: int) -> Request:
         key = priority, spec.request
-        request = self._requests.get(key)
-        if request is None:
-            if len(self._requests) >= _CACHED_REQUESTS:
-                self._requests.clear()
-            request = self._requests[key] = Request(spec.demands, priority)
-        return request
+        return cached_in(self._requests, key, lambda: Request(spec.demands, priority), _CACHED_REQUESTS)
 
 
 def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
@@ -406,9 +402,7 @@ class RecurringCycle:
 
         Only this Pod's cycle sees the node in this state.
         """
-        fitting_nodes = request.fitting_nodes.get(spec.leaves)
-        if fitting_nodes is None:
-            fitting_nodes = request.fitting_nodes[spec.leaves] = FittingNodes()
+        fitting_nodes = request.fitting_nodes[spec.leaves]
         fitting_nodes.sync(request, spec)
         self._is_sampled = self._may_miss_best = False
         self._fitting, self.nodes = fitting_nodes, fitting_nodes.nodes
@@ -518,9 +512,7 @@ class RecurringCycle:
 
     def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
         """Return the row numbers of the nodes with enough resources if all Pods of lower priority were removed."""
-        helped = self._request.helped.get(self._spec.leaves)
-        if helped is None:
-            helped = self._request.helped[self._spec.leaves] = Helped()
+        helped = self._request.helped[self._spec.leaves]
         helped.sync(self._request, self._spec, lower, self._matrix)
         if self._own is None:
             return helped.rows

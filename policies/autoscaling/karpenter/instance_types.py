@@ -15,6 +15,7 @@ from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.pods import fits, sum_of, texts
 from forewarn.policies.autoscaling.karpenter.requirements import Requirement, Requirements
+from forewarn.policies.copies import cached_in
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import InvalidObject, at, boolean, items, mapping, sequence, strings, text
 from forewarn.policies.objects.resources import CPU, MEMORY, ResourceList, read_resource_list
@@ -229,9 +230,7 @@ class Filtered:
 
     def check(self, candidate: InstanceType, requests: ResourceList) -> None:
         """Check one instance type. `requests`: of all Pods on the node."""
-        if candidate not in self.suitable:
-            self.suitable[candidate] = candidate.suits(self.requirements)
-        requirements, offering = self.suitable[candidate]
+        requirements, offering = cached_in(self.suitable, candidate, lambda: candidate.suits(self.requirements))
         resources = offering and fits(requests, candidate.allocatable)
         if requirements and resources and offering:
             self.remaining.append(candidate)

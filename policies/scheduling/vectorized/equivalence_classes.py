@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from forewarn.policies.copies import cached_in
 from forewarn.policies.metering import Meter, charge, meter
 from forewarn.policies.scheduling.node_info import footprint
 
@@ -109,9 +110,8 @@ class EquivalenceClasses:
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
         """Return [class]: the amount that a Pod uses, in the units of `Columns` (`pods`: 1)."""
-        if resource not in self._amounts:
-            self._amounts[resource] = PerClass(self, _amount_of(resource, self._semantics))
-        return self._amounts[resource].values()
+        of = self._amounts
+        return cached_in(of, resource, lambda: PerClass(self, _amount_of(resource, self._semantics))).values()
 
 
 class PerClass:
@@ -206,13 +206,12 @@ def _enter(table: dict[tuple[str, str], list[int]], key: str, number: int, pod: 
         table.setdefault((pod.namespace, value), []).append(number)
 
 
+_FIELDS: Final = {"cpu": "milli_cpu", "memory": "memory", "ephemeral-storage": "ephemeral_storage"}
+
+
 def _amount_of(resource: str, semantics: Semantics) -> Callable[[Pod], int]:
-    if resource == "cpu":
-        return lambda pod: footprint(pod, semantics).resource.milli_cpu
-    if resource == "memory":
-        return lambda pod: footprint(pod, semantics).resource.memory
-    if resource == "ephemeral-storage":
-        return lambda pod: footprint(pod, semantics).resource.ephemeral_storage
     if resource == "pods":
         return lambda pod: 1  # noqa: ARG005
+    if resource in _FIELDS:
+        return lambda pod: int(getattr(footprint(pod, semantics).resource, _FIELDS[resource]))
     return lambda pod: footprint(pod, semantics).resource.scalars.get(resource, 0)

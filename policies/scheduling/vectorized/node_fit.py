@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.copies import cached_in
 from forewarn.policies.cow_table import FrozenTable
 from forewarn.policies.metering import VECTOR, charge
 from forewarn.policies.scheduling.framework import Code, Status
@@ -188,9 +189,7 @@ def nominations_of(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
         if cached.is_of(snapshot):
             return cached
     parts = len(table.shards) if isinstance(table, FrozenTable) else 1
-    nomination = matrix.nominations.get(parts)
-    if nomination is None:
-        nomination = matrix.nominations[parts] = Nominations(matrix)
+    nomination: Nominations = cached_in(matrix.nominations, parts, lambda: Nominations(matrix))
     nomination.sync(snapshot)
     return nomination
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from forewarn.policies.copies import cached_in
 from forewarn.policies.metering import FEW, VECTOR, CutShort, charge, each, meter, unmetered
 from forewarn.policies.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
@@ -173,13 +174,6 @@ def read_by_filters(pod: Pod, *, whole: bool) -> tuple[tuple[Hashable, ...], Has
     return (pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())), None
 
 
-def _keep(cache: dict[Any, T], key: Hashable, column: T) -> T:
-    if len(cache) >= NODES_CACHE_SIZE:
-        cache.clear()
-    cache[key] = column
-    return column
-
-
 class NodeTables:
     """Cached masks, topologies and amounts of the nodes in their current state."""
 
@@ -245,7 +239,10 @@ class NodeTables:
                     return False
             return True
 
-        return passing if is_large(spec) else _keep(self._values, key, Values(passes, spec, passing, (), bool)).values
+        return passing if is_large(spec) else self._keep(key, Values(passes, spec, passing, (), bool)).values
+
+    def _keep(self, key: tuple[Hashable, Hashable], values: Values) -> Values:
+        return cached_in(self._values, key, lambda: values, NODES_CACHE_SIZE)
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: the cached results of a function of the node alone."""
@@ -256,10 +253,7 @@ class NodeTables:
         return self._where(concerns).any
 
     def _where(self, concerns: Callable[[Node], bool]) -> Values:
-        mask = self._may_reject.get(concerns)
-        if mask is None:
-            mask = self._may_reject[concerns] = Values(concerns, None, None, self.known(), bool)
-        return mask
+        return cached_in(self._may_reject, concerns, lambda: Values(concerns, None, None, self.known(), bool))
 
     def values(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int], kind: type) -> NDArray[Any]:
         """Return [node]: `of`, which depends only on `what`, the Pod's spec and the node; cached. Do not modify."""
@@ -268,13 +262,12 @@ class NodeTables:
         if cached is None:
             cached = Values(of, spec, None, self.known(), kind)
             if not is_large(spec):
-                _keep(self._values, key, cached)
+                self._keep(key, cached)
         return cached.values
 
     def topology(self, key: str) -> Topology:
         """Return the domains of the nodes by the label `key`; cached."""
-        result = self._topologies.get(key)
-        return _keep(self._topologies, key, Topology(self.known(), key)) if result is None else result
+        return cached_in(self._topologies, key, lambda: Topology(self.known(), key), NODES_CACHE_SIZE)
 
     def named(self, names: Collection[str] | None) -> NDArray[np.bool_]:
         """Return [node], bool: whether the node has one of these names; None: any name."""
@@ -505,7 +498,7 @@ class StorageColumns:
         self._users = Users()
         self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
         self._used: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._cached: dict[int, tuple[object, dict[Hashable, object]]] = {}
+        self._cached: dict[int, tuple[object, dict[Hashable, Any]]] = {}
         """id of a table -> (the table, values that depend on it)."""
 
     def sync(self, snapshot: Snapshot) -> None:
@@ -534,12 +527,7 @@ class StorageColumns:
         return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
 
     def _column(self, key: tuple[str, str], of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
-        column = self._columns.get(key)
-        if column is None:
-            if len(self._columns) >= _CACHE_SIZE:
-                self._columns.clear()
-            column = self._columns[key] = self._of_csi_nodes(of, without)
-        return column
+        return cached_in(self._columns, key, lambda: self._of_csi_nodes(of, without), _CACHE_SIZE)
 
     def _of_csi_nodes(self, of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
         values = (without if node is None else of(node) for node in each(self.csi_nodes, 0.2))
@@ -577,15 +565,9 @@ class StorageColumns:
 
     def cached(self, table: Sized, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the result of `compute`, which depends only on a table and a key; cached."""
-        if id(table) not in self._cached and len(self._cached) >= _TABLES:
-            self._cached.clear()
-        _, answers = self._cached.setdefault(id(table), (table, {}))
-        if key not in answers:
-            answer = compute()
-            if len(answers) >= min(max(_CACHED_ENTRIES // max(len(table), 1), _MIN_CACHED), _CACHE_SIZE):
-                answers.clear()
-            answers[key] = answer
-        result: T = answers[key]  # type: ignore[assignment]
+        _, answers = cached_in(self._cached, id(table), lambda: (table, dict[Hashable, Any]()), _TABLES)
+        most = min(max(_CACHED_ENTRIES // max(len(table), 1), _MIN_CACHED), _CACHE_SIZE)
+        result: T = cached_in(answers, key, compute, most)
         return result
 
 
@@ -644,12 +626,7 @@ class PodCounts:
 
     def by_domain(self, topology: Topology) -> NDArray[np.int64]:
         """Return [number of a domain]: the sum over its nodes; a last entry 0 for nodes without the label."""
-        counts = self._domains.get(topology)
-        if counts is None:
-            if len(self._domains) >= _MAX_TOPOLOGIES:
-                self._domains.clear()
-            counts = self._domains[topology] = topology.by_value(self.here)
-        return counts
+        return cached_in(self._domains, topology, lambda: topology.by_value(self.here), _MAX_TOPOLOGIES)
 
     def forget_domains(self) -> None:
         """Clear the counts by domain, because a node may have changed its domain."""
@@ -810,12 +787,8 @@ class PodMatrix:
         `keep`: the objects that the key identifies by id, which must stay alive. `scope`: classes outside have 0; None:
         no restriction.
         """
-        value = self.matches.get(key)
-        if value is None:
-            if len(self.matches) >= cache_size(CACHE_SIZE, len(self.kinds)):
-                self.matches.clear()
-            value = self.matches[key] = (PerClass(self.kinds, of, scope), keep)
-        return value[0].values()
+        most = cache_size(CACHE_SIZE, len(self.kinds))
+        return cached_in(self.matches, key, lambda: (PerClass(self.kinds, of, scope), keep), most)[0].values()
 
     def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], scope: Scope | None) -> PodCounts:
         """Return the sums of `of` by node for the Pods of a scope (None: all); cached, and updated when Pods change.
@@ -877,12 +850,8 @@ class PodMatrix:
 
         `key`: what scores depend on, besides the node and its Pods.
         """
-        totals = self._scores.get(key)
-        if totals is None:
-            if len(self._scores) >= cache_size(_CACHED_SUMS, len(self.serials)):
-                self._scores.clear()
-            totals = self._scores[key] = np.zeros_like(self.serials), np.full_like(self.serials, -1)
-        return totals
+        most = cache_size(_CACHED_SUMS, len(self.serials))
+        return cached_in(self._scores, key, lambda: (np.zeros_like(self.serials), np.full_like(self.serials, -1)), most)
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [node]: the sum of `per_kind` ([class], small numbers) over the Pods of the node."""
