@@ -80,7 +80,7 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
     """Evict a Pod and charge its PDB at once; False if the Pod no longer exists or a PDB blocks the eviction."""
     key = state.pod.namespace, state.pod.name
     stored = api.pods.get(key)
-    if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
+    if stored is None or stored.pod.uid != state.pod.uid or _blocking(api, stored):
         return False
     _charge(api, stored)
     api.disrupt(key, stored.pod.uid)
@@ -94,33 +94,29 @@ def remaining_on(api: ApiServer, name: str) -> list[str]:
 
 def forbidden_by(api: ApiServer, state: PodState) -> list[str]:
     """Return the PDBs (`namespace/name`) that block the eviction of a Pod; empty if the eviction is allowed."""
-    if _is_allowed(api, state):
-        return []
-    pdbs = api.pdbs_of(state.pod.namespace, state.pod.labels)
-    forbid = [key for key in pdbs if len(pdbs) > 1 or not _status(api, key).disruptions_allowed]
-    return sorted("/".join(key[1:]) for key in forbid)
+    return sorted("/".join(key[1:]) for key in _blocking(api, state))
 
 
 def _charge(api: ApiServer, state: PodState) -> None:
-    pdbs = [] if _ignores_pdbs(state) else api.pdbs_of(state.pod.namespace, state.pod.labels)
-    for key in pdbs:
+    for key in _pdbs_of(api, state):
         status = _status(api, key)
         if not _is_free(api, state, key):
             api.set_status(key, status._replace(disruptions_allowed=status.disruptions_allowed - 1))
 
 
-def _is_allowed(api: ApiServer, state: PodState) -> bool:
-    if _ignores_pdbs(state):
-        return True
-    pdbs = api.pdbs_of(state.pod.namespace, state.pod.labels)
+def _blocking(api: ApiServer, state: PodState) -> list[Key]:
+    """Return the PDBs that block the eviction of a Pod."""
+    pdbs = _pdbs_of(api, state)
     if len(pdbs) > 1:
-        return False  # upstream: "more than one PodDisruptionBudget, which the eviction subresource does not support"
-    return all(_is_free(api, state, key) or _status(api, key).disruptions_allowed > 0 for key in pdbs)
+        return pdbs  # upstream: "more than one PodDisruptionBudget, which the eviction subresource does not support"
+    return [k for k in pdbs if not _is_free(api, state, k) and not _status(api, k).disruptions_allowed > 0]
 
 
-def _ignores_pdbs(state: PodState) -> bool:
-    """Report whether PDBs do not protect a Pod: terminal, Pending or terminating. Source: `canIgnorePDB`."""
-    return state.pod.terminal or state.pod.phase == "Pending" or state.terminating
+def _pdbs_of(api: ApiServer, state: PodState) -> list[Key]:
+    """Return the PDBs that protect a Pod; none of a terminal, Pending or terminating one. Source: `canIgnorePDB`."""
+    if state.pod.terminal or state.pod.phase == "Pending" or state.terminating:
+        return []
+    return api.pdbs_of(state.pod.namespace, state.pod.labels)
 
 
 def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -44,6 +44,7 @@ _MAX_HITS: Final = 100
 _MAX_NAMESPACES: Final = 2048
 """Maximum number of namespaces that the terms of one Pod name or select, in total."""
 NO_LABELS: Final[Mapping[str, str]] = {}
+_INT64: Final = np.iinfo(np.int64)
 
 
 def required_affinity(problem: NodeFit) -> RequiredAffinity | None:
@@ -245,14 +246,14 @@ def affinity_scores(
         charge(2 * len(rows) // VECTOR)
         amounts = counts.by_domain(topology)[topology.values[rows]]
         sums = amounts if sums is None else sums + amounts
-    if sums is None:
-        return 0
-    least, most = int(sums.min()), int(sums.max())
-    if most <= least:
-        return 0
-    shares = (sums - least).astype(np.float64) / float(most - least)
-    scores: NDArray[np.int64] = (float(MAX_NODE_SCORE) * shares).astype(np.int64)
-    return scores
+    return 0 if sums is None else _normalized(sums)
+
+
+def _normalized(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return scaled scores: the lowest becomes 0, the highest 100. Upstream `NormalizeScore`."""
+    least, most = int(sums.min(initial=_INT64.max)), int(sums.max(initial=_INT64.min))
+    shares = (sums - least).astype(np.float64) / float(max(most - least, 1))
+    return (float(MAX_NODE_SCORE) * shares).astype(np.int64)
 
 
 def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
@@ -267,26 +268,19 @@ def _own_scores(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tup
             own = [(weight, term) for weight, term in weighted if term.topology_key == key]
             terms = [(weight, merge_namespaces(term, snapshot.objects.namespaces)) for weight, term in own]
             _check_namespaces(term for _, term in terms)
-            counts = matrix.counts(
-                about,
-                keep,
-                _score_function(terms, pod.namespace),
-                _scope_of_any([term for _, term in terms], pod.namespace),
-            )
+            scope = _scope_of_any([term for _, term in terms], pod.namespace)
+            counts = matrix.counts(about, keep, partial(_score, terms, pod, NO_LABELS), scope)
         yield counts, key
 
 
-def _score_function(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
-    """Return a function: Pod on a node -> score of that Pod by these (weight, term) of a Pod in `namespace`."""
-
-    def score(other: Pod) -> int:
-        return sum(
-            weight
-            for weight, term in each(terms, 1)
-            if term.matches(namespace, other.namespace, other.labels, NO_LABELS)
-        )
-
-    return score
+def _score(terms: Sequence[tuple[int, AffinityTerm]], owner: Pod, namespace_labels: Mapping[str, str], pod: Pod) -> int:
+    """Return the sum of the weights of the terms of the Pod `owner` that match another Pod."""
+    matched = (
+        weight
+        for weight, term in each(terms, 1)
+        if term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels)
+    )
+    return sum(matched)
 
 
 def _scope_of_any(terms: Sequence[AffinityTerm], own: str) -> Scope | None:
@@ -314,16 +308,8 @@ def _others_scores(
         def score(other: Pod, key: str = key) -> int:
             if not other.spec.pod_affinity.present or only not in (None, (other.namespace,)):
                 return 0
-            terms = [
-                (weight, term)
-                for weight, term in each(_attracting(other, hard_weight), 0.1)
-                if term.topology_key == key
-            ]
-            return sum(
-                weight
-                for weight, term in each(terms, 1)
-                if term.matches(other.namespace, pod.namespace, pod.labels, labels)
-            )
+            terms = [item for item in each(_attracting(other, hard_weight), 0.1) if item[1].topology_key == key]
+            return _score(terms, other, labels, pod)
 
         yield matrix.counts((*about, key, only), (pod.labels, namespaces), score, only), key
 
@@ -381,22 +367,18 @@ class _FilterState:
     new Pod that match Pods on nodes.
     """
 
-    existing_anti_affinity: Counts
-    affinity: Counts
-    anti_affinity: Counts
-    affinity_terms: tuple[AffinityTerm, ...]
-    anti_affinity_terms: tuple[AffinityTerm, ...]
     pod: Pod
     namespace_labels: Mapping[str, str]
+    affinity_terms: tuple[AffinityTerm, ...]
+    anti_affinity_terms: tuple[AffinityTerm, ...]
+    existing_anti_affinity: Counts = field(default_factory=dict)
+    affinity: Counts = field(default_factory=dict)
+    anti_affinity: Counts = field(default_factory=dict)
 
     def clone(self) -> _FilterState:
-        charge((len(self.existing_anti_affinity) + len(self.affinity) + len(self.anti_affinity)) // 32)
-        return replace(
-            self,
-            existing_anti_affinity=dict(self.existing_anti_affinity),
-            affinity=dict(self.affinity),
-            anti_affinity=dict(self.anti_affinity),
-        )
+        existing, affinity, anti_affinity = map(dict, (self.existing_anti_affinity, self.affinity, self.anti_affinity))
+        charge((len(existing) + len(affinity) + len(anti_affinity)) // 32)
+        return replace(self, existing_anti_affinity=existing, affinity=affinity, anti_affinity=anti_affinity)
 
     def count_existing(self, nodes: Iterable[NodeInfo]) -> None:
         """Count required anti-affinity terms of the Pods on these nodes. Upstream `getExistingAntiAffinityCounts`."""
@@ -462,19 +444,11 @@ class InterPodAffinity(Plugin, FilterInColumns):
         affinity = pod.spec.pod_affinity
         if affinity.errors:
             return PreFilterResult(status=unresolvable(f"parsing pod: {'; '.join(affinity.errors)}"))
-        filter_state = _FilterState(
-            existing_anti_affinity={},
-            affinity={},
-            anti_affinity={},
-            affinity_terms=tuple(
-                merge_namespaces(t, self.snapshot.objects.namespaces) for t in affinity.required_affinity
-            ),
-            anti_affinity_terms=tuple(
-                merge_namespaces(t, self.snapshot.objects.namespaces) for t in affinity.required_anti_affinity
-            ),
-            pod=pod,
-            namespace_labels=self.snapshot.namespace_labels(pod.namespace),
+        terms, anti_terms = (
+            tuple(merge_namespaces(term, self.snapshot.objects.namespaces) for term in required)
+            for required in (affinity.required_affinity, affinity.required_anti_affinity)
         )
+        filter_state = _FilterState(pod, self.snapshot.namespace_labels(pod.namespace), terms, anti_terms)
         own = bool(filter_state.affinity_terms or filter_state.anti_affinity_terms)
         filter_state.count_existing(self.snapshot.have_pods_with_required_anti_affinity)
         if own:
@@ -564,12 +538,8 @@ class InterPodAffinity(Plugin, FilterInColumns):
         return sum(values.get(labels[key], 0) for key, values in state.data[self.name].items() if key in labels)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
-        """Scale the scores: the lowest becomes 0, the highest 100. Upstream `NormalizeScore`."""
-        least, most = min(scores.values(), default=0), max(scores.values(), default=0)
-        for name, score in scores.items():
-            scores[name] = (
-                int(float(MAX_NODE_SCORE) * (float(score - least) / float(most - least))) if most > least else 0
-            )
+        values = _normalized(np.fromiter(scores.values(), np.int64, len(scores)))
+        scores.update(zip(scores, values.tolist(), strict=True))
 
 
 def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:

@@ -134,13 +134,7 @@ class DeviceCount:
 
 def least_allocated(amounts: Sequence[Amount]) -> int:
     """Return the score of the strategy LeastAllocated: the weighted mean of the free shares in percent."""
-    return _mean(
-        amounts,
-        [
-            0 if a.requested > a.allocatable else (a.allocatable - a.requested) * MAX_NODE_SCORE // a.allocatable
-            for a in amounts
-        ],
-    )
+    return _mean(amounts, [max(a.allocatable - a.requested, 0) * MAX_NODE_SCORE // a.allocatable for a in amounts])
 
 
 def most_allocated(amounts: Sequence[Amount]) -> int:

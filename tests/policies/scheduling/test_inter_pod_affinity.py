@@ -34,7 +34,7 @@ def test_each_term_of_running_pods_is_counted_as_work(terms: int, units: int, mo
     repelling = [term(f"key-{number}") for number in range(terms)]
     pods = [make_pod(f"p{number}").affinity("podAntiAffinity", *repelling).on("n1") for number in range(3)]
     new = Pod.from_api(make_pod("new").labels(app="web").obj)
-    state = inter_pod_affinity._FilterState({}, {}, {}, (), (), new, {})
+    state = inter_pod_affinity._FilterState(new, {}, (), ())
     state.count_existing(cluster(make_node("n1").zone("a"), *pods).scheduling.node_infos)
     assert sum(charged) == units
 
