@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from time import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,7 +30,7 @@ from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.access_reviews import PATH, access_review
 from forewarn.webhook.doctor.installation import SUFFIX, Installed, Registered
-from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, Seen, part
+from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, Seen, packaged, part
 from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
 if TYPE_CHECKING:
@@ -104,15 +105,8 @@ def check_responses(
 
 
 def _answer_for_class(client: Client, registered: Registered) -> Line:
-    probe = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"generateName": "forewarn-doctor-"},
-        "value": 1,
-        "description": "dry run of forewarn webhook doctor",
-    }
     check, path = "dry run of a PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"
-    seen = client.create(path, probe, f"the {check}", dry_run=True)
+    seen = client.create(path, packaged("probes.json")["PriorityClass"], f"the {check}", dry_run=True)
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.exists:
@@ -193,34 +187,9 @@ def _requester(client: Client) -> User:
 
 def _workload() -> ApiObject:
     """Return a Deployment that common policies allow, with a class that does not exist."""
-    name = "forewarn-doctor"
-    security = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "readOnlyRootFilesystem": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    amounts = {"cpu": "1m", "memory": "1Mi"}
-    container = {
-        "name": "none",
-        "image": "registry.k8s.io/pause:3.10",
-        "securityContext": security,
-        "resources": {"requests": amounts, "limits": amounts},
-    }
-    spec = {"priorityClassName": f"no-such-class-{secrets.token_hex(3)}", "containers": [container]}
-    labels = {"app.kubernetes.io/name": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"generateName": f"{name}-", "labels": labels},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
+    workload: dict[str, Any] = deepcopy(packaged("probes.json")["Deployment"])
+    workload["spec"]["template"]["spec"]["priorityClassName"] = f"no-such-class-{secrets.token_hex(3)}"
+    return workload
 
 
 def _of_webhook(check: str, seen: Seen) -> Line | None:

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural, quote
@@ -17,7 +15,7 @@ from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at, mo
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.controllers.leader import lease_path
-from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, kubectl_patch, part
+from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, kubectl_patch, packaged, part
 
 HOOKS: Final = Area("registration")
 SUFFIX: Final = ".forewarn.dev"
@@ -88,13 +86,9 @@ class Registered(NamedTuple):
         return max(webhooks, key=lambda service: counts[service_name(service)], default=NOTHING)
 
 
-@cache
 def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
     """Return the webhooks of manifests/base: kind of configuration -> name -> webhook."""
-    objects: Mapping[str, Mapping[str, ApiObject]] = json.loads(
-        files(__package__ or "").joinpath("shipped.json").read_text("utf-8")
-    )
-    return objects
+    return packaged("shipped.json")
 
 
 def check_registration(client: Client) -> Registered:

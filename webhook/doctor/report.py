@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -89,19 +92,15 @@ def kubectl_patch(what: str, *changes: object) -> str:
 
 def bounded(lines: Iterable[Line]) -> list[Line]:
     """Return the lines, with at most MAX_PER_CHECK for each check and status; the last line counts the omitted ones."""
-    counts: dict[tuple[str, str, Status], int] = {}
-    kept: list[Line] = []
-    last: dict[tuple[str, str, Status], int] = {}
-    for line in lines:
-        key = (line.area, line.check, line.status)
-        counts[key] = counts.get(key, 0) + 1
-        if counts[key] <= MAX_PER_CHECK:
-            last[key] = len(kept)
+    every, seen, kept = [*lines], Counter[tuple[str, ...]](), list[Line]()
+    total = Counter(line[:3] for line in every)
+    for line in every:
+        seen[line[:3]] += 1
+        more = total[line[:3]] - MAX_PER_CHECK
+        if seen[line[:3]] == MAX_PER_CHECK and more > 0:
+            kept.append(line._replace(message=f"{line.message} (and {plural(more, 'more check')} like this)"))
+        elif seen[line[:3]] <= MAX_PER_CHECK:
             kept.append(line)
-    for key, place in last.items():
-        if (more := counts[key] - MAX_PER_CHECK) > 0:
-            message = f"{kept[place].message} (and {plural(more, 'more check')} like this)"
-            kept[place] = kept[place]._replace(message=message)
     return kept
 
 
@@ -231,6 +230,13 @@ def seconds_ahead(date: str) -> float | None:
         return parsedate_to_datetime(date).timestamp() - time()
     except (ValueError, TypeError):
         return None
+
+
+@cache
+def packaged(name: str) -> dict[str, Any]:
+    """Return the contents of a JSON file of this package. Do not modify them."""
+    contents: dict[str, Any] = json.loads(files(__package__ or "").joinpath(name).read_text("utf-8"))
+    return contents
 
 
 def part(name: str) -> str:
