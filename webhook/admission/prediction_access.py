@@ -14,7 +14,6 @@ import pickle
 import resource
 import signal
 import socket
-import struct
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -122,7 +121,6 @@ _FORK_SECONDS: Final = 1.0
 _NICE: Final = 5
 """The niceness of a prediction process: the webhook's own process gets the CPU first."""
 _INSTANT: Final = 0.001
-_LENGTH: Final = struct.Struct("!I")
 _MAX_DESCRIPTOR: Final = 1 << 16
 """More than any open one, whatever the limit: an old kernel closes all of these one by one."""
 _PAGE: Final = resource.getpagesize()
@@ -149,20 +147,24 @@ class PredictionProcess:
         if self.pid == 0:
             _serve(theirs, run)
         theirs.close()
-        self._socket = ours
+        self._socket, self._answers = ours, ours.makefile("rb")
 
     def ask(self, question: object, until: float) -> Any:
         """The process's answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
         try:
-            _send(self._socket, question, until + GRACE_SECONDS)
-            return _receive(self._socket, until + GRACE_SECONDS)
+            self._socket.settimeout(max(until + GRACE_SECONDS - monotonic(), _INSTANT))
+            self._socket.sendall(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
+            self._socket.settimeout(max(until + GRACE_SECONDS - monotonic(), _INSTANT))
+            return pickle.load(self._answers)  # of our own making
         except TimeoutError:
             raise Unanswered("timed out") from None
-        except (OSError, EOFError) as error:
-            raise Unanswered(f"the prediction process exited: {error}") from None
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            why = error if isinstance(error, OSError) else "the process sent no more data"
+            raise Unanswered(f"the prediction process exited: {why}") from None
 
     def end(self) -> None:
         """Kill the process."""
+        self._answers.close()
         self._socket.close()
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
@@ -237,8 +239,9 @@ def _serve(requests: socket.socket, run: Callable[[Any], Any]) -> None:
     status = 1
     try:
         _become_a_process(requests.fileno())
+        questions = requests.makefile("rb")
         while True:
-            _send(requests, run(_receive(requests, None)), None)
+            requests.sendall(pickle.dumps(run(pickle.load(questions)), pickle.HIGHEST_PROTOCOL))
     except EOFError:
         status = 0
     finally:
@@ -278,33 +281,6 @@ def _cached_properties() -> Iterator[Any]:
             for classes in list(vars(module).values()):
                 if isinstance(classes, type) and classes.__module__ == name:
                     yield from (value for value in vars(classes).values() if isinstance(value, cached_property))
-
-
-def _send(to: socket.socket, value: object, until: float | None) -> None:
-    """Send a value. Raises TimeoutError after `until`."""
-    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    to.settimeout(None if until is None else max(until - monotonic(), _INSTANT))
-    to.sendall(_LENGTH.pack(len(data)) + data)
-
-
-def _receive(of: socket.socket, until: float | None) -> Any:
-    """The next value from a socket. Raises EOFError at the end, TimeoutError after `until`."""
-    (length,) = _LENGTH.unpack(_read(of, _LENGTH.size, until))
-    return pickle.loads(_read(of, length, until))  # of our own making
-
-
-def _read(of: socket.socket, size: int, until: float | None) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        if until is not None:
-            of.settimeout(max(_INSTANT, until - monotonic()))
-        part = of.recv(min(size - len(data), 1 << 20))
-        if not part:
-            raise EOFError("the process sent no more data")
-        data += part
-        if until is not None and monotonic() >= until and len(data) < size:
-            raise TimeoutError
-    return bytes(data)
 
 
 _HOW_MANY: Final = ("replicas", "parallelism", "completions", "suspend", "paused")
