@@ -194,8 +194,11 @@ class ReinvocationCache:
 
     def recent(self, subject: ReviewedObject) -> str | None:
         """Return the object's annotation if forewarn has written it recently; otherwise None."""
-        carried = at(subject.object, *PATH)
-        return str(carried) if carried and self._recently(subject) == carried else None
+        if not (carried := at(subject.object, *PATH)):
+            return None
+        with self._lock:
+            written = self._written.get(_fingerprint(subject))
+        return written.text if written and written.until > self._clock() and written.text == carried else None
 
     def note(self, written: Written) -> None:
         """Record a written annotation, and remove the oldest records above the limit."""
@@ -205,11 +208,6 @@ class ReinvocationCache:
             self._characters += len(written.text) - (len(before.text) if before else 0)
             while len(self._written) > _REMEMBERED or self._characters > _CHARACTERS:
                 self._characters -= len(self._written.popitem(last=False)[1].text)
-
-    def _recently(self, subject: ReviewedObject) -> str | None:
-        with self._lock:
-            written = self._written.get(_fingerprint(subject))
-        return written.text if written and written.until > self._clock() else None
 
 
 def _fingerprint(subject: ReviewedObject, *, alike: bool = False) -> str:

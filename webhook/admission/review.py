@@ -122,19 +122,10 @@ NO_CALLER: Final = Grant()
 Grants = Callable[[], Mapping[str, Grant]]
 
 
-def no_grants() -> Mapping[str, Grant]:
-    """Return no tokens: URL paths without tokens."""
-    return {}
-
-
 class BadTokens(ValueError):
     """A token file is unreadable or has no valid token: file name, problem and fix. The message never contains a
     token.
     """
-
-
-def none() -> Collection[str]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +136,8 @@ class Callers:
     configurations. `proven`: TLS has verified the caller.
     """
 
-    required: Tokens = none
-    grants: Grants = no_grants
+    required: Tokens = tuple
+    grants: Grants = dict
     proven: bool = False
 
     def may_ask(self, tokens: Collection[str]) -> bool:

@@ -441,7 +441,8 @@ class ApiServer:
         """Send a request; return the body (at most `limit` bytes) and the headers of the response. Raises ApiError."""
         response = self._open(call)
         try:
-            return _read_body(response, limit, self._clock() + call.times.total, self._clock), response.headers
+            until = self._clock() + call.times.total
+            return b"".join(_blocks(response, limit, until, self._clock)), response.headers
         finally:
             response.release_conn()
 
@@ -458,7 +459,7 @@ class ApiServer:
                 if self._connection is connection and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
                     self._connection = None
         try:
-            error_body = _read_body(response, _MAX_ERROR, self._clock() + call.times.read, self._clock)
+            error_body = b"".join(_blocks(response, _MAX_ERROR, self._clock() + call.times.read, self._clock))
         finally:
             response.release_conn()
         # The body is a Status, or the page of a proxy.
@@ -482,11 +483,6 @@ class ApiServer:
 
 class _PageTooLarge(ApiError):
     """A page exceeds the maximum number of bytes."""
-
-
-def _read_body(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
-    """Return the body of a response. Raises ApiError if the body is incomplete, too large, or too slow."""
-    return b"".join(_blocks(response, limit, until, clock))
 
 
 def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float]) -> Iterator[bytes]:

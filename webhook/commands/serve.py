@@ -29,7 +29,7 @@ from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint, RecentDecisions, ignore
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Workers
 from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, no_grants, none, read_tokens
+from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health
 from forewarn.webhook.http import server
@@ -133,7 +133,7 @@ class InCluster(NamedTuple):
     """
 
     reserve: Reserve | None = None
-    grants: Grants = no_grants
+    grants: Grants = dict
     fault: Callable[[], str] = lambda: ""
     stop: Callable[[], None] = lambda: None
 
@@ -496,7 +496,7 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
     """Return two functions: one returns the required tokens, the other reloads the token file. Raises CannotStart."""
     path = settings.client_token_file
     if path is None:
-        return none, lambda: None
+        return tuple, lambda: None
     try:
         reloaded = Reloaded("client-tokens", [path], lambda: read_tokens(path), metrics)
     except BadTokens as fault:
