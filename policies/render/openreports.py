@@ -12,6 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Finding, Severity, cut, listed, no_command_in_json, one_line, plural
+from forewarn.policies.render import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,19 +83,13 @@ def outcome_of(severity: Severity) -> str:
 
 def report_of(kind: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A Report or ClusterReport, with as many results as an object can contain; its summary counts all."""
-    size, listed = 0, list[dict[str, Any]]()
-    for result in results:
-        size += len(json.dumps(result))
-        if size > MAX_BYTES:
-            break
-        listed.append(result)
     return {
         "apiVersion": API_VERSION,
         "kind": kind,
         "metadata": {"name": NAME, "labels": {"app.kubernetes.io/managed-by": SOURCE}},
         "source": SOURCE,
         "summary": summary_of(result["result"] for result in results),
-        "results": listed,
+        "results": within(results, MAX_BYTES, lambda result: len(json.dumps(result))),
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.evaluation.suppressions import path_of
 from forewarn.policies.findings import Finding, cut, one_line, plural
-from forewarn.policies.render import Painter, plain
+from forewarn.policies.render import Painter, plain, within
 from forewarn.policies.render.report import found, worst_first
 
 if TYPE_CHECKING:
@@ -74,15 +74,11 @@ def page_table(heads: Sequence[str], rows: Rows, width: int = 0) -> Iterator[str
 
 def titles(heads: Iterable[str]) -> list[str]:
     """Column heads of a text table for Markdown."""
-    return [
-        head.capitalize()
-        .replace("Pdb", "PDB")
-        .replace("pdbs", "PDBs")
-        .replace("pods", "Pods")
-        .replace("pending", "Pending")
-        .replace("maxreplicas", "maxReplicas")
-        for head in heads
-    ]
+    return [_LOWERED.sub(lambda match: _AS_WRITTEN[match[0]], head.capitalize()) for head in heads]
+
+
+_AS_WRITTEN: Final = {"Pdb": "PDB", "pdbs": "PDBs", "pods": "Pods", "pending": "Pending", "maxreplicas": "maxReplicas"}
+_LOWERED: Final = re.compile("|".join(_AS_WRITTEN))
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], *, longest: int = 200) -> Iterator[str]:
@@ -152,6 +148,7 @@ def folded(summary: str, body: str) -> str:
 
 MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000
+"""GitHub's limit for a summary."""
 _MAX_EDGES: Final = 40
 _LONGEST: Final = 400
 _SPECIAL: Final = re.compile(
@@ -172,7 +169,7 @@ def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint",
         if len(findings) > MAX_ROWS:
             lines += ["", f"and {len(findings) - MAX_ROWS} more"]
         lines += _picture(findings)
-    return _short(lines)
+    return "\n".join(within(lines, _MAX_BYTES, lambda line: len(line.encode("utf-8", "replace")) + 1))
 
 
 def markdown_changes(rows: Sequence[ReportChange], since: str) -> str:
@@ -181,17 +178,6 @@ def markdown_changes(rows: Sequence[ReportChange], since: str) -> str:
     more = [f"- and {len(rows) - MAX_ROWS} more"] if len(rows) > MAX_ROWS else []
     title = f"#### Since {text_of(since)}: {plural(len(rows), 'change') if rows else 'no changes'}"
     return "\n".join(["", "", title, "", *shown, *more])
-
-
-def _short(lines: list[str]) -> str:
-    """The lines that fit into GitHub's limit for a summary, as text."""
-    size, kept = 0, []
-    for line in lines:
-        size += len(line.encode("utf-8", "replace")) + 1
-        if size > _MAX_BYTES:
-            break
-        kept.append(line)
-    return "\n".join(kept)
 
 
 def _row(finding: Finding) -> str:

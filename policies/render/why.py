@@ -6,14 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
-from forewarn.policies.findings import first_line, listed, plural, shortened
+from forewarn.policies.findings import first_line, grouped, listed, plural, shortened
 from forewarn.policies.why.evidence import shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from forewarn.policies.render import Painter
-    from forewarn.policies.why.troubles import Diagnosis, Timeline
+    from forewarn.policies.why.troubles import Diagnosis
 
 _MAX_SHOWN: Final = 20
 
@@ -94,8 +94,8 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     if rest:
         counts = ", ".join(f"{count} {cause}" for cause, count in rest.most_common())
         yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
-    for fix, causes in _fixes(timeline).items():
-        yield f"  Fix ({', '.join(causes)}): {fix}"
+    fixes = grouped((each.cause.help, each.cause.words) for each in timeline.endings[:_MAX_SHOWN] if each.cause.help)
+    yield from (f"  Fix ({', '.join(dict.fromkeys(causes))}): {fix}" for fix, causes in fixes.items())
     if first:
         yield f"  {timeline.pending[0]}: {paint(first.cause.words, 'bold')}: {first.cause.message}"
         yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {first.pod}`"
@@ -140,13 +140,3 @@ def _states(result: WorkloadWhy) -> Iterator[str]:
                 end = ""
         if what := _running(result) if state == "running" else f"{count} {_shown(state)}":
             yield f"{what}{f' ({listed(texts)})' if texts else ''}{end}"
-
-
-def _fixes(timeline: Timeline) -> dict[str, list[str]]:
-    """Return fix -> words of the causes, for the terminations that are shown."""
-    fixes: dict[str, list[str]] = {}
-    for ending in timeline.endings[:_MAX_SHOWN]:
-        if ending.cause.help:
-            causes = fixes.setdefault(ending.cause.help, [])
-            causes += [] if ending.cause.words in causes else [ending.cause.words]
-    return fixes
