@@ -28,12 +28,12 @@ class Clock:
 
     def __init__(self, now: float) -> None:
         self.now = now
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
         self.running: Task | None = None
         """The actor of the current step."""
 
-    def at(self, time: float, call: Callable[[], None], number: int | None = None) -> None:
+    def at(self, time: float, call: Callable[[], object], number: int | None = None) -> None:
         """Schedule a call at a time in simulated seconds; at the current time if the time has passed."""
         if time < self.now:
             time = self.now
@@ -65,7 +65,7 @@ class Clock:
                 task.then_wake = self.running
                 yield None
 
-    def advance(self) -> Callable[[], None]:
+    def advance(self) -> Callable[[], object]:
         """Advance to the next event, and return the call that runs it. Raises IndexError without events."""
         self.now, _, call = heappop(self._due)
         return call

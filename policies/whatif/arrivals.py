@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -364,17 +365,16 @@ def _send(pipe: int, grown: Grown) -> None:
     if grown.answer:
         without: dict[str, Any] = {"simulation": None}
         grown = grown._replace(answer=grown.answer._replace(**without))
-    data = pickle.dumps(grown)
     with os.fdopen(os.dup(pipe), "wb") as file:
-        file.write(len(data).to_bytes(8, "big") + data)
+        pickle.dump(grown, file)
 
 
 def _received(pipe: int) -> Any:
     """Return the value that `_send` wrote; None if the other process ended. Both processes are this program."""
-    with os.fdopen(os.dup(pipe), "rb") as file:
-        size = int.from_bytes(file.read(8), "big")  # other forks may hold the pipe open: there is no end of file
-        data = file.read(size)
-    return pickle.loads(data) if size and len(data) == size else None
+    # A pickle has its own end: other forks may hold the pipe open, so that there is no end of file.
+    with os.fdopen(os.dup(pipe), "rb") as file, suppress(EOFError, pickle.UnpicklingError):
+        return pickle.load(file)
+    return None
 
 
 def with_new_nodes(answer: Answer, branch: Branch) -> Answer:

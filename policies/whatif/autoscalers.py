@@ -455,6 +455,9 @@ class Autoscaling:
         )
 
 
+NO_GROUPS: Final = Autoscaling()
+
+
 def _after_loss(group: NodeGroup, lost: Mapping[str, str]) -> NodeGroup:
     """Return a node group after the loss of all nodes with these labels: it grows in the zones that are left."""
     if any(group.node.labels.get(key) != value for key, value in lost.items()):

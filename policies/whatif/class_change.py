@@ -325,11 +325,10 @@ def _others(before: ClusterSnapshot, counted: set[str]) -> Iterator[Ranked]:
 
     `counted`: keys of all other Pods.
     """
-    left: dict[tuple[str, int], int] = {}
+    left = Counter[tuple[str, int]]()
     for pod in before.pods.values():
         if pod.node_name and not pod.terminal and pod.key not in counted:
-            name = before.top_workload_of(pod)
-            left[name, pod.effective_priority] = left.get((name, pod.effective_priority), 0) + 1
+            left[before.top_workload_of(pod), pod.effective_priority] += 1
     for (name, priority), count in sorted(left.items()):
         same = Resolved("", priority, "")
         yield Ranked(name, NOTHING, same, same, {priority: count})

@@ -241,16 +241,9 @@ def _moved_defaults(
     """The classes, also deleted ones, with another `globalDefault` afterwards; those that lose it first."""
     deleted = [c._replace(global_default=False) for name, c in sorted(old.items()) if name not in change.classes]
     stay = [c for _, c in sorted(change.classes.items())]
-    moved = [new.get(c.name, c) for c in (*stay, *deleted) if c.global_default != _was(c, old)]
+    were = {name for name, c in old.items() if c.global_default}
+    moved = [new.get(c.name, c) for c in (*stay, *deleted) if c.global_default != (c.name in were)]
     return sorted(moved, key=lambda c: c.global_default)
-
-
-def _was(new: PriorityClass, old: Mapping[str, PriorityClass]) -> bool:
-    """Return whether the PriorityClass was the global default before the change.
-
-    `old`: the PriorityClasses before, by name.
-    """
-    return new.name in old and old[new.name].global_default
 
 
 def _class_of(ranked: Ranked) -> str:
@@ -515,7 +508,7 @@ class _Run:
         self.results: list[SimulatedStep] = []
         self.pending_before, self.start = _pending(simulation), Start.of(simulation, _CHANGE)
         simulation.awaited += 1
-        simulation.clock.at(0.0, lambda: void(simulation.clock.spawn(self._run())))
+        simulation.clock.at(0.0, lambda: simulation.clock.spawn(self._run()))
 
     def _run(self) -> Steps:
         simulation = self._simulation
@@ -584,10 +577,6 @@ class _Run:
         controllers = (key, *(owned.key for owned in api.owned(key)))
         states = (state for controller in controllers for state in api.by_controller.get(controller, {}).values())
         return [state for state in states if not state.pod.terminal]
-
-
-def void(_: object) -> None:
-    """Discard a value, so that a callback without a result can be a lambda."""
 
 
 def _pending(simulation: Simulation) -> int:

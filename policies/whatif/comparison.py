@@ -54,6 +54,7 @@ from forewarn.policies.whatif.answer import (
     WithoutChange,
     WorkloadCount,
 )
+from forewarn.policies.whatif.class_change import workload_key
 from forewarn.policies.whatif.interruptions import interruptions, surplus
 from forewarn.policies.whatif.races import Rivals, equal_victims, rivals
 from forewarn.policies.whatif.upgrade import DrainBlocker, blockers_of
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
 
     Ended = Callable[[Simulation, Question], Answer]
 
-_USUAL: Final = autoscalers.Autoscaling()
 _RUNS: Final = 24
 """Number of runs if races decide how long Pods wait."""
 _JOB_STARTS: Final = 5.0
@@ -84,7 +84,7 @@ def ask(
     world: World,
     progress: Callable[[float, int], None] | None = None,
     watch: Callable[[Simulation], Occupancy] | None = None,
-    autoscaling: Autoscaling = _USUAL,
+    autoscaling: Autoscaling = autoscalers.NO_GROUPS,
     *,
     without: bool = True,
     random: Random | None = None,
@@ -156,7 +156,9 @@ class Start(NamedTuple):
         )
 
 
-def answer_after(simulation: Simulation, question: Question, start: Start, autoscaling: Autoscaling = _USUAL) -> Answer:
+def answer_after(
+    simulation: Simulation, question: Question, start: Start, autoscaling: Autoscaling = autoscalers.NO_GROUPS
+) -> Answer:
     """Return the answer after the end of a simulation."""
     after, summary = count_by_workload(simulation), summarize(simulation)
     drains = _drains(simulation)
@@ -261,7 +263,7 @@ def typical(
     world: World,
     progress: Callable[[float, int], None] | None = None,
     watch: Callable[[Simulation], Occupancy] | None = None,
-    autoscaling: Autoscaling = _USUAL,
+    autoscaling: Autoscaling = autoscalers.NO_GROUPS,
     run: Callable[[Simulation, Ended], object] | None = None,
 ) -> Answer:
     """Return the answer to a question, of the most frequent kind of run if races decide how long Pods wait.
@@ -400,13 +402,12 @@ def _replicas(
     """
     found = Counter[tuple[str, str]]()
     for arrival in question.arrivals:
-        ref, kind = ref_of(arrival.object, DEFAULT_NAMESPACE), group_kind(arrival.object)
-        state = simulation.api.workloads.get((kind, ref.namespace, ref.name))
-        workload = kind, f"{ref.namespace}/{ref.name}"
+        key = workload_key(arrival.object)
+        state, workload = simulation.api.workloads.get(key), (key[0], "/".join(key[1:]))
         if state is not None and arrival.op == "run":
             top = state.controller if state.controller in simulation.api.workloads else state.key
             found[top[0], "/".join(top[1:])] += _wanted(state)
-        elif state is not None and kind in SCALED:
+        elif state is not None and key[0] in SCALED:
             count = int32(state.object, "spec", "replicas")
             found[workload] = 1 if count is None else count
         elif state is not None and workload in before:
@@ -416,12 +417,8 @@ def _replicas(
 
 def _templates(simulation: Simulation, question: Question) -> dict[tuple[str, str], ApiObject]:
     """Return the Pod templates that a question may roll out, by (`group/Kind`, `namespace/name`)."""
-    refs = {(group_kind(arrival.object), ref_of(arrival.object, DEFAULT_NAMESPACE)) for arrival in question.arrivals}
-    states = {
-        (kind, f"{ref.namespace}/{ref.name}"): simulation.api.workloads.get((kind, ref.namespace, ref.name))
-        for kind, ref in refs
-        if kind in ROLLED_OUT
-    }
+    keys = {workload_key(arrival.object) for arrival in question.arrivals}
+    states = {(key[0], "/".join(key[1:])): simulation.api.workloads.get(key) for key in keys if key[0] in ROLLED_OUT}
     return {
         workload: mapping(state.object, "spec", "template")
         for workload, state in states.items()

@@ -45,7 +45,7 @@ from forewarn.policies.scheduling.responsible import (
 )
 from forewarn.policies.scheduling.schedule_one import Prediction, foreign_after_choice
 from forewarn.policies.whatif.autoscalers import MAX_NODES as MAX_TOGETHER
-from forewarn.policies.whatif.autoscalers import MAX_WORK, Autoscaling, below_cutoff
+from forewarn.policies.whatif.autoscalers import MAX_WORK, NO_GROUPS, Autoscaling, below_cutoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,7 +93,6 @@ MAX_PLACED: Final = 200_000
 The number of Pods per node depends on user input.
 """
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
-_NO_GROUPS: Final = Autoscaling()
 
 
 class Count(NamedTuple):
@@ -294,10 +293,10 @@ class Headroom(NamedTuple):
         return dict(self.reasons)
 
 
-def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
+def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling = NO_GROUPS) -> Headroom:
     """Return how many further Pods like those of a Pod or workload fit. Raises InvalidObject.
 
-    `autoscaling`: node groups that may grow; None for none.
+    `autoscaling`: node groups that may grow.
     """
     pod, counted, notes = _one_more(cluster, obj)
     snapshot = cluster.scheduling
@@ -318,13 +317,13 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     quota_for = partial(quota_room, cluster, counted, pod.namespace)
     quota = quota_for(pod.priority_class_name)
     left = quota._replace(pods=max(quota.pods - without.pods, 0)) if quota is not None else None
-    groups, together = _with_groups(cluster, pod, full, autoscaling or _NO_GROUPS, left)
+    groups, together = _with_groups(cluster, pod, full, autoscaling, left)
     by_class = _by_class(cluster, pod, without, quota_for, as_group=member is not None)
     preempting = _with_preemption(snapshot, pod, without, as_group=member is not None)._replace(quota=quota)
     without = without._replace(quota=quota)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True)
     group = _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted) if member else None
-    notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling or _NO_GROUPS), *_foreign(pod, snapshot)]
+    notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling), *_foreign(pod, snapshot)]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,7 +14,7 @@ from forewarn.policies.whatif.occupancy import BEFORE, SCHEDULABLE, Occupancy, P
 from forewarn.policies.whatif.priority_levels import Requested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -128,10 +129,9 @@ def _bands(intervals: Sequence[PodInterval]) -> list[Band]:
     """Return the bands: one for each priority; above MAX_BANDS, neighbours are merged to about equal numbers of
     Pods.
     """
-    counts: dict[int, dict[str, int]] = {}
+    counts = defaultdict[int, Counter[str]](Counter)
     for interval in intervals:
-        classes = counts.setdefault(interval.priority, {})
-        classes[interval.priority_class] = classes.get(interval.priority_class, 0) + 1
+        counts[interval.priority][interval.priority_class] += 1
     groups: list[list[int]] = []
     total, seen = len(intervals), 0
     for priority in sorted(counts):
@@ -139,14 +139,11 @@ def _bands(intervals: Sequence[PodInterval]) -> list[Band]:
         if len(counts) <= MAX_BANDS or not groups or part >= len(groups):
             groups.append([])
         groups[-1].append(priority)
-        seen += sum(counts[priority].values())
+        seen += counts[priority].total()
     return [_band(group, counts) for group in groups]
 
 
-def _band(group: Sequence[int], counts: dict[int, dict[str, int]]) -> Band:
-    classes: dict[str, int] = {}
-    for priority in group:
-        for name, count in counts[priority].items():
-            classes[name] = classes.get(name, 0) + count
+def _band(group: Sequence[int], counts: Mapping[int, Counter[str]]) -> Band:
+    classes = sum((counts[priority] for priority in group), Counter[str]())
     named = sorted(classes, key=lambda name: (-classes[name], name))
     return Band(group[0], group[-1], named[:_MAX_CLASSES])

@@ -23,7 +23,7 @@ from forewarn.policies.scheduling.responsible import NodeFilters
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.simulation.summary import missing, of_other_schedulers
 from forewarn.policies.whatif.arrivals import Branch, last_scheduled
-from forewarn.policies.whatif.autoscalers import Autoscaling, not_predicted
+from forewarn.policies.whatif.autoscalers import NO_GROUPS, Autoscaling, not_predicted
 from forewarn.policies.whatif.comparison import Losses, prepare
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.occupancy import Occupancy, PodInterval
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 MAX_CLASSES: Final = 30
 """The maximum number of listed PriorityClasses that may preempt a workload, lowest value first."""
 _NO_LOSS: Final = "no loss"
-_USUAL: Final = Autoscaling()
 
 
 class Amounts(NamedTuple):
@@ -179,10 +178,10 @@ class Risks(Result):
 class Tried:
     """Measures the effects of a loss. Create an instance from a simulation before the simulation runs."""
 
-    def __init__(self, simulation: Simulation, autoscaling: Autoscaling = _USUAL) -> None:
+    def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
         """`autoscaling`: new nodes arrive if node groups and a delay are known."""
         self._losses = Losses(simulation)
-        self._autoscaling = autoscaling if autoscaling.node_delay is not None else _USUAL
+        self._autoscaling = autoscaling if autoscaling.node_delay is not None else NO_GROUPS
 
     def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
         """Run the simulation of a loss, and return its effects as a JSON object.
@@ -237,7 +236,7 @@ def risks(
     most: int,
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
     options: Options,
-    autoscaling: Autoscaling = _USUAL,
+    autoscaling: Autoscaling = NO_GROUPS,
 ) -> Risks:
     """Return the risks of all workloads: those that lose replicas first, by priority; placeholder Pods last.
 
