@@ -84,7 +84,9 @@ def admission_policies(config: Config, minor: int) -> AdmissionPolicies:
     written in CEL.
     """
     checks = [check for matched in _matched(config) for check in _checks(config, matched)]
-    objects = [obj for policy in _by_policy(checks) for obj in _validating(config, policy, minor)]
+    # One policy can have only one action, and one kind of parameter.
+    policies = grouped(((each.matched.name, each.action, each.of_each_class), each) for each in checks)
+    objects = [obj for policy in policies.values() for obj in _validating(config, policy, minor)]
     if Semantics(minor).serves_mutating_policies:
         objects += _default_class(config)
     rules = tuple(dict.fromkeys(check.rule for check in checks))
@@ -375,11 +377,6 @@ def _used(variables: Mapping[str, str], expressions: Sequence[str], name: str) -
             used.append({"name": key, "expression": _bounded(expression, name)})
             text = f"{text} {expression}"
     return used[::-1]
-
-
-def _by_policy(checks: Iterable[_Check]) -> Iterator[list[_Check]]:
-    """The checks of each policy: one policy can have only one action, and one kind of parameter."""
-    yield from grouped(((each.matched.name, each.action, each.of_each_class), each) for each in checks).values()
 
 
 def _validating(config: Config, checks: Sequence[_Check], minor: int) -> Iterator[ApiObject]:

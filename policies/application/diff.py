@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.manifests import arrivals_of
@@ -325,7 +325,7 @@ def _on_cluster(
         absent = [*dict.fromkeys(str(item.changed) for item in lacking)]
         without_class = [*_without_class(lacking, concerned, cluster)]
         if not (concerned := present):
-            return OnCluster(name, namespaces=[], absent=absent, **_reasons(without_class))
+            return _with_reasons(OnCluster(name, [], [], absent), without_class)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
@@ -338,6 +338,7 @@ def _on_cluster(
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
         effect = OnCluster(
             name,
+            rejected=[],
             namespaces=[],
             absent=absent,
             placeholders=answer.answer.placeholders,
@@ -351,12 +352,12 @@ def _on_cluster(
             answer=answer,
             applied=applied,
             omitted=omitted,
-            **_reasons([*answer.faults, *without_class]),
         )
+        effect = _with_reasons(effect, [*answer.faults, *without_class])
         affected = _affected(effect, answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
         return effect._replace(namespaces=affected)
     except Rejected as fault:
-        return OnCluster(name, namespaces=[], **_reasons(fault.faults))
+        return _with_reasons(OnCluster(name, [], []), fault.faults)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
@@ -408,23 +409,15 @@ def _content(obj: ApiObject) -> ApiObject:
     return {**obj, "metadata": {key: at(obj, "metadata", key) for key in kept}, "order": position_of(obj)}
 
 
-class _Reasons(TypedDict):
-    """Fields of OnCluster."""
-
-    rejected: list[str]
-    rejected_pods: list[str]
-    unpredicted: list[str]
-    rejections: list[str]
-
-
-def _reasons(faults: Sequence[Exception]) -> _Reasons:
-    """Return the errors of rejected objects, of those whose Pods are rejected, and of those without a prediction."""
+def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
+    """Add the errors of rejected objects, of those whose Pods are rejected, and of those without a prediction."""
     reasons: tuple[list[str], list[str], list[str]] = [], [], []
     for fault in faults:
         number = 1 if isinstance(fault, PodsRejected) else 0 if is_rejection(fault) else 2
         reasons[number].append(one_line(str(fault)))
     rejected, of_pods, unpredicted = reasons
-    return _Reasons(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, rejections=rejections_of(faults))
+    rejections = rejections_of(faults)
+    return cluster._replace(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, rejections=rejections)
 
 
 def _present(

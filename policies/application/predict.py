@@ -31,7 +31,6 @@ from forewarn.policies.whatif.questions import pod_not_found
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Options
 
 
@@ -169,12 +168,9 @@ class PredictResult:
             yield PredictedPodGroup(
                 head=self.head,
                 group=group,
-                consequences=self._consequences(group.victims),
+                consequences=Consequences.of(group.victims, self.cluster.workload),
                 violated_pdbs=group.violated_pdbs(self.cluster.scheduling),
             )
-
-    def _consequences(self, victims: Sequence[Pod]) -> Consequences:
-        return Consequences.of(victims, self.cluster.workload)
 
     def _pod(self, placement: Placement, prediction: Prediction, *, is_last: bool) -> PredictedPod:
         document = prediction.document
@@ -188,7 +184,7 @@ class PredictResult:
             attempts=self.applied.attempts_of(prediction),
             how=explanation_of(prediction) if self.explain else None,
             basis=placement.basis,
-            consequences=self._consequences(prediction.victims),
+            consequences=Consequences.of(prediction.victims, self.cluster.workload),
             autoscalers=scaled,
             violated_pdbs=prediction.violated_pdbs,
             blocked=placement.is_blocked,
