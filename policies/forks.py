@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from contextlib import suppress
+from typing import Final, NoReturn
+
+_PAGE: Final = resource.getpagesize()
 
 
 class _Share:
@@ -23,6 +27,13 @@ def cores() -> int:
 def share_cores(count: int) -> None:
     """Limit this process to `count` CPUs from now on, because other processes use the rest."""
     _Share.cores = count
+
+
+def limit_memory(more: int) -> None:
+    """Limit the memory of this process to its present memory and `more` bytes; an earlier limit stays."""
+    with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
+        most = int(statm.read().split()[0]) * _PAGE + more
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int] | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import resource
 import signal
 import socket
 import sys
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.findings import Action, Finding, Severity, Text
+from forewarn.policies.forks import limit_memory
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, has_controller
 from forewarn.policies.objects.pod import ALL_NAMESPACES, other_namespaces
@@ -123,7 +123,6 @@ _NICE: Final = 5
 _INSTANT: Final = 0.001
 _MAX_DESCRIPTOR: Final = 1 << 16
 """More than any open one, whatever the limit: an old kernel closes all of these one by one."""
-_PAGE: Final = resource.getpagesize()
 
 
 class Unanswered(Exception):
@@ -267,9 +266,7 @@ def _become_a_process(descriptor: int) -> None:
         os.nice(_NICE)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("1000")
-    with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
-        most = int(statm.read().split()[0]) * _PAGE + MORE_MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    limit_memory(MORE_MEMORY)
     for attribute in _cached_properties():
         if hasattr(attribute, "lock"):
             attribute.lock = RLock()  # Python 3.11 locks them, and a thread that is not here may have held one

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.commands.cluster_command import Run
 from forewarn.policies.commands.parser import Output
+from forewarn.policies.forks import limit_memory
 from forewarn.webhook.admission.access_reviews import TIMEOUTS, AccessReviews
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts, connect
 from forewarn.webhook.apiserver.typed_client import ObjectApi
 from forewarn.webhook.commands.state_source import context_of
 from forewarn.webhook.commands.ui import answering, shown_of, state_of
 from forewarn.webhook.ui.app import create_ui_app
-from forewarn.webhook.ui.processes import MORE_MEMORY, Processes, Unanswered, limit_memory
+from forewarn.webhook.ui.processes import MORE_MEMORY, Processes, Unanswered
 from forewarn.webhook.ui.server import serving
 from forewarn.webhook.ui.shown import Cluster
 from forewarn.webhook.ui.viewers import Tokens, Viewers

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -19,6 +18,8 @@ from contextlib import suppress
 from threading import BoundedSemaphore, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+
+from forewarn.policies.forks import limit_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -41,7 +42,6 @@ BEAT: Final = 0.25
 _LONG: Final = 30.0
 _NICE: Final = 5
 """Niceness of questions with a limit longer than `_LONG` seconds."""
-_PAGE: Final = resource.getpagesize()
 _SAID_EVERY: Final = 0.2
 _ASK, _LOAD = b"?", b"L"
 
@@ -253,13 +253,6 @@ def _detach() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
-
-
-def limit_memory(more: int) -> None:
-    """Limit the memory of this process to its present memory and `more` bytes; an earlier limit stays."""
-    with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
-        most = int(statm.read().split()[0]) * _PAGE + more
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _send(connection: socket.socket, value: dict[str, Any]) -> None:
