@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import ApiObject, at, text_at
@@ -192,10 +193,9 @@ def _grant(webhook: ApiObject) -> Grant:
     """
     resources: set[tuple[str, str, str]] = set()
     for rule in webhook.get("rules") or ():
-        for group in rule.get("apiGroups") or ():
-            for name in rule.get("resources") or ():
-                resource, _, subresource = str(name).partition("/")
-                resources.add((str(group), resource, subresource))
+        for group, name in product(*(rule.get(field) or () for field in ("apiGroups", "resources"))):
+            resource, _, subresource = str(name).partition("/")
+            resources.add((str(group), resource, subresource))
     fails_open = webhook.get("failurePolicy") == "Ignore"
     return Grant(frozenset(resources), not fails_open and resources != {_CLASSES})
 

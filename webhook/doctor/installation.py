@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, plural, quote
@@ -278,16 +279,14 @@ def _others(others: Mapping[str, Sequence[Webhook]]) -> Iterator[Line]:
 
 Rule = tuple[str, str, str, str, str]
 """Group, version, resource, operation and scope of a webhook rule."""
+_LISTS: Final = ("apiGroups", "apiVersions", "resources", "operations")
 
 
 def _rules(webhook: ApiObject) -> list[Rule]:
     return [
         (group, version, resource, operation, rule["scope"])
         for rule in objects_at(webhook, "rules")
-        for group in _texts(rule, "apiGroups")
-        for version in _texts(rule, "apiVersions")
-        for resource in _texts(rule, "resources")
-        for operation in _texts(rule, "operations")
+        for group, version, resource, operation in product(*(_texts(rule, field) for field in _LISTS))
     ]
 
 
@@ -296,13 +295,11 @@ def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
     group, version, resource, operation, scope = rule
     subresource = resource.partition("/")[2]
     same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
+    sought = dict(zip(_LISTS, ({group, "*"}, {version, "*"}, same, {operation, "*"}), strict=True))
     return any(
-        {group, "*"} & {*_texts(is_covered, "apiGroups")}
-        and {version, "*"} & {*_texts(is_covered, "apiVersions")}
-        and same & {*_texts(is_covered, "resources")}
-        and {operation, "*"} & {*_texts(is_covered, "operations")}
-        and is_covered.get("scope", "*") in (scope, "*")
-        for is_covered in rules
+        all(values & {*_texts(other, field)} for field, values in sought.items())
+        and other.get("scope", "*") in (scope, "*")
+        for other in rules
     )
 
 
