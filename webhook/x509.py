@@ -43,10 +43,6 @@ class Validity(NamedTuple):
     not_before: datetime
     not_after: datetime
 
-    def covers(self, now: datetime) -> bool:
-        """True if the certificate is valid at this time."""
-        return self.not_before <= now < self.not_after
-
     def fault(self, now: datetime) -> str:
         """Return why the certificate is not valid at this time; "" if it is valid."""
         if now < self.not_before:
@@ -157,7 +153,7 @@ def rejections(chain: bytes, caller: Caller, now: datetime) -> Iterator[str]:
 def _is_issued_by(chain: bytes, bundle: bytes, now: datetime) -> bool:
     """Report whether a valid CA of the bundle has signed the first certificate, directly or through intermediates."""
     served = [_load(pem) for pem in certificates_in(chain)]
-    trusted = [_load(pem) for pem in certificates_in(bundle) if validity_of(pem).covers(now)]
+    trusted = [_load(pem) for pem in certificates_in(bundle) if not validity_of(pem).fault(now)]
     current = _load(chain)
     for _ in served:
         if any(current == ca or _has_signed(ca, current) for ca in trusted):

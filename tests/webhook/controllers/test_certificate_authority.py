@@ -135,7 +135,7 @@ def signed(leaf: x509.Certificate, ca: bytes, now: datetime) -> bool:
         leaf.verify_directly_issued_by(x509.load_pem_x509_certificate(ca))
     except Exception:
         return False
-    return validity_of(ca).covers(now)
+    return not validity_of(ca).fault(now)
 
 
 def test_the_injector_fills_the_empty_secrets_and_all_replicas_serve_the_same() -> None:
@@ -217,7 +217,7 @@ def test_a_clock_that_was_ahead_and_goes_back_gets_a_certificate_that_holds() ->
     installed = Installed(clock=Clock(NOW + DAY))
     installed.reconcile()
     installed.clock.now = NOW
-    assert validity_of(installed.reconcile().chain).covers(NOW)
+    assert not validity_of(installed.reconcile().chain).fault(NOW)
 
 
 def test_a_certificate_is_not_put_out_before_the_configurations_name_its_ca() -> None:
