@@ -79,7 +79,9 @@ def main(arguments: Sequence[str]) -> int:
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output, more)
         row = {head: sum(result.outcomes.get(name, 0) for name in names) for head, names in _COLUMNS.items()}
-        met = [name for name, outcomes in CONDITIONS.items() if result.outcomes.keys() & outcomes]
+        preempts = any(each.rollout and each.rollout.preempted for each in result.placements)
+        happens = result.outcomes.keys() | ({"preempts"} if preempts else set())
+        met = [name for name, outcomes in CONDITIONS.items() if happens & outcomes]
         met += ["blocked"] if any(each.is_blocked_rollout for each in result.placements) else []
         failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
         return Evaluated(len(failures) or status, [*row.values()][::-1], row, printed, failures)

@@ -119,7 +119,8 @@ class Impact(NamedTuple):
     """The impact of one object's new Pods.
 
     - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
-      `displacing`: those of them that preempt only Pods that start later.
+      `displacing`: those of them that preempt only Pods that start later. `preempted`: number of all Pods that are
+      preempted in a simulation, also of and by replacement Pods.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
@@ -146,6 +147,7 @@ class Impact(NamedTuple):
     rest: str = ""
     fitting: int = 0
     displacing: int = 0
+    preempted: int = 0
     rejected: int = 0
     rejection: str = ""
     after_rejected: int = 0

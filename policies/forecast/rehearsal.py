@@ -184,7 +184,7 @@ class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
     - `created`: number of Pods that the workload created and that exist at the end. `displacing`: number of those that
-      run and preempted only Pods that started in the simulation.
+      run and preempted only Pods that started in the simulation. `preempted`: number of all preempted Pods.
     - `preempting`, `by_waiting`: predictions of Pods of the workload, and of other Pending Pods, with the running Pods
       that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
@@ -203,6 +203,7 @@ class Rehearsal(NamedTuple):
     rejected: int = 0
     rejection: str = ""
     displacing: int = 0
+    preempted: int = 0
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
 
@@ -211,10 +212,10 @@ class Rehearsal(NamedTuple):
         return [victim for one in (*self.preempting, *self.by_waiting) for victim in one.victims]
 
     @property
-    def outcome(self) -> tuple[Counter[object], int, int]:
-        """The victims by controller, and the numbers of Pending and rejected Pods."""
+    def outcome(self) -> tuple[Counter[object], int, int, int]:
+        """The victims by controller, and the numbers of Pending, rejected and all preempted Pods."""
         controllers = (controller_of(victim) or victim.key for victim in self.victims)
-        return Counter(controllers), len(self.pending), self.rejected
+        return Counter(controllers), len(self.pending), self.rejected, self.preempted
 
 
 def rehearse(
@@ -440,6 +441,7 @@ class _Run(Simulation):
             sum(rejection.missing for rejection in rejected),
             next((rejection.message for rejection in rejected), ""),
             self._displacing(created, own),
+            len(evictions),
             bool(self.storage.not_modelled),
         )
 

@@ -214,14 +214,14 @@ def _new(placement: Placement) -> int:
 
 def _rest(placement: Placement, result: PredictResult) -> Counter[str]:
     """The number of new Pods without a prediction by outcome, instead of "later" with how other Pods block those, and
-    with the number of Pods that replacement Pods preempt.
+    with the number of further Pods that a simulation preempts.
     """
     counts = Counter(placement.without_prediction)
     blocked = "after-rejected" if "refused" in counts else "blocked"
     counts += Counter({blocked if placement.is_blocked else "later": counts.pop("later", 0)})
     if rollout := placement.rollout:
-        more = rollout.aftermath.preempted if rollout.aftermath and not result.cascade else 0
-        counts += Counter({"displacing": rollout.displacing, "by-replacements": more})
+        more = 0 if result.cascade else rollout.preempted - len(newly_preempted(rollout.predictions))
+        counts += Counter({"displacing": rollout.displacing, "in-cascade": more})
         counts -= Counter(fits=rollout.displacing)
     return counts
 
@@ -264,7 +264,7 @@ OUTCOMES: Final = {
     "displacing": "would preempt only Pods that start later",
     "preempts": "would preempt other Pods",
     "by-chance": "may preempt more Pods, depending on kube-scheduler's choice",
-    "by-replacements": "more preempted by replacement Pods",
+    "in-cascade": "more preempted in the cascade",
     "waits": "would wait for terminating Pods",
     "in-vain": "would preempt other Pods and stay Pending",
     "not-predicted": "not predicted",

@@ -24,7 +24,8 @@ MISSING_ONLY: Final = (
 """The scope of the counts for a workload that already has Pods."""
 
 ROLLOUT: Final = (
-    "counts cover the new Pods of the rollout; --cascade and `forewarn whatif apply` count all preempted Pods"
+    "counts cover the new Pods of the rollout; victims count for their PDBs at once, with --cascade and `forewarn "
+    "whatif apply` when the disruption controller has counted them"
 )
 """The scope of the counts if the Pod template of a stored workload changes."""
 NOT_CREATED: Final = "not created until Pending Pods run"
