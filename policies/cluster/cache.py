@@ -60,11 +60,14 @@ class Origin:
         return "read" if self.is_read else "newest object" if self.time else ""
 
 
+def seconds_of(origin: Origin) -> float:
+    """The time of a cluster state in seconds since 1970; 0 if it is unknown."""
+    return datetime.strptime(origin.time, TIME).replace(tzinfo=UTC).timestamp() if origin.time else 0.0
+
+
 def age_of(origin: Origin, now: datetime) -> float | None:
     """The age of a cluster state in seconds; None if its time is unknown."""
-    if not origin.time:
-        return None
-    return (now - datetime.strptime(origin.time, TIME).replace(tzinfo=UTC)).total_seconds()
+    return now.timestamp() - seconds_of(origin) if origin.time else None
 
 
 WORKLOADS: Final = "workloads"

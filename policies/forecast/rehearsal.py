@@ -2,7 +2,8 @@
 
 Loads only the relevant Pods and workloads: those of the changed workload, Pending Pods, and victims with their
 workloads when they are preempted. The scheduler uses the existing Snapshot with all Pods. PDBs start with their current
-allowed disruptions, which change with the healthy Pods that the PDBs select.
+allowed disruptions, which change with the healthy Pods that the PDBs select. Pods count as ready since their start,
+without restarts and deletion costs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted, with_default_resources
+from forewarn.policies.cluster.cache import seconds_of
 from forewarn.policies.controllers.own_pods import Adoption, controlled, owned_pods_of, pods_of
 from forewarn.policies.controllers.templates import template_of
 from forewarn.policies.controllers.view import Key, PodState, WorkloadState, controller_of
@@ -290,6 +292,7 @@ class _Run(Simulation):
         self.by_chance = self.explains = False
         self._unknown = False
         """True if the workload of a victim is unknown."""
+        latest = max(derived(cluster.pods, _latest_start), default=0.0)
         world = World(
             nodes=(),
             workloads=(),
@@ -297,7 +300,7 @@ class _Run(Simulation):
             arrivals=(Arrival(0.0, "create" if creates else "update", change),),
             horizon=float("inf"),
             quiet=QUIET,
-            epoch=max((latest for latest in derived(cluster.pods, _latest_start)), default=0.0) + MINUTE,
+            epoch=max(latest + MINUTE, seconds_of(cluster.origin)),
             base=snapshot.objects,
             admission=lambda obj: admitted(obj, cluster),
             asks_webhooks=True,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group, with_default_resources
-from forewarn.policies.cluster.cache import ClusterSnapshot, Key, key_of
+from forewarn.policies.cluster.cache import ClusterSnapshot, Key, key_of, seconds_of
 from forewarn.policies.controllers.job import stored_status
 from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost
@@ -117,14 +117,17 @@ class DumpCache(GroupCache):
             self.pdbs[key_of(obj)] = obj
         elif kind == "/Pod":
             created = timestamp(obj, "metadata", "creationTimestamp") or timestamp(obj, "status", "startTime") or 0
-            restarts = [int32(status, "restartCount") or 0 for status in items(obj, "status", "containerStatuses")]
+            inits = items(obj, "spec", "initContainers")
+            sidecars = {each.get("name") for each in inits if each.get("restartPolicy") == "Always"}
+            met = {
+                each.get("type"): each for each in items(obj, "status", "conditions") if each.get("status") == "True"
+            }
+            since = timestamp(met["Ready"], "lastTransitionTime") if "Ready" in met else None
             self.times[key_of(obj)] = {
                 "created": float(created),
-                "restarts": (max(restarts, default=0), 0),
-                "disrupted": any(
-                    condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
-                    for condition in items(obj, "status", "conditions")
-                ),
+                "ready": float(since or timestamp(obj, "status", "startTime") or 0),
+                "restarts": (_restarts(obj, "containerStatuses"), _restarts(obj, "initContainerStatuses", sidecars)),
+                "disrupted": "DisruptionTarget" in met,
                 "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", POD_DELETION_COST)),
             }
         return added
@@ -136,14 +139,22 @@ class DumpCache(GroupCache):
             self.pdbs.pop(key_of(obj), None)
 
 
+def _restarts(pod: ApiObject, statuses: str, names: Container[object] | None = None) -> int:
+    """Return the maximum restarts of a container. `names`: of these containers; None: of all."""
+    found = (each for each in items(pod, "status", statuses) if names is None or each.get("name") in names)
+    return max((int32(each, "restartCount") or 0 for each in found), default=0)
+
+
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> World:
     """Return the World of a cluster snapshot. `quiet`: see `World`. Raises InvalidObject, also for other releases.
 
-    Time 0 is a minute after the creation of the newest Pod, but not after the year 9000.
+    Time 0 is that of the cluster state, but a minute after the creation of the newest Pod or later, and not after the
+    year 9000.
     """
     cache.check_release()
     cluster = cache.snapshot()
-    epoch = min(max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE, LATEST)
+    newest = max((state["created"] for state in cache.times.values()), default=0.0)
+    epoch = min(max(newest + MINUTE, seconds_of(cache.origin)), LATEST)
     pods = sorted(_pods(cluster, cache), key=lambda state: (state.created, state.pod.key))
     return World(
         nodes=sorted(map(labelled_with_host, cluster.objects.nodes.values()), key=lambda node: node.name),
@@ -174,13 +185,10 @@ def _pods(cluster: ClusterSnapshot, cache: DumpCache) -> Iterator[PodState]:
     for key, pod in cluster.pods.items():
         if pod.terminal and pod.owner is None:
             continue
-        started = float(pod.start_time or 0)
-        yield PodState(
-            pod=pod,
-            ready=started if pod.node_name and pod.ready and not pod.terminal else None,
-            deleted=started if pod.terminating else None,
-            **cache.times.get(key, {}),
-        )
+        times = cache.times.get(key, {})
+        is_ready = pod.node_name and pod.ready and not pod.terminal
+        deleted = float(pod.start_time or 0) if pod.terminating else None
+        yield PodState(pod=pod, deleted=deleted, **{**times, "ready": times.get("ready", 0.0) if is_ready else None})
 
 
 def not_simulated(cache: DumpCache) -> Iterable[str]:

@@ -55,7 +55,7 @@ _READ: Final = frozenset(
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _OF_AN_AUTOSCALER: Final = frozenset(("scaleTargetRef", "minReplicas", "maxReplicas"))
-_OF_A_STATUS: Final = frozenset(("name", "resources", "allocatedResources"))
+_OF_A_STATUS: Final = frozenset(("name", "resources", "allocatedResources", "restartCount"))
 
 
 def redacted(obj: dict[str, Any]) -> dict[str, Any]:

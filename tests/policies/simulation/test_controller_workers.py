@@ -5,6 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
+
+from forewarn.policies.cluster.cache import Origin
 from forewarn.policies.simulation.clock import Latencies
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
@@ -27,8 +30,12 @@ def running(name: str, number: int, node: str) -> Obj:
     return pod.metadata(ownerReferences=[owner]).status(conditions=[{"type": "Ready", "status": "True"}]).obj
 
 
-def events(objects: list[Obj], arrivals: list[Arrival], until: float = 600.0) -> list[tuple[float, str, str]]:
+def events(
+    objects: list[Obj], arrivals: list[Arrival], until: float = 600.0, time: str = ""
+) -> list[tuple[float, str, str]]:
+    """`time`: of the cluster state."""
     cache = DumpCache()
+    cache.origin = Origin(time=time)
     for obj in objects:
         cache.add(obj)
     simulation = Simulation(world_of(cache, arrivals, until=until))
@@ -162,6 +169,32 @@ def test_an_annotation_that_is_no_cost_of_deletion_costs_nothing() -> None:
         there[1]["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": value}
         told = events([make_node("n1").obj, *there], [], 5.0)
         assert [what for _, what, _ in told] == ["deleted"]
+
+
+@pytest.mark.parametrize(
+    ("since", "sidecar_restarts", "time", "deleted"),
+    [
+        ("2026-01-01T08:03:00Z", 0, "2026-01-01T08:04:00Z", 1),  # it is ready for a shorter time
+        ("2026-01-01T08:00:00Z", 1, "2026-01-01T08:04:00Z", 1),
+        ("2026-01-01T08:03:00Z", 0, "2026-01-01T12:00:00Z", 0),  # equal by order of magnitude: the lower UID
+    ],
+    ids=["ready", "sidecar", "magnitude"],
+)
+def test_a_scale_down_deletes_the_pod_that_upstream_deletes(
+    since: str, sidecar_restarts: int, time: str, deleted: int
+) -> None:
+    """Source: `ActivePodsWithRanks`."""
+    pods = [running("web", number, f"n{number}") for number in range(2)]
+    for number, pod in enumerate(pods):
+        pod["metadata"].update(uid=f"{number}", creationTimestamp="2026-01-01T08:00:00Z")
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": since if number else "2026-01-01T08:00:00Z"}
+        restarts = {"name": "sidecar", "restartCount": sidecar_restarts * number}
+        pod["status"].update(startTime="2026-01-01T08:00:00Z", conditions=[ready], initContainerStatuses=[restarts])
+        pod["spec"]["initContainers"] = [{"name": "sidecar", "image": "i", "restartPolicy": "Always"}]
+    nodes = [make_node(f"n{number}").obj for number in range(2)]
+    arrivals = [Arrival(0.0, "update", replica_set("web", 1))]
+    told = events([*nodes, replica_set("web", 2), *pods], arrivals, 5.0, time)
+    assert [pod for _, what, pod in told if what == "deleted"] == [f"default/web-{deleted}"]
 
 
 def test_any_node_may_get_the_first_pod_of_a_daemon_set() -> None:

@@ -314,6 +314,12 @@ def test_redacted_nothing_private_is_left_and_predictions_are_the_same(api: Scri
     assert after.workloads.keys() == before.workloads.keys()
 
 
+def test_redaction_keeps_the_restarts_of_containers() -> None:
+    statuses = [{"name": "c", "image": "i", "restartCount": 3}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "status": {"containerStatuses": statuses}}
+    assert redacted(pod)["status"]["containerStatuses"] == [{"name": "c", "restartCount": 3}]
+
+
 def test_redaction_keeps_the_sizes_of_node_groups() -> None:
     notes = {f"{prefix}cluster.x-k8s.io/x": "1" for prefix in ("", "a.")}
     group = {"kind": "MachineDeployment", "metadata": {"name": "m", "annotations": notes}}
