@@ -79,6 +79,7 @@ SETTLED: Final = (
     "--cascade, those of lint and audit do not"
 )
 """The note about the basis of the counts of Apply."""
+ONE_CHOICE: Final = "counts are those of one choice among equal victims: kube-scheduler may instead preempt Pods of "
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
 
@@ -233,7 +234,8 @@ def whatif(
         certain = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False)
         answer = certain._replace(alike=runs.alike) if runs else answer
     differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
-    notes = [*not_simulated(cache), *notes, *([SETTLED] if differs_from_start else [])]
+    of_choice = [f"{ONE_CHOICE}{listed(answer.equal_victims)}"] if answer.equal_victims else []
+    notes = [*not_simulated(cache), *notes, *of_choice, *([SETTLED] if differs_from_start else [])]
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     return WhatIf(head, change, answer, notes, faults, question.class_change, runs.outcomes if runs else ending)
 

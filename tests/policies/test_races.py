@@ -105,7 +105,13 @@ def test_each_workload_with_an_equal_victim_is_named(
         made += [set_, *(pod.spec(nodeName=node) for pod, node in zip(pods, own, strict=True))]
     (tmp_path / "cluster.json").write_text(cluster_text([*reserved, *made]))
     assert main(["whatif", "lose", "node", *lost.split(), "--cluster", str(tmp_path / "cluster.json")]) == 0
-    assert text in capsys.readouterr().out.partition("\n")[0]
+    line, _, rest = capsys.readouterr().out.partition("\n")
+    assert text in line
+    assert ("note: counts are those of one choice among equal victims" in rest) is ("(or " in line)
+    (tmp_path / "lost.yaml").write_text("".join(f"- {{at: 0, lost: {name}}}\n" for name in lost.split()))
+    events = "--events", str(tmp_path / "lost.yaml"), "--cluster", str(tmp_path / "cluster.json")
+    assert main(["whatif", "events", *events]) == 0
+    assert ("note: counts are those of one choice" in capsys.readouterr().out) is ("(or " in line)
     cluster = forewarn.load(str(tmp_path / "cluster.json"))
     question, victims = nodes_lost(cluster.snapshot, lost.split()), set[str]()
     world = simulated.world_with(cluster.cache, question.arrivals, 3600.0)
