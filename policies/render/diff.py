@@ -102,7 +102,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
         "PODS LOST",
         "they run now and are still required, but neither they nor their replacements run at the end.",
     ),
-    "down": ("REPLICAS DOWN", "for 2 minutes or longer (all replicas: a minute), and running again at the end."),
+    "down": ("REPLICAS DOWN", "for 2 minutes or longer (all replicas: 30 seconds), and running again at the end."),
     "pending": ("NEW PODS PENDING", "Pods that the workload does not run now, and that fit on no node."),
     "rejected": ("OBJECTS REJECTED", "by the API server, or the new Pods of workloads are."),
     "over_quota": ("PODS REJECTED", "by ResourceQuotas."),

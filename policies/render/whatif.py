@@ -37,7 +37,7 @@ from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
 from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes, not_predicted
 from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text, workload_key
-from forewarn.policies.whatif.interruptions import FAILS
+from forewarn.policies.whatif.interruptions import FAILS, MINUTE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -485,7 +485,8 @@ def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = ""
     if not outages:
         return ""
     whose = whose or named((each.workload for each in outages), is_counted=True)
-    first, *others = sorted(outages, key=lambda each: each.down < each.replicas)  # all Pods of a workload first
+    # all Pods of a workload first, the only one for less than a minute last
+    first, *others = sorted(outages, key=lambda o: (o.longest < MINUTE and o.replicas == 1, o.down < o.replicas))
     lasts = f"{duration(first.seconds)}{'' if is_brief and first.total < FAILS else _most(first)}"
     those = plural(first.replicas, "replica") if first.replicas > 1 else "replica"
     rest = f"{f'{first.down} of ' if first.down < first.replicas else ''}the other {those}"

@@ -312,8 +312,8 @@ class Answer(NamedTuple):
     - `equalVictims`: workloads whose Pods, or more of them, may be preempted instead of those in `preempted`.
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
     - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
-    - `interruptions`: workloads, without DaemonSets, that have no running Pod for a minute (30 seconds if they have
-      several) or longer, or fewer for 2 minutes in all.
+    - `interruptions`: workloads, without DaemonSets, that have no running Pod for 30 seconds or longer, or fewer for 2
+      minutes in all.
     """
 
     change: str

@@ -26,8 +26,8 @@ _LONG: Final = 120
 FAILS: Final = 300
 """Seconds in all from which on interruptions count as fewer replicas (`--fail-on fewer`)."""
 _WHOLE: Final = 30
-"""Seconds of the shortest interruption of all of several Pods: the usual grace period."""
-_MINUTE: Final = 60
+"""Seconds of the shortest interruption of all Pods: the usual grace period."""
+MINUTE: Final = 60
 """Seconds of the shortest interruption, between two interruptions, and for which a Pod must run until it is preempted,
 to count as running."""
 _REMOVED: Final = ("deleted", "preempted", "succeeded", "gone")
@@ -38,9 +38,9 @@ class Interruption(NamedTuple):
     """The times in which a workload has fewer running Pods than at the start, without those that are lost at the end
     and those by which it was scaled down.
 
-    Only times of a minute or longer count, and of 30 seconds if none of several replicas runs. Those with less than a
-    minute between them are one time, and its length excludes what is between. Reported are workloads without any
-    running Pod at such a time, and those with fewer for 2 minutes in all.
+    Only times of a minute or longer count, and of 30 seconds if no replica runs. Those with less than a minute between
+    them are one time, and its length excludes what is between. Reported are workloads without any running Pod at such a
+    time, and those with fewer for 2 minutes in all.
 
     `workload`: display name. `replicas`: running Pods without an interruption. `down`: so many fewer run, at least:
     all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the largest. `since`,
@@ -149,7 +149,7 @@ def _without_brief_runs(events: Sequence[Event]) -> list[Event]:
             starts[event.pod] = place
         elif event.event == "preempted" and event.pod in starts:
             start = starts.pop(event.pod)
-            brief.update([start] * (event.t - events[start].t < _MINUTE))
+            brief.update([start] * (event.t - events[start].t < MINUTE))
     return [event for place, event in enumerate(events) if place not in brief]
 
 
@@ -195,7 +195,7 @@ def _times(steps: Sequence[_Step], running: Counter[Workload]) -> Mapping[Worklo
         down = max(replicas[workload] - running[workload], 0)
         while len(since) > down:
             level, start = _Level(len(since), before), since.pop()
-            if seconds - start >= (_WHOLE if level.down == before > 1 else _MINUTE):
+            if seconds - start >= (_WHOLE if level.down == before else MINUTE):
                 _add(times[workload][level], start, int(seconds))
         since += [int(seconds)] * (down - len(since))
     return times
@@ -204,7 +204,7 @@ def _times(steps: Sequence[_Step], running: Counter[Workload]) -> Mapping[Worklo
 def _add(times: list[_Time], since: int, until: int) -> None:
     """Add a time to the earlier ones: to the last of them, if less than a minute is between."""
     begins, seconds = since, until - since
-    if times and since - times[-1].until < _MINUTE:
+    if times and since - times[-1].until < MINUTE:
         begins, _, before = times.pop()
         seconds += before
     times.append(_Time(begins, until, seconds))

@@ -217,7 +217,8 @@ def test_the_first_line_has_the_time_and_all_effects_of_the_steps() -> None:
     web = [*running("web", ["n1"], "2", 0), make_pod("web-2").labels(app="web").request(cpu="2")]
     made = [node, deployment("low", 1, "2"), *low, deployment("web", 2, "2"), *web]
     found = planned(cache_of([PriorityClass("gold", 1000)], made), [], [deployment("web", 2, "2", "gold")])
-    effects = "1 replica of default/low lost (Pending), 2 Pods of default/low and default/web preempted"
+    effects = "1 replica of default/low lost (Pending), 1 replica of default/web down for 30 s, "
+    effects += "2 Pods of default/low and default/web preempted"
     first = f"1 step in 1 min 5 s: new Pods of default/web get priority 1000 instead of 0; {effects}"
     assert (next(render_plan(found)), found.lost) == (first, {"default/low": 1})
 
