@@ -962,7 +962,7 @@ def _forced(pods: Sequence[ForcedPod]) -> str:
     names, blocked = [group for _, group in {each.workload for each in pods}], sum(each.blocked for each in pods)
     of = named(names) if len(names) == 1 else plural(len(names), "workload")
     those = "" if blocked == len(pods) else f", {blocked} of them"
-    why = f"{those} in spite of their PDBs" if blocked else ""
+    why = f"{those} in spite of PDBs" if blocked else ""
     return f", {plural(len(pods), 'Pod')} of {of} deleted after --drain-timeout{why}" if pods else ""
 
 

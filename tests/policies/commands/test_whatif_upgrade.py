@@ -357,9 +357,7 @@ def test_a_drain_timeout_deletes_what_a_budget_blocks_and_nothing_else(surge: bo
         assert (answer.upgrade.seconds >= 3 * force) == (blocked or not force)
 
 
-@pytest.mark.parametrize(
-    ("unblocked", "why"), [(0, " in spite of their PDBs"), (1, ", 3 of them in spite of their PDBs"), (3, "")]
-)
+@pytest.mark.parametrize(("unblocked", "why"), [(0, " in spite of PDBs"), (1, ", 3 of them in spite of PDBs"), (3, "")])
 def test_the_first_line_counts_pods_that_are_deleted_in_spite_of_their_budgets(unblocked: int, why: str) -> None:
     answer = answer_of(cluster_of(3, 3), force=HOUR)
     assert answer.upgrade is not None
@@ -439,7 +437,7 @@ def test_all_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "before the upgrade, 1 PDB blocks evictions, on 3 of 3 nodes:" in out
     assert "needs all 3" in out
     assert "3 of 3 nodes upgraded" in out.splitlines()[0]
-    assert ", 3 Pods of default/web deleted after --drain-timeout in spite of their PDBs; " in out.splitlines()[0]
+    assert ", 3 Pods of default/web deleted after --drain-timeout in spite of PDBs; " in out.splitlines()[0]
     assert "deleted after --drain-timeout: 3 Pods" in out
     assert main([*asked, "-o", "markdown"]) == 0
     assert "| default/web | needs all 3 | 3 |" in capsys.readouterr().out
