@@ -60,9 +60,9 @@ def evaluate_sweep(
     from forewarn.policies.render.sweep import harmful
 
     harmed = harmful(sweep)
-    worst = harmed[0].others if harmed else (0, sweep.before.pending, 0)
-    row = {"CASES": len(sweep.rows), "HARMFUL": len(harmed)}
-    row |= zip(("FEWER", "PENDING", "PREEMPTED"), worst, strict=True)
+    fewer, pending, preempted = harmed[0].others if harmed else (0, sweep.before.pending, 0)
+    row = {"CASES": len(sweep.rows), "HARMFUL": len(harmed), "FEWER": fewer, "DOWN": harmed[0].down if harmed else 0}
+    row |= {"PENDING": pending, "PREEMPTED": preempted}
     return Evaluated(
         status_of(sweep, options.fail_on),
         sweep.rows[0].harm,

@@ -17,6 +17,8 @@ MAX_RUNS: Final = 20
 _LONGEST: Final = 120
 """Characters of a cluster's name in a heading."""
 _LONGEST_REASON: Final = 150
+_HARMLESS: Final = ("NEW PRIORITY", "PLACEHOLDERS PREEMPTED", "PODS REMOVED")
+"""Columns of `whatif` with what a change may be for."""
 
 
 class Outcome(NamedTuple):
@@ -89,6 +91,8 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
         return f"{plural(unknown, 'cluster')}{_without_answer(outcomes)}"
     parts = [f"{unknown} more{_without_answer(outcomes[:unknown])}"] if unknown else []
     parts += [plural(failed, "fails", "fail")] if failed else []
+    harmed = sum(_is_harmed(outcome) for outcome in known) if command == "whatif" and known[1:] else 0
+    parts += [f"{harmed} harmed"] if harmed else []
     others = f" ({', '.join(parts)})" if parts else ""
     which = f"{name_of(known[0])}{others}"
     if known[1:]:
@@ -98,6 +102,12 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
         every = "both" if len(known) == 2 else f"all {len(known)}"
         which = f"{every} clusters{others}" if is_same else first
     return first_line(f"{which}: {one_line(known[0].verdict)}")
+
+
+def _is_harmed(outcome: Outcome) -> bool:
+    """Whether a simulated change, or a case of `--each`, does harm in a cluster."""
+    row = outcome.row
+    return bool(row.get("HARMFUL", any(count for head, count in row.items() if head not in _HARMLESS)))
 
 
 def _without_answer(outcomes: Sequence[Outcome]) -> str:

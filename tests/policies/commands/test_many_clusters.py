@@ -524,22 +524,22 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
         (
             ("scale", "deployment/web", "3"),
             [of_web(1), of_web(1, QUOTA)],
-            "most affected of 2 clusters: b: 1 of 2 new Pods of default/web run; 1 Pod rejected by quota default/q: ",
+            "most affected of 2 clusters (1 harmed): b: 1 of 2 new Pods of default/web run; 1 Pod rejected by quota ",
             ("PODS REJECTED", "1", "0"),
         ),
         (
             ("apply", "-f", "quota.json"),
             [of_web(2), of_web(3)],
             (
-                "most affected of 2 clusters: b: new Pods of default/web rejected by quota default/q (1 running Pod "
-                "cannot be recreated); "
+                "most affected of 2 clusters (1 harmed): b: new Pods of default/web rejected by quota default/q "
+                "(1 running Pod cannot be recreated); "
             ),
             ("NOT RECREATABLE", "1", "0"),
         ),
         (
             ("apply", "-f", "one.json", "-f", "golden.json"),
             [of_web(1, GOLD), of_web(1)],
-            "most affected of 2 clusters: b: rejected: Pod default/golden (no PriorityClass with name gold ",
+            "most affected of 2 clusters (1 harmed): b: rejected: Pod default/golden (no PriorityClass with name gold ",
             ("OBJECTS LEFT OUT", "1", "0"),
         ),
         (
@@ -569,14 +569,26 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
         (
             ("upgrade",),
             [of_web(1), of_web(1, NEVER)],
-            "most affected of 2 clusters: b: 0 of 1 node upgraded, blocked at n1 by PDB default/never; ",
+            "most affected of 2 clusters (2 harmed): b: 0 of 1 node upgraded, blocked at n1 by PDB default/never; ",
             ("NODES NOT DRAINED  REPLICAS DOWN", "1", "0"),
         ),
         (
             ("upgrade", "--fail-on", "fewer", "--away", "10m"),
             [of_web(1), of_web(1, NEVER)],
-            "most affected of 2 clusters (1 fails): a: 1 of 1 node upgraded in ",
+            "most affected of 2 clusters (1 fails, 2 harmed): a: 1 of 1 node upgraded in ",
             ("NODES NOT DRAINED  REPLICAS DOWN", "0", "1"),
+        ),
+        (
+            ("lose", "--each", "node"),
+            [of_web(1), of_web(1, make_node("n2").has(cpu="8"))],
+            "most affected of 2 clusters (2 harmed): a: 1 of 1 node does harm if lost; ",
+            ("CASES  HARMFUL  FEWER  DOWN  PENDING  WORST CASE", "1", "2"),
+        ),
+        (
+            ("lose", "node", "n2"),
+            [of_web(1, make_node("n2")), of_web(2, make_node("n2"))],
+            "both clusters: no replica lost, ",
+            ("REPLICAS LOST", "0", "0"),
         ),
     ],
 )
@@ -619,5 +631,5 @@ def test_the_worst_cluster_loses_replicas_of_the_highest_priority(
     Path("a.yaml").write_text(cluster_text([make_node("n1"), *(make_pod(name).on("n1") for name in "xyz")]))
     Path("b.yaml").write_text(cluster_text([make_node("n1"), make_pod("db").priority(1_000_000).on("n1")]))
     out = run(capsys, *arguments.split(), "--clusters", "*.yaml")[1]
-    assert out.startswith("most affected of 2 clusters: b: ")
+    assert out.startswith(f"most affected of 2 clusters{' (2 harmed)' * (arguments != 'risk')}: b: ")
     assert "1000000" in out
