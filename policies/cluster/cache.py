@@ -296,8 +296,8 @@ class Cache:
         self._tables[WORKLOADS] = GroupedTable(place=1)
         self._waiting: Table[Key, Pod] = Table()
         self._omitted: frozenset[tuple[str, str, str]] = frozenset()
-        self.counted_quotas = 0
-        """Number of stored ResourceQuotas without a status whose usage was counted from the Pods."""
+        self.counted_quotas = self.counted_pdbs = 0
+        """Numbers of stored ResourceQuotas and PDBs without a status, which was counted from the Pods."""
         self._grouped: Table[Key, Pod] = Table()
         self._pods_by_node = PodsByNode()
         self.semantics = semantics
@@ -479,6 +479,7 @@ class Cache:
             grouped_pods=self._grouped.freeze(),
             omitted=len(self._omitted),
             counted_quotas=self.counted_quotas,
+            counted_pdbs=self.counted_pdbs,
             unlisted=self._not_listed(),
             pods_on_unknown_nodes=self._without_node(pods_by_node),
             **tables,

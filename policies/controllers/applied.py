@@ -88,7 +88,7 @@ def _put(views: Views, cluster: ClusterSnapshot, kind: str, obj: ApiObject) -> N
     elif kind == registry.RESOURCE_QUOTA:
         view = with_usage(replace(view, used=stored.used if stored else {}), cluster)
     elif kind == registry.DISRUPTION_BUDGET:
-        view = _with_status(view, obj, cluster)
+        view = with_allowed_disruptions(view, cluster)
     views[kind][key] = view
 
 
@@ -184,10 +184,10 @@ def is_known(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
     return is_defined or any(volume.storage_class == name for volume in objects.volumes.values())
 
 
-def _with_status(pdb: PodDisruptionBudget, obj: ApiObject, cluster: ClusterSnapshot) -> PodDisruptionBudget:
+def with_allowed_disruptions(pdb: PodDisruptionBudget, cluster: ClusterSnapshot) -> PodDisruptionBudget:
     """Return the PDB with the disruptions that its controller allows. Raises InvalidObject."""
     key = registry.DISRUPTION_BUDGET, pdb.namespace, pdb.name
-    status = pdb_status(_StoredPods(cluster), WorkloadState(key, obj))
+    status = pdb_status(_StoredPods(cluster), WorkloadState(key, pdb.to_api()))
     allowed, missing = status.disruptions_allowed, min(status.current_healthy - status.desired_healthy, 0)
     return replace(pdb, surplus=allowed or missing, stale=False)
 

@@ -26,9 +26,9 @@ class PodDisruptionBudget:
     """A stored PodDisruptionBudget. `selector`: None if missing or invalid; the PDB then selects no Pod.
 
     `surplus`: number of healthy Pods beyond the desired ones; negative if healthy Pods are missing. `stale`: whether
-    the status describes an older generation. `honours_empty`: whether, in the cluster's release, preemption counts PDBs
-    with an empty selector, and Pods without labels. `evicts_unhealthy`: as in `evicts_unhealthy`. `spec`: as
-    stored, for the rules of an audit.
+    the status describes an older generation. `has_status`: whether there is one. `honours_empty`: whether, in the
+    cluster's release, preemption counts PDBs with an empty selector, and Pods without labels. `evicts_unhealthy`: as in
+    `evicts_unhealthy`. `spec`: as stored, for the rules of an audit.
     """
 
     namespace: str
@@ -37,6 +37,7 @@ class PodDisruptionBudget:
     surplus: int = 0
     disrupted_pods: frozenset[str] = frozenset()
     stale: bool = False
+    has_status: bool = True
     honours_empty: bool = False
     evicts_unhealthy: bool = False
     spec: ApiObject = field(default_factory=dict, compare=False, repr=False)
@@ -61,6 +62,7 @@ class PodDisruptionBudget:
             surplus=allowed if allowed > 0 else min(healthy - desired, 0),
             disrupted_pods=frozenset(mapping(obj, "status", "disruptedPods")),
             stale=isinstance(generation, int) and (observed if isinstance(observed, int) else 0) < generation,
+            has_status=bool(mapping(obj, "status")),
             evicts_unhealthy=evicts_unhealthy(obj, healthy, desired),
             spec=mapping(obj, "spec"),
         )

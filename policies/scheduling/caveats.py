@@ -204,6 +204,9 @@ def assumptions(
         assumed.append(
             f"{quotas} without complete status: usage counted from requests of Pods, not limits or other objects"
         )
+    if victims and objects.counted_pdbs:
+        pdbs = plural(objects.counted_pdbs, "PodDisruptionBudget")
+        assumed.append(f"{pdbs} without status: allowed disruptions counted from Pods")
     # All profiles of a scheduler share the queueSort plugin.
     profiles = () if objects.semantics.scheduler is None else objects.semantics.scheduler.profiles.values()
     if plugin := next((name for profile in profiles for name in foreign_at(profile, "queueSort")), ""):

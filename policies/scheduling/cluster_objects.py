@@ -46,7 +46,7 @@ class ClusterObjects:
     `group/Kind`s of tables that are empty because the objects were not listed. `pods_on_unknown_nodes`: node name ->
     number of Pods on a node that was not listed. `omitted`: the number of namespaced objects that are too large for
     memory. `counted_quotas`: the number of ResourceQuotas without complete status, which have the usage of the stored
-    Pods.
+    Pods. `counted_pdbs`: the number of PDBs without status, which allow as many disruptions as the stored Pods permit.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
@@ -75,6 +75,7 @@ class ClusterObjects:
     pods_on_unknown_nodes: Mapping[str, int] = field(default_factory=dict)
     omitted: int = 0
     counted_quotas: int = 0
+    counted_pdbs: int = 0
     semantics: Semantics = DEFAULT
     devices_known: bool | None = None
 

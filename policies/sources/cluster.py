@@ -10,6 +10,7 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -240,6 +241,8 @@ def load_cluster(
         _complete_quotas(cache)
     if cache.keys(registry.POD):
         adopt_pods(cache)
+    if cache.keys(registry.DISRUPTION_BUDGET):
+        _complete_pdbs(cache)
     return cache
 
 
@@ -261,6 +264,18 @@ def _complete_quotas(cache: Cache) -> None:
     lacking = [q for q in cluster.resource_quotas.values() if q.spec_hard.keys() - q.used.keys()]
     cache.counted_quotas = len(lacking)
     cache.put_views({registry.RESOURCE_QUOTA: {(q.namespace, q.name): with_usage(q, cluster) for q in lacking}})
+
+
+def _complete_pdbs(cache: Cache) -> None:
+    """Write the status of PDBs without one, as kube-controller-manager does soon after creation."""
+    from forewarn.policies.controllers.applied import with_allowed_disruptions  # imported only if needed
+
+    cluster = cache.snapshot()
+    lacking = {key: pdb for key, pdb in cluster.objects.pdbs.items() if not pdb.has_status}
+    cache.counted_pdbs = len(lacking)
+    for key, pdb in lacking.items():
+        with suppress(InvalidObject):  # then it allows no disruptions
+            cache.put_views({registry.DISRUPTION_BUDGET: {key: with_allowed_disruptions(pdb, cluster)}})
 
 
 def _is_time(value: Any) -> TypeGuard[str]:

@@ -10,7 +10,7 @@ import pytest
 from forewarn.policies.commands.cluster_command import REQUIRED_LISTS
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NODE, POD, PRIORITY_CLASS, empty_list
 from forewarn.policies.terminal import as_kubectl_plugin
-from tests.builders import Made, make_claim, make_node, make_pod
+from tests.builders import Made, make_budget, make_claim, make_node, make_pod
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -143,6 +143,23 @@ def test_a_quota_without_status_counts_the_pods(command: str, known: tuple[str, 
         "; 1 ResourceQuota without complete status: usage counted from requests of Pods, not limits or other objects"
     )
     assert (clause in found, found.replace(clause, "")) == (True, expected)
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_pdb_without_status_counts_the_pods(least: int, tmp_path: Path) -> None:
+    low = make_pod("low").request(cpu="4").labels(app="a").on("n1", started=0)
+    low.status(conditions=[{"type": "Ready", "status": "True"}])
+    cluster = [make_node("n1").has(cpu="4").obj, gold(), low.obj]
+    pdb = make_budget("a", 1 - least, app="a").spec(minAvailable=least).obj
+    paths, answers = written(tmp_path, *cluster, {**pdb, "status": {}}), []
+    paths["pod"].write_text(json.dumps(make_pod("new").request(cpu="1").of_class("gold").obj))
+    for status in ({}, {**pdb["status"], "currentHealthy": 1, "desiredHealthy": least}):
+        paths["cluster"].write_text(json.dumps({"kind": "List", "items": [*cluster, {**pdb, "status": status}]}))
+        answers.append(answer("predict", paths)[1])
+    found, expected = answers
+    clause = "; assumes: 1 PodDisruptionBudget without status: allowed disruptions counted from Pods"
+    assert (clause in found, found.replace(clause, "")) == (True, expected)
+    assert ("violates a PDB" in found) == bool(least)
 
 
 @pytest.mark.parametrize("command", LIMITED)
