@@ -29,12 +29,12 @@ from forewarn.policies.scheduling.preemption import (
 from forewarn.policies.scheduling.reasons import NO_VICTIMS_IN_SHORT, Reason
 from forewarn.policies.scheduling.responsible import framework_of, not_scheduled
 from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import Snapshot, without_nominations
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.pod_group import PodGroup
     from forewarn.policies.scheduling.preemption import Victim
+    from forewarn.policies.scheduling.snapshot import Snapshot
 
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 NO_NODES: Final = Reason("no nodes available to schedule pods", "the cluster has no nodes")
@@ -211,7 +211,7 @@ def schedule_pod_group(
     invalid = why_not_valid(group, pods, scheduled, snapshot)
     if invalid:
         return _all_fail(pods, invalid)
-    snapshot = without_nominations_of(snapshot, pods)
+    snapshot = snapshot.without_nominations(pods)
     run = run_algorithm(snapshot, group, pods, len(scheduled), place)
     if run.code is None:
         return PodGroupResult(None, run.tried)
@@ -282,17 +282,6 @@ def why_not_valid(group: PodGroup, pods: Iterable[Pod], scheduled: Iterable[Pod]
     if configuration_of(snapshot.semantics).profile(pods[0].spec.scheduler_name) is None:
         return f'profile not found for scheduler name "{name}"'
     return ""
-
-
-def without_nominations_of(snapshot: Snapshot, pods: Iterable[Pod]) -> Snapshot:
-    """Return the Snapshot without the nominations of these Pods. kube-scheduler ignores the nominations of the Pods it
-    tries.
-
-    Source: upstream `nominatedPodToInfo`.
-    """
-    nominated = snapshot.objects.nominated
-    changed = without_nominations(nominated, snapshot.nominations, ((pod, "", ()) for pod in pods))
-    return snapshot.with_node_states({}, {**nominated, **changed}, {}) if changed else snapshot
 
 
 class _PostFiltered(NamedTuple):

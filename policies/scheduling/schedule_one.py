@@ -565,7 +565,7 @@ class Prediction:
         """
         node = self.node
         if not node:
-            return self.snapshot.without_nomination(self.pod) if self.clears_nomination else self.snapshot
+            return self.snapshot.without_nominations([self.pod]) if self.clears_nomination else self.snapshot
         if not self.fits:
             return self.snapshot.with_preemptions([(self.pod, node, self.victims)])
         return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], ())

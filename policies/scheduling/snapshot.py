@@ -483,9 +483,14 @@ class Snapshot:
         evicted = [victim for _, _, victims in cycles for victim in victims]
         return self.with_node_states(changed, nominated, charged_pdbs(self.pdbs, evicted))
 
-    def without_nomination(self, pod: Pod) -> Snapshot:
-        """Return the Snapshot in which the Pod is not nominated."""
-        changed = without_nominations(self.objects.nominated, self.nominations, [(pod, "", ())])
+    def without_nominations(self, pods: Iterable[Pod]) -> Snapshot:
+        """Return the Snapshot without the nominations of these Pods. kube-scheduler ignores the nominations of the Pods
+        it tries.
+
+        Source: upstream `nominatedPodToInfo`.
+        """
+        cycles = ((pod, "", ()) for pod in pods)
+        changed = without_nominations(self.objects.nominated, self.nominations, cycles)
         return self.with_node_states({}, {**self.objects.nominated, **changed}, {}) if changed else self
 
     def bound(self, pod: Pod, node: str) -> Pod:

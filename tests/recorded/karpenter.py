@@ -160,9 +160,9 @@ def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict
     is_relaxed = any(least is not None and now is not None and now < least for least, now in wanted)
     relaxed = {"minValuesRelaxed": True} if is_relaxed else {}
     usable = [o for t in claim.instance_types for o in t.offerings if o.suits(requirements)]
-    requirements.add((Requirement(INSTANCE_TYPE, names),))
+    requirements.add((Requirement.of(INSTANCE_TYPE, "In", names),))
     capacity_types = sorted({offering.capacity_type for offering in usable})
-    requirements.add((Requirement(CAPACITY_TYPE, capacity_types),))
+    requirements.add((Requirement.of(CAPACITY_TYPE, "In", capacity_types),))
     shown = {key: _entries(r) for key, r in sorted(requirements.items()) if key not in SIMULATED}
     error = exceeded_limit(claim.pool, usage)
     return {

@@ -559,7 +559,7 @@ def _uninitialized(node: str) -> Callable[[], str]:
 
 
 def _require_spot(claim: NewNodeClaim) -> None:
-    claim.requirements.add((Requirement(label.CAPACITY_TYPE, (_SPOT,)),))
+    claim.requirements.add((Requirement.of(label.CAPACITY_TYPE, "In", (_SPOT,)),))
 
 
 def _cheaper_than(claim: NewNodeClaim, price: float) -> str:

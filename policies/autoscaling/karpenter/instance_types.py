@@ -192,21 +192,16 @@ def _allocatable(capacity: ResourceList, overhead: ResourceList) -> ResourceList
     return allocatable
 
 
+@dataclass(slots=True, eq=False)
 class DaemonGroup:
     """Instance types on which the same DaemonSet Pods run: the requests and host ports of these Pods.
 
     `ports`: (Pod, its host ports) of all Pods on the NodeClaim.
     """
 
-    __slots__ = ("instance_types", "ports", "requests")
-
-    def __init__(
-        self,
-        instance_types: list[InstanceType],
-        requests: ResourceList,
-        ports: Iterable[tuple[str, tuple[HostPort, ...]]],
-    ) -> None:
-        self.instance_types, self.requests, self.ports = instance_types, requests, list(ports)
+    instance_types: list[InstanceType]
+    requests: ResourceList
+    ports: list[tuple[str, tuple[HostPort, ...]]]
 
 
 @dataclass(slots=True)
@@ -245,11 +240,12 @@ class Filtered:
         where = f", requirements={self.requirements}, resources={self._resources()}"
         if self.min_values_problem:
             return self.min_values_problem + where
-        missed = tuple(criterion not in self.met for criterion in _CRITERIA)
-        if not any(missed):
+        missed = [criterion for criterion in _FAILURES if criterion not in self.met]
+        if not missed:
             return next((message for alone, message in _PAIRS if alone in self.missed_alone), _TUPLE) + where
-        typo = missed == (False, True, False) and self.requests.get(CPU, 0) >= _MEGA
-        return _FAILURES[missed] + where + (" (CPU request >= 1 Million, m vs M typo?)" if typo else "")
+        typo = missed == [_RESOURCES] and self.requests.get(CPU, 0) >= _MEGA
+        why = " or ".join(_FAILURES[criterion][len(missed) == 1] for criterion in missed)
+        return f"no instance type {why}{where}" + (" (CPU request >= 1 Million, m vs M typo?)" if typo else "")
 
     def _resources(self) -> str:
         daemons = [amounts for amounts in self.daemons if amounts]
@@ -264,17 +260,12 @@ class Filtered:
 _REQUIREMENTS: Final = "requirements"
 _RESOURCES: Final = "resources"
 _OFFERING: Final = "offering"
-_CRITERIA: Final = (_REQUIREMENTS, _RESOURCES, _OFFERING)
-_FAILURES: Final[Mapping[tuple[bool, ...], str]] = {
-    (True, True, True): "no instance type met the scheduling requirements or had enough resources or had a required "
-    "offering",
-    (True, True, False): "no instance type met the scheduling requirements or had enough resources",
-    (True, False, True): "no instance type met the scheduling requirements or had a required offering",
-    (False, True, True): "no instance type had enough resources or had a required offering",
-    (True, False, False): "no instance type met all requirements",
-    (False, True, False): "no instance type has enough resources",
-    (False, False, True): "no instance type has the required offering",
+_FAILURES: Final = {
+    _REQUIREMENTS: ("met the scheduling requirements", "met all requirements"),
+    _RESOURCES: ("had enough resources", "has enough resources"),
+    _OFFERING: ("had a required offering", "has the required offering"),
 }
+"""Criterion -> the text if no instance type meets it and another one, and if no instance type meets it alone."""
 _WHICH: Final = "no instance type which"
 _REQUIRED: Final = "met the scheduling requirements"
 _PAIRS: Final = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -77,6 +78,7 @@ def _unchecked(text: str) -> int:
     return _MIN_INT if text.startswith("-") else _MAX_INT
 
 
+@dataclass(slots=True, eq=False)
 class Requirement:
     """The values that a label may have: those in `values`, or (`complement`) all others, within bounds.
 
@@ -84,36 +86,28 @@ class Requirement:
     minValues are relaxed, all requirements that share the object change.
     """
 
-    __slots__ = ("complement", "gte", "key", "lte", "min_values", "values")
-
-    def __init__(
-        self,
-        key: str,
-        values: Iterable[str] = (),
-        *,
-        complement: bool = False,
-        bounds: tuple[int | None, int | None] = (None, None),
-        min_values: int | None = None,
-    ) -> None:
-        self.key, self.values, self.complement = key, frozenset(values), complement
-        self.gte, self.lte = bounds
-        self.min_values = min_values
+    key: str
+    values: frozenset[str] = frozenset()
+    complement: bool = False
+    gte: int | None = None
+    lte: int | None = None
+    min_values: int | None = None
 
     @classmethod
     def of(cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None) -> Requirement:
         """Return the requirement of a selector's entry. Source: `NewRequirementWithFlexibility`."""
         key = NORMALIZED.get(key, key)
         if operator in ("In", "NotIn"):
-            return cls(key, values, complement=operator == "NotIn", min_values=min_values)
-        bounds: tuple[int | None, int | None] = (None, None)
+            return cls(key, frozenset(values), operator == "NotIn", min_values=min_values)
+        gte = lte = None
         if operator in ("Gt", "Lt", "Gte", "Lte"):
             number = _unchecked(next(iter(values), ""))
             if operator == "Gt" and number == _MAX_INT:
                 return cls(key)
             number += {"Gt": 1, "Lt": -1}.get(operator, 0)
             number = _MAX_INT if number < _MIN_INT else number  # upstream overflows
-            bounds = (number, None) if operator in ("Gt", "Gte") else (None, number)
-        return cls(key, complement=operator != "DoesNotExist", bounds=bounds, min_values=min_values)
+            gte, lte = (number, None) if operator in ("Gt", "Gte") else (None, number)
+        return cls(key, frozenset(), operator != "DoesNotExist", gte, lte, min_values)
 
     @property
     def operator(self) -> str:
@@ -135,11 +129,11 @@ class Requirement:
             values = self.values | other.values if other.complement else other.values - self.values
         else:
             values = self.values - other.values if other.complement else self.values & other.values
-        complement = self.complement and other.complement
-        bounds = (gte, lte) if complement else (None, None)
         if gte is not None or lte is not None:
             values = frozenset(value for value in values if _within(value, gte, lte))
-        return Requirement(self.key, values, complement=complement, bounds=bounds, min_values=min_values)
+        if self.complement and other.complement:
+            return Requirement(self.key, values, True, gte, lte, min_values)
+        return Requirement(self.key, values, min_values=min_values)
 
     def intersects(self, other: Requirement) -> bool:
         """Report whether a value fulfils both."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -248,7 +249,7 @@ class ExistingNode:
         missing = {name: max(wanted.get(name, 0) - present.get(name, 0), 0) for name in wanted.keys() | present}
         self._free = {name: amount - missing.get(name, 0) for name, amount in state.available.items()}
         self._requirements = state.requirements.copy()
-        self._requirements.add((Requirement(label.HOSTNAME, (state.hostname,)),))
+        self._requirements.add((Requirement.of(label.HOSTNAME, "In", (state.hostname,)),))
         self._ports = state.ports()
         self._volumes: dict[str, set[str]] = {}
         if self._limits:
@@ -313,10 +314,10 @@ class NewNodeClaim:
         self.pool, self.instance_types, self._scheduler = template.pool, instance_types, scheduler
         self.hostname = f"{PLACEHOLDER}-{number:04}"
         self.requirements = template.pool.template.copy()
-        self.requirements.add((Requirement(label.HOSTNAME, (self.hostname,)),))
+        self.requirements.add((Requirement.of(label.HOSTNAME, "In", (self.hostname,)),))
         self.pods: list[KarpenterPod] = []
         self.requests: ResourceList = {}
-        self._groups = [DaemonGroup(group.instance_types, group.requests, group.ports) for group in template.groups]
+        self._groups = [replace(group, ports=[*group.ports]) for group in template.groups]
         self._reserved: list[Offering] = []
         self._largest: ResourceList | None = None
 
@@ -404,8 +405,10 @@ class NewNodeClaim:
         """
         self.requirements.pop(label.HOSTNAME, None)
         if self._reserved:
-            self.requirements[label.CAPACITY_TYPE] = Requirement(label.CAPACITY_TYPE, (label.RESERVED,))
-            self.requirements.add((Requirement(label.RESERVATION_ID, {o.reservation for o in self._reserved}),))
+            self.requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", (label.RESERVED,))
+            self.requirements.add(
+                (Requirement(label.RESERVATION_ID, frozenset(o.reservation for o in self._reserved)),)
+            )
         remaining, least = set(self.instance_types), dict[str, int]()
         groups = [group.requests for group in self._groups if not remaining.isdisjoint(group.instance_types)]
         choices.arbitrary = choices.arbitrary or len({frozenset(group.items()) for group in groups}) > 1
@@ -484,7 +487,7 @@ class Scheduler:
         relax, nothing = self._options.best_effort, ResourceList()
         templates = []
         for pool, types in pools.items():
-            everywhere = [DaemonGroup(types, nothing, ())]
+            everywhere = [DaemonGroup(types, nothing, [])]
             left = filtered(types, pool.template, everywhere, (nothing, nothing), {}, relax_min_values=relax).remaining
             if left:
                 templates.append(Template(pool, left, _daemon_groups(pool, left, daemons)))

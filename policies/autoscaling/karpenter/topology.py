@@ -310,7 +310,7 @@ class Topology:
             domains = group.next_domains(pod.pod, pod_domains, node_domains, self._choices)
             if not domains:
                 return partial(group.explanation, pod_domains, node_domains)
-            restricted.add((Requirement(group.key, domains),))
+            restricted.add((Requirement(group.key, frozenset(domains)),))
         return restricted
 
     def register(self, hostname: str) -> None:
