@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
@@ -91,18 +91,27 @@ def establish_new_priority(
 
 def priority_mismatch(given: int, computed: int) -> str:
     """The message for a Pod with another priority than its class."""
-    return (
-        f"the integer value of priority ({given}) must not be provided in pod spec; "
-        f"priority admission controller computed {computed} from the given PriorityClass name"
-    )
+    return _mismatch("integer value of priority", given, "pod", computed)
 
 
 def preemption_policy_mismatch(given: str, computed: str, holder: str = "pod") -> str:
     """The message for a Pod, or another `holder`, with another preemptionPolicy than its class."""
+    return _mismatch("string value of PreemptionPolicy", given, holder, computed)
+
+
+def _mismatch(what: str, given: object, holder: str, computed: object) -> str:
     return (
-        f"the string value of PreemptionPolicy ({given}) must not be provided in {holder} spec; "
+        f"the {what} ({given}) must not be provided in {holder} spec; "
         f"priority admission controller computed {computed} from the given PriorityClass name"
     )
+
+
+def _check_policy(spec: ApiObject, resolved: Resolved, holder: str = "pod") -> None:
+    """Raise Forbidden if a spec sets another preemptionPolicy than the resolved one."""
+    policy = spec.get("preemptionPolicy")
+    if policy is not None and policy != resolved.preemption_policy:
+        message = preemption_policy_mismatch(policy, resolved.preemption_policy, holder)
+        raise Forbidden(message, ("spec", "preemptionPolicy"))
 
 
 def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved:
@@ -111,16 +120,13 @@ def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved
     given = spec.get("priority")
     if given is not None and given != resolved.priority:
         raise Forbidden(priority_mismatch(given, resolved.priority), ("spec", "priority"))
-    policy = spec.get("preemptionPolicy")
-    if policy is not None and policy != resolved.preemption_policy:
-        message = preemption_policy_mismatch(policy, resolved.preemption_policy)
-        raise Forbidden(message, ("spec", "preemptionPolicy"))
+    _check_policy(spec, resolved)
     return resolved
 
 
 def admit_pod_group(
     spec: ApiObject, classes: Mapping[str, PriorityClass], *, with_policy: bool = False
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The spec of a new PodGroup after the plugin. Raises Forbidden at the first error (`admitPodGroup`).
 
     `with_policy`: the feature gate PodGroupPreemptionPolicy is on; then `spec` has kube-apiserver's defaults.
@@ -130,17 +136,13 @@ def admit_pod_group(
     if given is not None and given != resolved.priority:
         problem = f"priority set in the pod group ({given}) must match the priority computed ({resolved.priority})"
         raise Forbidden(f"{problem} based on the priority class set in the spec", ("spec", "priority"))
-    admitted = {**spec, "priorityClassName": resolved.priority_class_name, "priority": resolved.priority}
-    policy = spec.get("preemptionPolicy")
     if not with_policy:
-        return admitted
-    if policy is not None and policy != resolved.preemption_policy:
-        message = preemption_policy_mismatch(policy, resolved.preemption_policy, "pod group")
-        raise Forbidden(message, ("spec", "preemptionPolicy"))
-    return {**admitted, "preemptionPolicy": resolved.preemption_policy}
+        return {**spec, "priorityClassName": resolved.priority_class_name, "priority": resolved.priority}
+    _check_policy(spec, resolved, "pod group")
+    return resolved_spec(spec, resolved)
 
 
-def resolved_spec(spec: ApiObject, resolved: Resolved) -> ApiObject:
+def resolved_spec(spec: ApiObject, resolved: Resolved) -> dict[str, Any]:
     """Return the Pod's spec after the Priority plugin."""
     return {
         **spec,
