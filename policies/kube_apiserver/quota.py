@@ -7,6 +7,7 @@ Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckReq
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -17,6 +18,7 @@ from forewarn.policies.findings import cut
 from forewarn.policies.kube_apiserver.validation import object_meta
 from forewarn.policies.kube_apiserver.validation.resources import (
     BEST_EFFORT,
+    COMPUTE,
     DEVICE_CLASS,
     HUGE_PAGES,
     PRIORITY_CLASS_SCOPE,
@@ -43,10 +45,7 @@ if TYPE_CHECKING:
 
 
 POD_COUNT: Final = "count/pods"
-_COMPUTE: Final = frozenset(
-    f"{p}{r}" for p in ("", REQUESTS, "limits.") for r in ("cpu", "memory", "ephemeral-storage")
-)
-POD_RESOURCES: Final = _COMPUTE | {POD_COUNT, "pods"}
+POD_RESOURCES: Final = COMPUTE | {POD_COUNT, "pods"}
 _TERM_KINDS: Final = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
@@ -70,10 +69,9 @@ def matching_resources(names: Iterable[str]) -> set[str]:
 
 def counts(quota: ResourceQuota, pod: ApiObject) -> bool:
     """Report whether a stored Pod is part of a quota's usage; false for a quota with an invalid scope."""
-    try:
+    with suppress(InvalidScope):
         return PODS.matches(quota, pod)
-    except InvalidScope:
-        return False
+    return False
 
 
 def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector]) -> bool:
@@ -168,7 +166,7 @@ def _is_pod_resource(name: str) -> bool:
 
 _ONE: Final = parse_quantity("1")
 _NAMED: Final = ("cpu", "memory", "ephemeral-storage")
-_MUST_BE_SET: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _NAMED[:2])
+_MUST_BE_SET: Final = frozenset(name for name in COMPUTE if not name.endswith(_NAMED[2]))
 
 
 def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
@@ -551,24 +549,15 @@ class RemainingQuota:
         self.now[namespace] = check.quotas
         return ""
 
-    def rejection_if_recreated(self, namespace: str, pod: ApiObject) -> str:
-        """Return upstream's message if a quota rejects a Pod that is deleted and recreated. Raises InvalidObject."""
-        before = self._of(namespace)
-        self.give_back(namespace, pod)
-        try:
-            return self.rejection(namespace, pod)
-        finally:
-            self.now[namespace] = before
-
-    def rejected_of_all(self, namespace: str, pods: Sequence[ApiObject]) -> list[bool]:
-        """Return for each Pod whether a quota rejects it if all these are deleted, then recreated in this order.
-        Raises InvalidObject.
+    def rejections_if_recreated(self, namespace: str, pods: Sequence[ApiObject]) -> list[str]:
+        """Return for each Pod upstream's message if a quota rejects it when all these are deleted, then recreated in
+        this order; otherwise "". Raises InvalidObject.
         """
         before = self._of(namespace)
         try:
             for pod in pods:
                 self.give_back(namespace, pod)
-            return [bool(self.rejection(namespace, pod)) for pod in pods]
+            return [self.rejection(namespace, pod) for pod in pods]
         finally:
             self.now[namespace] = before
 

@@ -138,23 +138,18 @@ class Quotas:
         except InvalidObject as error:
             return str(error)[:_LONGEST]
 
-    def rejection_if_recreated(self, state: PodState) -> str:
-        """Return upstream's message if a quota rejects a Pod that is deleted and recreated; "" if none does."""
-        try:
-            return self._remaining_quota.rejection_if_recreated(state.pod.namespace, self._counted(state))[:_LONGEST]
-        except InvalidObject as error:
-            return str(error)[:_LONGEST]
-
-    def rejected_of_all(self, states: Sequence[PodState]) -> list[bool]:
-        """Return for each Pod of a namespace whether a quota rejects it if all are deleted, then recreated in order.
-        Unreadable ones are rejected.
+    def rejections_if_recreated(self, states: Sequence[PodState]) -> list[str]:
+        """Return for each Pod of a namespace upstream's message if a quota rejects it when all are deleted, then
+        recreated in order; "" if none does. Unreadable ones are rejected.
         """
         if not states:
             return []
+        quotas, namespace = self._remaining_quota, states[0].pod.namespace
         try:
-            return self._remaining_quota.rejected_of_all(states[0].pod.namespace, [*map(self._counted, states)])
-        except InvalidObject:
-            return [True] * len(states)
+            messages = quotas.rejections_if_recreated(namespace, [*map(self._counted, states)])
+        except InvalidObject as error:
+            messages = [str(error)] * len(states)
+        return [message[:_LONGEST] for message in messages]
 
     def pod_deleted(self, state: PodState) -> None:
         """Subtract a removed Pod from the usage of its namespace."""

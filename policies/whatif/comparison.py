@@ -636,9 +636,9 @@ def _over_quota(simulation: Simulation, question: Question) -> dict[str, OverQuo
     for namespace in sorted({ref.namespace for ref in refs}):
         states = [state for state in simulation.api.pods.values() if state.pod.namespace == namespace]
         running = sorted((each for each in states if _runs(each, simulation=simulation)), key=_largest_first)
-        for state, of_all in zip(running, quotas.rejected_of_all(running), strict=True):
-            if message := quotas.rejection_if_recreated(state):
-                found[state.pod.key] = OverQuota(message, of_all)
+        for state, of_all in zip(running, quotas.rejections_if_recreated(running), strict=True):
+            if message := quotas.rejections_if_recreated([state])[0]:
+                found[state.pod.key] = OverQuota(message, bool(of_all))
     return found
 
 

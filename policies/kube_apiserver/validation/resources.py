@@ -68,8 +68,8 @@ _COUNTED: Final = frozenset(
         "services.loadbalancers",
     }
 )
-_COMPUTE: Final = frozenset(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in _CONTAINER)
-_QUOTA: Final = _COMPUTE | _COUNTED | {"requests.storage"}
+COMPUTE: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _CONTAINER)
+_QUOTA: Final = COMPUTE | _COUNTED | {"requests.storage"}
 _STANDARD: Final = _QUOTA | {"storage"}
 
 
@@ -397,9 +397,7 @@ NOT_BEST_EFFORT: Final = "NotBestEffort"
 CROSS_NAMESPACE_POD_AFFINITY: Final = "CrossNamespacePodAffinity"
 VOLUME_ATTRIBUTES_CLASS: Final = "VolumeAttributesClass"
 
-_QUOTA_COMPUTE: Final = frozenset(
-    {"pods", *(f"{p}{r}" for p in ("", "requests.", "limits.") for r in ("cpu", "memory"))}
-)
+_QUOTA_COMPUTE: Final = frozenset(name for name in COMPUTE if not name.endswith(EPHEMERAL_STORAGE)) | {"pods"}
 _ONLY_EXISTS: Final = (TERMINATING, NOT_TERMINATING, BEST_EFFORT, NOT_BEST_EFFORT, CROSS_NAMESPACE_POD_AFFINITY)
 _FITTING: Final = {
     **dict.fromkeys((*_ONLY_EXISTS, PRIORITY_CLASS_SCOPE), _QUOTA_COMPUTE),
