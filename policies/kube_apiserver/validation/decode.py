@@ -107,6 +107,12 @@ _FIELD: Final = 2
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 
 
+def decode_error(obj: ApiObject, struct: Struct) -> FieldError | None:
+    """Return the same error as `decode_fault` with encoding/json's message alone."""
+    fault = decode_fault(obj, struct)
+    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
+
+
 def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
     """Return the error for which an object cannot be decoded; None if it can.
 

@@ -654,8 +654,7 @@ GROUP_STRUCTS: Final[Mapping[tuple[str, str], decode.Struct]] = {
 
 def group_decode_error(obj: ApiObject) -> FieldError | None:
     """Return the decoding error of a PodGroup or Workload; None if decodable. The version must be in GROUP_VERSIONS."""
-    fault = decode.decode_fault(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
-    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
+    return decode.decode_error(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
 
 
 def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forewarn.policies.kube_apiserver.validation.decode import PRIORITY_CLASS_STRUCT, decode_fault
+from forewarn.policies.kube_apiserver.validation import decode
 from forewarn.policies.kube_apiserver.validation.object_meta import (
     FieldError,
     Named,
@@ -31,8 +31,7 @@ from forewarn.policies.objects.priority_class import (
 
 def decode_error(obj: ApiObject) -> FieldError | None:
     """Return the decoding error of a PriorityClass with encoding/json's message; None if decodable."""
-    fault = decode_fault(obj, PRIORITY_CLASS_STRUCT)
-    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
+    return decode.decode_error(obj, decode.PRIORITY_CLASS_STRUCT)
 
 
 def validate_priority_class(obj: ApiObject) -> list[FieldError]:
