@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,12 +83,9 @@ def limited_resource(entry: ConfigNode) -> options.LimitedResource:
 
 
 def _scope(entry: ConfigNode) -> options.ScopeSelector:
-    readers = {"scopeName": ConfigNode.text, "operator": _operator, "values": ConfigNode.texts}
+    operator = partial(ConfigNode.word, words=("In", "NotIn", "Exists", "DoesNotExist"), what="operator")
+    readers: _Readers = {"scopeName": ConfigNode.text, "operator": operator, "values": ConfigNode.texts}
     return options.ScopeSelector(**entry.read(readers, required=("scopeName", "operator")))
-
-
-def _operator(entry: ConfigNode) -> str:
-    return entry.word(("In", "NotIn", "Exists", "DoesNotExist"), "operator")
 
 
 def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, values: tuple[str, ...]) -> str:
@@ -118,8 +116,7 @@ class ConfigNode:
     def fault(self, problem: str) -> ConfigError:
         """A ConfigError at this position."""
         mark = self.node.start_mark if self.node else None
-        where = f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark else self.file
-        return ConfigError(f"{where}: {cut(self.path, _SHOWN) + ': ' if self.path else ''}{problem}")
+        return _error_at(self.file, mark, f"{cut(self.path, _SHOWN) + ': ' if self.path else ''}{problem}")
 
     @property
     def is_list(self) -> bool:
@@ -229,6 +226,10 @@ class ConfigNode:
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.tag.endswith(":null"))
 
 
+def _error_at(file: str, mark: Any, problem: str) -> ConfigError:
+    return ConfigError(f"{file}:{mark.line + 1}:{mark.column + 1}: {problem}" if mark else f"{file}: {problem}")
+
+
 def contents(path: Path | str, most: int = _LONGEST) -> bytes:
     """The bytes of a configuration file. Raises ConfigError, also for a file of more than `most` bytes."""
     try:
@@ -247,9 +248,7 @@ def parse(text: str | bytes, file: str) -> ConfigNode:
         _check_depth(text, file)
         documents = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
-        raise ConfigError(f"{where}: {error.problem}") from None
+        raise _error_at(file, error.problem_mark, f"{error.problem}") from None
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: {error}") from None
     if len(documents) > 1:
@@ -269,7 +268,8 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
                 is_list = isinstance(event, yaml.SequenceStartEvent)
                 if depth == 0:
                     in_list = is_list
-                if depth == in_list and not (depth == 0 and _is_nothing(event)):
+                is_nothing = isinstance(event, yaml.ScalarEvent) and event.value == "" and not event.style
+                if depth == in_list and not (depth == 0 and is_nothing):
                     number -= 1
                     if number == 0 and event.start_mark is not None:
                         return event.start_mark.line + 1, event.start_mark.column + 1
@@ -282,10 +282,6 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _is_nothing(event: Any) -> bool:
-    return isinstance(event, yaml.ScalarEvent) and event.value == "" and not event.style
-
-
 def _check_depth(text: str | bytes, file: str) -> None:
     """Raise ConfigError if the text is nested too deeply: libyaml would crash the process."""
     depth = 0
@@ -293,9 +289,7 @@ def _check_depth(text: str | bytes, file: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                mark = event.start_mark
-                where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
-                raise ConfigError(f"{where}: nested deeper than {_DEEPEST} levels")
+                raise _error_at(file, event.start_mark, f"nested deeper than {_DEEPEST} levels")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -450,12 +444,20 @@ MAX_PREDICTIONS: Final = 1_000_000
 
 
 def _exemption(entry: ConfigNode) -> Exemption:
-    given = entry.read({"reason": ConfigNode.text, **_CONDITIONS})
-    if not given.get("reason"):
-        raise entry.fault("reason is missing. Fix: add one; it is logged with every exempt request")
+    missing = "reason is missing. Fix: add one; it is logged with every exempt request"
+    return Exemption(**_conditioned(entry, "reason", ConfigNode.text, missing, "exempts everything"))
+
+
+def _conditioned(
+    entry: ConfigNode, key: str, read: Callable[[ConfigNode], Any], missing: str, unlimited: str
+) -> dict[str, Any]:
+    """The values of an entry with a required key and at least one condition. `missing`, `unlimited`: the errors."""
+    given = entry.read({key: read, **_CONDITIONS})
+    if not given.get(key):
+        raise entry.fault(missing)
     if len(given) == 1:
-        raise entry.fault("exempts everything. Fix: set namespaces, a namespaceSelector, users or groups")
-    return Exemption(**given)
+        raise entry.fault(f"{unlimited}. Fix: set namespaces, a namespaceSelector, users or groups")
+    return given
 
 
 def _duration(entry: ConfigNode) -> timedelta:
@@ -471,12 +473,8 @@ _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta
 
 
 def _allowed_classes(entry: ConfigNode) -> options.AllowedClasses:
-    given = entry.read({"classes": ConfigNode.texts, **_CONDITIONS})
-    if not given.get("classes"):
-        raise entry.fault("classes is missing. Fix: list the PriorityClasses")
-    if len(given) == 1:
-        raise entry.fault("allows them to all. Fix: set namespaces, a namespaceSelector, users or groups")
-    return options.AllowedClasses(**given)
+    missing = "classes is missing. Fix: list the PriorityClasses"
+    return options.AllowedClasses(**_conditioned(entry, "classes", ConfigNode.texts, missing, "allows them to all"))
 
 
 def _required_classes(entry: ConfigNode) -> options.RequiredClasses:

@@ -7,6 +7,8 @@ extension points that name them, and forewarn does not predict outcomes that the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,32 +33,26 @@ _MAX_DIGITS: Final = 4000
 _NUMERIC: Final = frozenset("+-.0123456789")
 
 
+@dataclass(eq=False)
 class SchedulerSource:
-    """The configuration of a scheduler. Call the object with a release: the profiles depend on the release."""
+    """The configuration of a scheduler. Call the object with a release: the profiles depend on the release.
 
-    def __init__(self, name: str, config: Any, entry: ConfigNode | None = None) -> None:
-        self.name, self._config, self._entry = name, config, entry
-        self._made: dict[Semantics, SchedulerConfiguration] = {}
+    `given`: the configuration as plain JSON values, unchanged. `entry`: in its file, None for a preset.
+    """
 
-    @property
-    def given(self) -> Any:
-        """The configuration as plain JSON values, unchanged."""
-        return self._config
+    name: str
+    given: Any
+    entry: ConfigNode | None = None
 
+    @cache  # noqa: B019  (a process reads few configurations)
     def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
         """The scheduler configuration for a release; the same object for the same release. Raises ConfigError."""
-        configuration = self._made.get(semantics)
-        if configuration is None:
-            configuration = self._made[semantics] = self._make(semantics)
-        return configuration
-
-    def _make(self, semantics: Semantics) -> SchedulerConfiguration:
         from forewarn.policies.scheduling.configuration import InvalidConfiguration, scheduler_configuration
         from forewarn.policies.scheduling.foreign_plugins import named_only, with_installed
         from forewarn.policies.scheduling.framework import InvalidPlugin
 
         try:
-            return scheduler_configuration(self._config, semantics, with_installed(), self.name, named_only)
+            return scheduler_configuration(self.given, semantics, with_installed(), self.name, named_only)
         except InvalidPlugin as error:
             raise ConfigError(str(error)) from None
         except InvalidConfiguration as error:
@@ -67,9 +63,7 @@ class SchedulerSource:
         return [self._located(fault) for fault in faults[:_SHOWN]] + more
 
     def _located(self, fault: FieldError) -> str:
-        if self._entry is None:
-            return f"{self.name}: {fault}"
-        return str(_at(self._entry, fault.path).fault(fault.text))
+        return f"{self.name}: {fault}" if self.entry is None else str(_at(self.entry, fault.path).fault(fault.text))
 
 
 def scheduler_source(given: str) -> SchedulerSource:
