@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Paint = Callable[[str, str], str]
     Lines = Callable[[Paint], Iterable[str]]
 
+T = TypeVar("T")
 R = TypeVar("R", bound="Result | HeadroomResult | PredictResult")
 
 
@@ -256,6 +257,14 @@ def _nearest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str:
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word[:80], names, cutoff=cutoff)), "")
+
+
+def converted(read: Callable[[str], T], text: str, fault: type[Exception]) -> T:
+    """Return the value that `read` makes of a text. Raises argparse.ArgumentTypeError instead of its error."""
+    try:
+        return read(text)
+    except fault as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def existing(path: str) -> str:

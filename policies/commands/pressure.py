@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.parser import Parser, answer_in, existing
+from forewarn.policies.commands.parser import Parser, answer_in, converted, existing
 from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidInput
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
@@ -55,10 +57,7 @@ def _periods(text: str) -> list[tuple[int, int]]:
     """Parse the value of --shutdown. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.application.node import periods
 
-    try:
-        return periods(text)
-    except InvalidInput as fault:
-        raise argparse.ArgumentTypeError(str(fault)) from None
+    return converted(periods, text, InvalidInput)
 
 
 def _parser() -> argparse.ArgumentParser:

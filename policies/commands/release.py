@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.commands.parser import converted
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import one_line
 from forewarn.policies.releases.minors import PREDICTED_MINORS, PREVIEW, PREVIEW_MINORS
@@ -12,6 +12,7 @@ from forewarn.policies.sources.files import SourceError
 from forewarn.policies.terminal import print_notice
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
     from forewarn.policies.cluster.cache import Cache
@@ -76,27 +77,18 @@ def release_minor(text: str) -> int:
     """Parse a supported Kubernetes version; return the minor version. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.releases.release import UnknownRelease, known_minor
 
-    try:
-        return known_minor(text)
-    except UnknownRelease as fault:
-        raise argparse.ArgumentTypeError(str(fault)) from None
+    return converted(known_minor, text, UnknownRelease)
 
 
 def scheduler_config(text: str) -> SchedulerSource:
     """Return the scheduler configuration in a file, or a preset. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.config.scheduler import scheduler_source
 
-    try:
-        return scheduler_source(text)
-    except ConfigError as fault:
-        raise argparse.ArgumentTypeError(str(fault)) from None
+    return converted(scheduler_source, text, ConfigError)
 
 
 def feature_gates(text: str) -> dict[str, bool]:
     """Parse `A=true,B=false`. Raises argparse.ArgumentTypeError."""
     from forewarn.policies.releases.release import BadGates, parse_gates
 
-    try:
-        return parse_gates(text)
-    except BadGates as fault:
-        raise argparse.ArgumentTypeError(str(fault)) from None
+    return converted(parse_gates, text, BadGates)
