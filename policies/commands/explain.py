@@ -111,13 +111,10 @@ def page_of(rule: Rule) -> Iterator[Block]:
     documentation = documentation_of(rule)
     yield Block("prose", documentation.what)
     yield Block("prose", f"Checked objects: {_checked(rule)}. {_severity_and_action(rule)}")
-    yield Block("heading", "Why")
-    yield Block("prose", _sentence(documentation.why))
-    if documentation.details:
-        yield Block("heading", "Details")
-        yield Block("prose", _sentence(documentation.details))
-    yield Block("heading", "Fix")
-    yield Block("prose", _sentence(documentation.fix))
+    for heading in ("Why", "Details", "Fix"):
+        if text := getattr(documentation, heading.lower()):
+            yield Block("heading", heading)
+            yield Block("prose", _sentence(text))
     yield Block("heading", "Example")
     for example in documentation.examples:
         yield Block("prose", _introduced(example))

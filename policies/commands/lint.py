@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from contextlib import chdir
+from functools import partial
 from io import StringIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -450,7 +451,13 @@ def _with_cluster(job: _Job, run: Run) -> tuple[ClusterSnapshot | None, LintRequ
     request, release = job.request, job.release
     if release is None:
         return None, request
-    cluster, reported_minor = _cluster(run, request.config, release)
+    cluster, reported_minor = None, None
+    if run.cluster:
+        cache = settle(cluster_command.loaded(run, templates=request.config.options.pod_template_paths), release)
+        cluster = cache.snapshot()
+        reported_minor = None if cluster.semantics.unknown else cache.reported_minor
+        if cluster.semantics.unknown:
+            print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
     minor, gates = release.minor or reported_minor, release.semantics(reported_minor).gates
     rules = request.config.options._replace(minor=minor, gates=gates)
     return cluster, request._replace(config=request.config._replace(options=rules))
@@ -551,18 +558,6 @@ def _status(job: _Job, given: Input, findings: list[Finding]) -> int:
     return FINDINGS if threshold is not None and any(f.severity <= threshold for f in findings) else OK
 
 
-def _cluster(run: Run, config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
-    """The cluster state, and the minor version that the cluster reports (None if unknown)."""
-    if not run.cluster:
-        return None, None
-    cache = settle(cluster_command.loaded(run, templates=config.options.pod_template_paths), release)
-    cluster = cache.snapshot()
-    if cluster.semantics.unknown:
-        print_notice(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
-        return cluster, None
-    return cluster, cache.reported_minor
-
-
 def _config(options: argparse.Namespace) -> Config:
     """The configuration with the additions of the command line. Raises ConfigError, ValueError."""
     config = known_findings.config_of(options)
@@ -593,5 +588,4 @@ def _list_files(request: LintRequest) -> int:
     return OK
 
 
-def _complain(fault: object, status: int) -> int:
-    return complain("lint", fault, status)
+_complain: Final = partial(complain, "lint")

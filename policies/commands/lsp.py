@@ -247,12 +247,8 @@ def _server() -> tuple[LanguageServer, _Session]:
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=[]))
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    def did_save(_: types.DidSaveTextDocumentParams) -> None:
-        session.refresh()
-        session.publish_all()
-
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    def did_change_files(_: types.DidChangeWatchedFilesParams) -> None:
+    def files_changed(_: types.DidSaveTextDocumentParams | types.DidChangeWatchedFilesParams) -> None:
         session.refresh()
         session.publish_all()
 
