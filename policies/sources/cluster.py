@@ -340,7 +340,7 @@ def contexts_of(source: str) -> list[str]:
 
 def _attribute(source: str, attribute: str) -> Callable[..., Any] | None:
     """Return a function of a named source, bound to its argument; None for files, or without this attribute."""
-    named = None if source == STDIN or os.path.exists(source) else _named(source)
+    named = _named(source)
     function = getattr(named[0], attribute, None) if named is not None else None
     return None if named is None or function is None else partial(function, named[1])
 
@@ -350,19 +350,14 @@ def described(source: str) -> str:
 
     The source may have an attribute `described`, a function of the argument.
     """
-    named = _named(source)
-    name = getattr(named[0], "described", None) if named is not None else None
-    return str(name(named[1])) if named is not None and name is not None else source
-
-
-def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
-    """Return the objects of a named source of another package; None if no such source is installed."""
-    named = _named(source)
-    return None if named is None else named[0](named[1])
+    function = _attribute(source, "described")
+    return source if function is None else str(function())
 
 
 def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
-    """Return the function of a named source (`NAME:ARGUMENT`), and its argument; None if not installed."""
+    """Return the function of a named source (`NAME:ARGUMENT`), and its argument; None for files or if not installed."""
+    if source == STDIN or os.path.exists(source):
+        return None
     from importlib.metadata import entry_points  # Slow to import, and seldom needed.
 
     name, _, argument = source.partition(":")
@@ -384,12 +379,12 @@ class _Loading:
 
     def source(self, source: str) -> None:
         """Load all objects of one source. Raises SourceError."""
-        named = None if source == STDIN or os.path.exists(source) else _by_name(source)
+        named = _named(source)
         self._names.append(source if named is None else described(source))
         if named is not None:
             self._read.append(datetime.now(UTC).strftime(TIME))
             self._identities.open(source, source)
-            for obj in named:
+            for obj in named[0](named[1]):
                 self._add(obj, source)
             return
         self._found = False
