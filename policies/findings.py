@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any, Final, Protocol, TypeVar
 
@@ -430,6 +430,17 @@ def listed(items: Sequence[str], limit: int = 3, count: int = 0) -> str:
     more = max(count, len(items)) - len(shown)
     brief = ", ".join(shown) + (f" and {more} more" if more else "")
     return every if more == 1 and len(items) >= count and len(every) <= len(brief) else brief
+
+
+def reachable(start: Iterable[_K], following: Callable[[_K], Iterable[_K]]) -> Iterator[_K]:
+    """Yield what is reachable from the start, each once, the nearest first. `following`: what one leads to directly."""
+    seen = dict.fromkeys(start)
+    to_do = list(seen)
+    for current in to_do:  # it grows
+        yield current
+        new = dict.fromkeys(one for one in following(current) if one not in seen)
+        seen |= new
+        to_do += new
 
 
 def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:

@@ -59,10 +59,10 @@ class Exemption(NamedTuple):
 
     def covers(self, user: User | None, namespace: Namespace | None) -> bool:
         """True if a request of this user in this namespace (None: cluster-scoped) is exempt."""
-        name, groups = (user.name, user.groups) if user else ("", ())
+        (name, groups), selector = (user.name, user.groups) if user else ("", ()), self.namespace_selector
         return (
             (not self.namespaces or (namespace is not None and one_of(self.namespaces, namespace.name)))
-            and (self.namespace_selector is None or _selects(self.namespace_selector, namespace))
+            and (selector is None or (namespace is not None and selector.matches(namespace.labels)))
             and (not self.users or one_of(self.users, name))
             and (not self.groups or any(one_of(self.groups, group) for group in groups))
         )
@@ -179,10 +179,6 @@ def _break_glass(namespace: Namespace | None) -> str:
     return namespace.annotations.get(EXEMPT_UNTIL_ANNOTATION, "") if namespace else ""
 
 
-def _selects(selector: LabelSelector, namespace: Namespace | None) -> bool:
-    return namespace is not None and selector.matches(namespace.labels)
-
-
 NAME: Final = ".forewarn.yaml"
 
 
@@ -193,13 +189,12 @@ def find_config(start: str) -> str | None:
     A link to a file outside its directory is ignored, so that a repository cannot make forewarn read other files.
     """
     from forewarn.policies.sources.files import is_inside
+    from forewarn.policies.sources.git import upwards
 
-    directory = os.path.abspath(start)
-    while True:
+    for directory in upwards(os.path.abspath(start)):
         candidate = os.path.join(directory, NAME)
         if os.path.isfile(candidate) and (not os.path.islink(candidate) or is_inside(candidate, directory)):
             return candidate
-        parent = os.path.dirname(directory)
-        if parent == directory or os.path.exists(os.path.join(directory, ".git")):
-            return None
-        directory = parent
+        if os.path.exists(os.path.join(directory, ".git")):
+            break
+    return None

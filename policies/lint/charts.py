@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from forewarn.policies.findings import Action, Finding, Severity
-from forewarn.policies.manifests import Fault, values
+from forewarn.policies.manifests import first_value
+from forewarn.policies.objects.fields import at
 from forewarn.policies.rules.support.rule_text import is_fixture
-from forewarn.policies.sources.files import File, SourceError, read_file
+from forewarn.policies.sources.files import File, readable
+from forewarn.policies.sources.git import upwards
 
 CHART: Final = "Chart.yaml"
 
@@ -18,7 +21,7 @@ class Charts:
     """Reads the `deprecated` field of charts, each once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, bool] = {}
+        self._says_deprecated = cache(_says_deprecated)
 
     def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the findings in order, those in deprecated charts and of old versions in tests with lower severity."""
@@ -36,15 +39,7 @@ class Charts:
 
     def is_deprecated(self, file: str) -> bool:
         """True if a file is in a chart that says `deprecated: true`."""
-        above, last = list[str](), file
-        while (directory := os.path.dirname(last)) != last and directory not in self._known:
-            above.append(directory)
-            last = directory
-        for directory in reversed(above):
-            parent = os.path.dirname(directory)
-            inherited = parent != directory and self._known.get(parent, False)
-            self._known[directory] = inherited or _says_deprecated(directory)
-        return self._known[os.path.dirname(file)]
+        return any(map(self._says_deprecated, upwards(os.path.dirname(file))))
 
 
 def _is_fixture(file: str) -> bool:
@@ -57,9 +52,5 @@ def _is_fixture(file: str) -> bool:
 
 def _says_deprecated(directory: str) -> bool:
     path = os.path.join(directory, CHART)
-    try:
-        data = read_file(File(path, directory)) if os.path.isfile(path) else b""
-        chart = next((text.value for text in values(data, path)), None) if b"deprecated" in data else None
-    except (Fault, SourceError):
-        return False
-    return isinstance(chart, dict) and chart.get("deprecated") is True
+    data = readable(File(path, directory)) if os.path.isfile(path) else b""
+    return b"deprecated" in data and at(first_value(data, path), "deprecated") is True

@@ -18,7 +18,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind
 from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
 from forewarn.policies.recommended_classes import is_recommended
 from forewarn.policies.rules.support.names import is_misspelt
-from forewarn.policies.sources.files import SourceError, read_file, write_file
+from forewarn.policies.sources.files import readable, write_file
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -171,10 +171,7 @@ def fixed(
         file = given.sources.get(name)
         if file is None or file.is_stream:
             continue
-        try:
-            before = read_file(file)
-        except SourceError:
-            continue  # it was told when it was read
+        before = readable(file)
         edits = [(finding, edit) for finding, edit in edits_of(changes, before, names) if edit.is_safe]
         after = applied(before, [edit for _, edit in edits])
         if edits and _is_sound(before, after, name, config):

@@ -34,6 +34,7 @@ from forewarn.policies.sources.files import (
     SourceError,
     find_files,
     read_file,
+    readable,
     real_directory,
 )
 
@@ -86,8 +87,8 @@ def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
 def _referenced(test: File) -> Iterator[str]:
     """Yield the assertion files of a Chainsaw test; none if unreadable, which is reported elsewhere."""
     try:
-        read = [item.value for item in values(read_file(test), test.path)]
-    except (Fault, SourceError):
+        read = [item.value for item in values(readable(test), test.path)]
+    except Fault:
         return
     for path, value in scalars_in(read, _MAX_STEPS):
         if path[-2:] in (("assert", "file"), ("error", "file")) and isinstance(value, str):
@@ -481,7 +482,7 @@ def _read_unprinted(file: File, given: Input) -> None:
     """Add the certain problems and the known fields of a rendered template, for its parts that were not printed."""
     from forewarn.policies.manifests.templates import outline
 
-    content = _content(file)
+    content = readable(file)
     if b"{{" not in content:
         return
     found = outline(content, file.name, given.wanted, given.namespace)
@@ -575,7 +576,7 @@ def _read_values(file: File, given: Input, used: set[str], defining: set[str], p
     """Add the class names in a chart's values. `used`, `defining`: see `_read_template`. `printed`: in the output."""
     from forewarn.policies.lint.templates import class_of_value, names_in_values
 
-    for key, subject in names_in_values(_content(file), file.name, used | defining):
+    for key, subject in names_in_values(readable(file), file.name, used | defining):
         if key in defining:
             given.class_names.add(class_of_value(subject))
         elif class_of_value(subject) not in printed:
@@ -659,17 +660,10 @@ class _Texts:
 
     def _text(self, file: File) -> bytes:
         if file.name not in self.found:
-            content = self._texts.get(file.name) or _content(file)
+            content = self._texts.get(file.name) or readable(file)
             names = b"riority" in content or b"preemptionPolicy" in content
             self.found[file.name] = content if names else b""
         return self.found[file.name]
-
-
-def _content(file: File) -> bytes:
-    try:
-        return read_file(file)
-    except SourceError:
-        return b""  # it was reported when it was read
 
 
 def with_schemas(config: Config, given: Input) -> Config:
@@ -679,7 +673,7 @@ def with_schemas(config: Config, given: Input) -> Config:
 
 
 def _definitions(file: File) -> Iterator[ApiObject]:
-    content = _content(file)
+    content = readable(file)
     if b"CustomResourceDefinition" in content:
         yield from (subject.object for subject in read(content, file.name, frozenset((CRD,)), again=True).subjects)
 

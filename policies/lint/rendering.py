@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from glob import glob
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -26,7 +27,7 @@ from forewarn.policies.lint import tools
 from forewarn.policies.lint.charts import CHART, Charts
 from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.tools import Outside, Trees, refuse_option
-from forewarn.policies.manifests import Fault, read, values
+from forewarn.policies.manifests import Fault, first_value, read
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, as_utf8, indent_of, split
 from forewarn.policies.manifests.groups import Kustomization, Member, reached, read_kustomization
 from forewarn.policies.manifests.yaml.grammar import leniently
@@ -36,8 +37,8 @@ from forewarn.policies.objects.reviewed_object import FileDiagnostic, ReviewedOb
 from forewarn.policies.options import ANY_FILE, ENABLE_HELM, NETWORK, Rendering
 from forewarn.policies.releases.minors import NEWEST
 from forewarn.policies.rules.support.rule_text import is_test_file
-from forewarn.policies.sources.files import File, SourceError, find_files, read_file
-from forewarn.policies.sources.git import Ignores
+from forewarn.policies.sources.files import File, SourceError, find_files, read_file, readable
+from forewarn.policies.sources.git import Ignores, upwards
 
 if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
@@ -619,12 +620,10 @@ class _Renderer:
         if not text.template or any(word in text.data for word in _SUPPRESSES) or not self._trees.holds(text.template):
             return None
         file = File(text.template, directory)
-        try:
-            template = read_file(file).decode("utf-8", "replace")
-        except SourceError:
+        if not (template := readable(file)):
             return None
         self._given.sources[text.template] = file
-        return TemplateLines(template, text.data, text.template)
+        return TemplateLines(template.decode("utf-8", "replace"), text.data, text.template)
 
     def take_overlay(self, directory: str, data: bytes, origins: Origins) -> None:
         """Add the objects of a rendered kustomization. `origins`: finds the parts of each object."""
@@ -675,11 +674,8 @@ def _fix_of(why: str) -> str:
 def _is_part_or_test(file: str) -> bool:
     """Report whether a Chart.yaml is below another chart, or a file in a directory for tests or examples."""
     directory = os.path.dirname(file) if os.path.basename(file) == CHART else ""
-    while directory != os.path.dirname(directory):
-        directory = os.path.dirname(directory)
-        if os.path.isfile(os.path.join(directory, CHART)):
-            return True
-    return is_test_file(file)
+    above = islice(upwards(directory), 1, None)
+    return any(os.path.isfile(os.path.join(path, CHART)) for path in above) or is_test_file(file)
 
 
 def _generated(why: str) -> str:
@@ -753,10 +749,7 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
         directory, name = os.path.split(file.path)
         if not file.tree or name not in named or is_excluded(file.path, config.options.exclude):
             continue
-        try:
-            text = read_file(file)
-        except SourceError:
-            continue  # it was told when it was read
+        text = readable(file)
         if name == CHART:
             if _is_application(text, file.path) and not _is_dependency(directory, result.charts):
                 result.charts[directory] = file.path
@@ -769,21 +762,13 @@ def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:
 
 def _is_dependency(directory: str, charts: dict[str, str]) -> bool:
     """Report whether a chart is in another's charts/ directory. `charts`: found so far; parents are found first."""
-    above, name = os.path.split(directory)
-    while name:
-        parent, step = os.path.split(above)
-        if step == "charts" and parent in charts:
-            return True
-        above, name = parent, step
-    return False
+    steps = map(os.path.split, islice(upwards(directory), 1, None))
+    return any(step == "charts" and parent in charts for parent, step in steps)
 
 
 def _is_application(text: bytes, path: str) -> bool:
     """True if a chart can be rendered; library charts cannot."""
-    try:
-        chart = next((kind.value for kind in values(text, path)), None)
-    except Fault:
-        return False
+    chart = first_value(text, path)
     return isinstance(chart, dict) and chart.get("type") != "library"
 
 

@@ -17,7 +17,7 @@ from forewarn.policies.findings import Location, Path, listed, plural
 from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.manifests import Fault, values
+from forewarn.policies.manifests import first_value
 from forewarn.policies.manifests.documents import Document, as_utf8
 from forewarn.policies.manifests.templates import lines_of
 from forewarn.policies.manifests.values import scalars_in
@@ -259,13 +259,8 @@ def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[st
     """The PriorityClass names in a chart's values, with their keys. `keys`: keys that templates use as class names."""
     if not _FILLED.search(data) and all(key.endswith(("priorityClassName", "priorityClass")) for key in keys):
         return  # most charts leave these keys empty
-    data = as_utf8(data)
-    try:
-        root = next((names.value for names in values(data, file)), None)
-    except Fault:
-        return  # reading the file says why
-    source: YamlSource | None = None
-    for path, value in scalars_in(root, _MAX_VALUES):
+    data, source = as_utf8(data), None
+    for path, value in scalars_in(first_value(data, file), _MAX_VALUES):  # reading the file says why it is invalid
         key = ".".join(map(str, path))
         if isinstance(value, str) and value and path and (path[-1] == "priorityClassName" or key in keys):
             source = source or YamlSource(Tree(Document(data, file)))

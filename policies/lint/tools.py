@@ -32,6 +32,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.forks import cores
+from forewarn.policies.sources.git import upwards
 
 _REPOSITORY: Final = frozenset((".git", ".hg", ".svn"))
 """Directories with the configuration of a checkout, which may contain credentials."""
@@ -105,17 +106,9 @@ def _steps(real: str, root: str) -> list[str] | None:
     return real[len(prefix) :].split(os.sep) if real.startswith(prefix) else None
 
 
-def _above(path: str) -> Iterator[str]:
-    """Yield the real path and all directories above it."""
-    path = os.path.realpath(path)
-    yield path
-    while (parent := os.path.dirname(path)) != path:
-        yield (path := parent)
-
-
 def work_trees(directory: str) -> Iterator[str]:
     """Yield the tops of the git work trees that contain a directory, the innermost first."""
-    return (path for path in _above(directory) if os.path.lexists(os.path.join(path, ".git")))
+    return (path for path in upwards(os.path.realpath(directory)) if os.path.lexists(os.path.join(path, ".git")))
 
 
 def _identity(path: str) -> tuple[int, int]:
@@ -128,7 +121,7 @@ def _identity(path: str) -> tuple[int, int]:
 
 
 def _identities(path: str) -> set[tuple[int, int]]:
-    return {identity for identity in map(_identity, _above(path)) if identity != (0, 0)}
+    return {identity for identity in map(_identity, upwards(os.path.realpath(path))) if identity != (0, 0)}
 
 
 class Stage:

@@ -15,7 +15,7 @@ from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.findings import listed
+from forewarn.policies.findings import listed, reachable
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, PRIORITY_CLASS
 from forewarn.policies.lint.input import KUSTOMIZATIONS, Input, LintRequest, read_input
 from forewarn.policies.lint.rendering import render
@@ -276,17 +276,13 @@ def _is_affected(directory: str, changed: Sequence[str]) -> bool:
 
 def _places(directory: str) -> set[str]:
     """The directory, and the files and directories that its kustomization names, with those that they name."""
-    to_do, places = [os.path.realpath(directory)], set[str]()
-    while to_do and len(places) < _MAX_STEPS:
-        place = to_do.pop()
-        if place in places:
-            continue
-        places.add(place)
-        for name in KUSTOMIZATIONS:
-            path = os.path.join(place, name)
-            if os.path.isfile(path):
-                to_do += [named for text in _texts(path) if os.path.exists(named := _joined(place, text))]
-    return places
+    return set(islice(reachable([os.path.realpath(directory)], _named_by), _MAX_STEPS))
+
+
+def _named_by(directory: str) -> Iterator[str]:
+    for path in (os.path.join(directory, name) for name in KUSTOMIZATIONS):
+        texts = _texts(path) if os.path.isfile(path) else ()
+        yield from (named for text in texts if os.path.exists(named := _joined(directory, text)))
 
 
 def _joined(directory: str, text: str) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import islice
 from typing import Final
 
-from forewarn.policies.findings import cut
+from forewarn.policies.findings import cut, reachable
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import ApiObject, at, list_at, mapping_at, text_at
 
@@ -108,12 +108,7 @@ class FluxOrder:
 
     @cache  # noqa: B019  (as long as the order)
     def _all_needs(self, name: str) -> set[str]:
-        to_do, seen = list(self._needs.get(name, ())), set[str]()
-        while to_do:
-            if (current := to_do.pop()) not in seen:
-                seen.add(current)
-                to_do += self._needs.get(current, ())
-        return seen
+        return set(reachable(self._needs.get(name, ()), lambda current: self._needs.get(current, ())))
 
 
 _MAX_KUSTOMIZATIONS: Final = 200

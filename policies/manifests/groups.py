@@ -20,10 +20,11 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.findings import reachable
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.documents import Fault
-from forewarn.policies.manifests.values import values
+from forewarn.policies.manifests.values import first_value, values
 from forewarn.policies.objects.fields import group_kind, list_at, text_at
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 
@@ -489,14 +490,8 @@ def _reached(
 
 def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Collection[str]:
     """The real paths of all files of a kustomization: of its patches and resources, then of its bases."""
-    to_do, seen, paths = deque([directory]), set[str](), dict[str, None]()
-    while to_do:
-        current = to_do.popleft()
-        if current not in seen:
-            seen.add(current)
-            paths |= dict.fromkeys((*kustomizations[current].patches, *kustomizations[current].resources))
-            to_do += [path for path in kustomizations[current].resources if path in kustomizations]
-    return paths
+    used = reachable([directory], lambda k: filter(kustomizations.__contains__, kustomizations[k].resources))
+    return dict.fromkeys(path for k in map(kustomizations.__getitem__, used) for path in (*k.patches, *k.resources))
 
 
 def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
@@ -524,11 +519,7 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
 
     `real`: returns the real path of a directory.
     """
-    try:
-        content = next((v.value for v in values(text, path)), None)
-    except Fault:
-        return None
-    if not isinstance(content, dict):
+    if not isinstance(content := first_value(text, path), dict):
         return None
     directory = real(os.path.dirname(path) or os.curdir)
     namespace = content.get("namespace")

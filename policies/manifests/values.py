@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import incomplete_list
@@ -42,6 +43,13 @@ def values(data: bytes, file: str) -> Iterator[Value]:
             yield from _values(document)
         except Fault as found:
             raise Fault(found.message, document.line_of(found.start)) from None
+
+
+def first_value(data: bytes, file: str) -> Any:
+    """The value of the first document of a YAML text; None if there is none, or if the text is invalid."""
+    with suppress(Fault):
+        return next((text.value for text in values(data, file)), None)
+    return None
 
 
 def _values(document: Document) -> Iterator[Value]:

@@ -17,7 +17,7 @@ from typing import IO, Final
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests import MAX_FILE
 from forewarn.policies.objects.fields import ForewarnError, InvalidInput
-from forewarn.policies.sources.git import GITIGNORE, Ignores, contents
+from forewarn.policies.sources.git import GITIGNORE, Ignores, contents, upwards
 
 _FIXES: Final = {
     errno.EACCES: "allow this user to read it",
@@ -118,14 +118,10 @@ class File(NamedTuple):
         return self.path == STDIN or (not self.tree and not os.path.isfile(self.path))
 
 
-def _unnoticed(_path: str, _why: str) -> None:
-    """Ignore a skipped entry: the default callback."""
-
-
 def find_files(
     paths: Iterable[str],
     suffixes: tuple[str, ...] = MANIFESTS,
-    omitted: Callable[[str, str], None] = _unnoticed,
+    omitted: Callable[[str, str], object] = lambda *_: None,
     *,
     as_git: bool = False,
 ) -> Iterator[File]:
@@ -177,7 +173,7 @@ class _Walk:
     """Walks one directory: depth first, sorted by name."""
 
     def __init__(
-        self, root: str, suffixes: tuple[str, ...], omitted: Callable[[str, str], None], *, as_git: bool
+        self, root: str, suffixes: tuple[str, ...], omitted: Callable[[str, str], object], *, as_git: bool
     ) -> None:
         self._root, self._real = root, os.path.realpath(root)
         self._suffixes, self._omitted = suffixes, omitted
@@ -306,6 +302,13 @@ def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
             return _read(stream, most + 1)
         except OSError as error:
             raise unreadable(_path(file), error, named=False) from None
+
+
+def readable(file: File | str) -> bytes:
+    """The bytes of a file; b"" if it is unreadable, which is reported where it is read for its own sake."""
+    with suppress(SourceError):
+        return read_file(file)
+    return b""
 
 
 @contextmanager
@@ -520,9 +523,4 @@ def _is_in_tree(directory: str, working: str) -> bool:
     """True if a directory (a real path) is in the working directory or in a git work tree."""
     if working != os.sep and f"{directory}{os.sep}".startswith(f"{working}{os.sep}"):
         return True
-    while not os.path.lexists(os.path.join(directory, ".git")):
-        above = os.path.dirname(directory)
-        if above == directory:
-            return False
-        directory = above
-    return True
+    return any(os.path.lexists(os.path.join(above, ".git")) for above in upwards(directory))

@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from forewarn.policies.light import NamedTuple
@@ -75,6 +76,13 @@ class WorkTree:
             names = tracked_names(data) if len(data) <= MAX_INDEX else None
             self._names, self.is_readable = names or [], names is not None
         return self._names
+
+
+def upwards(path: str) -> Iterator[str]:
+    """Yield a path and all directories above it."""
+    yield path
+    while (parent := os.path.dirname(path)) != path:
+        yield (path := parent)
 
 
 def contents(path: str, most: int) -> bytes:
@@ -214,18 +222,14 @@ class Ignores:
     @classmethod
     def above(cls, directory: str) -> Ignores | None:
         """The rules that a directory inherits; None outside of a git work tree."""
-        path, above = os.path.realpath(directory), list[str]()
-        for _ in range(_DEEPEST):
+        directories = list[str]()
+        for path in islice(upwards(os.path.realpath(directory)), _DEEPEST):
+            directories.append(path)
             if os.path.lexists(os.path.join(path, ".git")):
                 rules = cls.of(path)
-                for parent in reversed(above):
-                    rules = rules.within(parent)
+                for above in reversed(directories[1:]):
+                    rules = rules.within(above)
                 return rules
-            parent = os.path.dirname(path)
-            if parent == path:
-                break
-            path = parent
-            above.append(path)
         return None
 
     def within(self, directory: str) -> Ignores:
@@ -307,37 +311,19 @@ def matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 
 def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
-    """True if a whole path matches a pattern.
+    """True if a whole path matches a pattern. `**` may match no directory, except at the end of the pattern.
 
-    Tracks the set of possible positions in the pattern after each step.
+    Tracks the set of possible positions in the path after each part of the pattern.
     """
-    at = _skipped({0}, pattern)
-    for step in steps:
-        after = set()
-        for place in at:
-            if place < len(pattern):
-                if pattern[place] == _ANY:
-                    after.update({place, len(pattern)} if place == len(pattern) - 1 else {place})
-                elif _step(pattern[place])(step):
-                    after.add(place + 1)
-        at = _skipped(after, pattern)
+    at = {0}
+    for number, wanted in enumerate(pattern, 1):
+        if wanted == _ANY:
+            at = set(range(min(at) + (number == len(pattern)), len(steps) + 1))
+        else:
+            at = {place + 1 for place in at if place < len(steps) and _step(wanted)(steps[place])}
         if not at:
             return False
-    return len(pattern) in at
-
-
-def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
-    """Return the positions in the pattern that are reachable by skipping `**`, which may match no directory.
-
-    At the end of the pattern, `**` must match.
-    """
-    result = set(places)
-    for place in sorted(places):
-        here = place
-        while here < len(pattern) - 1 and pattern[here] == _ANY:
-            here += 1
-            result.add(here)
-    return result
+    return len(steps) in at
 
 
 @lru_cache(maxsize=4096)
