@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Path, Problem, Severity, cut, field_path, listed, quote
@@ -213,46 +213,40 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     elif subject.part:
         yield from _quantities(subject, subject.part, context) if not subject.part.named else ()
     elif template := context.template(subject):
-        for name, kind, wanted in _FIELDS:
-            value = template.spec.get(name)
-            if _has_wrong_type(value, kind) and not is_template_variable(str(value), subject, context):
-                yield _undecodable(value, f"PodSpec.{name} of type {wanted}", template.at(name))
-        yield from _not_integers(subject, template, context)
-        yield from _in_containers(template)
+        yield from _undecodable(_fields(subject, template), subject, context)
         yield from _quantities(subject, template, context)
-        yield from _not_strings((), subject.object)
+        yield from _undecodable(_metadata((), subject.object), subject, context)
         if template.is_template:
-            yield from _not_strings(template.path, template.object)
+            yield from _undecodable(_metadata(template.path, template.object), subject, context)
 
 
-def _has_wrong_type(value: object, kind: type) -> bool:
-    return value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool))
+_Field = tuple[Path, object, type, str, str]
+"""Path, value, type, name and type in Go, and the fix for a value of another type."""
+_TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer without quotes", "quote the value"
 
 
-def _undecodable(value: object, field: str, path: Path, fix: str = "write a value of this type") -> Problem:
-    return Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
+def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    for path, value, kind, field, fix in fields:
+        is_right = value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool)))
+        if not is_right and (fix == _QUOTED or not is_template_variable(str(value), subject, context)):
+            yield Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
 
 
-def _not_integers(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
-    """Yield a problem for a number of replicas, and for each container port, that is not an integer."""
-    numbers: list[tuple[Path, object, str]] = []
+def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
+    """Yield fields of a Pod or workload, except quantities and metadata."""
+    for name, kind, wanted in _FIELDS:
+        yield template.at(name), template.spec.get(name), kind, f"PodSpec.{name} of type {wanted}", _TYPED
     if template.path == ("spec", "template"):
-        numbers.append((("spec", "replicas"), at(subject.object, "spec", "replicas"), "Spec.replicas"))
+        replicas: Path = ("spec", "replicas")
+        yield replicas, at(subject.object, *replicas), int, "Spec.replicas of type int32", _UNQUOTED
     for index, container in enumerate(list_at(template.spec, _CONTAINERS)):
         for place, port in enumerate(list_at(container, "ports")):
             path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
-            numbers.append((path, at(port, "containerPort"), "ContainerPort.containerPort"))
-    for path, value, field in numbers:
-        if _has_wrong_type(value, int) and not is_template_variable(str(value), subject, context):
-            yield _undecodable(value, f"{field} of type int32", path, "write an integer without quotes")
-
-
-def _in_containers(template: PodTemplate) -> Iterator[Problem]:
+            yield path, at(port, "containerPort"), int, "ContainerPort.containerPort of type int32", _UNQUOTED
     for holder in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(list_at(template.spec, holder)):
-            for path, value, field in _wrong_words(container) if isinstance(container, Mapping) else ():
-                where = template.at(holder, index, *path)
-                yield _undecodable(value, f"{field} of type string", where, "quote the value")
+            for path, value, field in _words(container) if isinstance(container, Mapping) else ():
+                yield template.at(holder, index, *path), value, str, f"{field} of type string", _QUOTED
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
@@ -306,25 +300,22 @@ def _quantity_fix(text: str) -> str:
     return f"write {right}" if right else "write a quantity, such as 500m or 128Mi"
 
 
-def _wrong_words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
-    """Yield the fields of a container that must be strings and are not: path, value, and the field's name in Go."""
+def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
+    """Yield fields of a container that must be strings: path, value, and the field's name in Go."""
     for place, variable in enumerate(list_at(container, "env")):
-        value = variable.get("value") if isinstance(variable, Mapping) else None
-        if value is not None and not isinstance(value, str):
-            yield ("env", place, "value"), value, "EnvVar.value"
+        yield ("env", place, "value"), at(variable, "value"), "EnvVar.value"
     for field in ("command", "args"):
-        for place, word in enumerate(list_at(container, field)):
-            if word is not None and not isinstance(word, str):
-                yield (field, place), word, f"Container.{field}"
+        yield from (
+            ((field, place), word, f"Container.{field}") for place, word in enumerate(list_at(container, field))
+        )
 
 
-def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
+def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
     for name in ("labels", "annotations"):
         entries = at(obj, "metadata", name)
         for key, value in entries.items() if isinstance(entries, Mapping) else ():
-            if value is not None and not isinstance(value, str):
-                field, where = f"ObjectMeta.metadata.{name} of type string", (*path, "metadata", name, key)
-                yield _undecodable(value, field, where, "quote the value")
+            field = f"ObjectMeta.metadata.{name} of type string"
+            yield (*path, "metadata", name, key), value, str, field, _QUOTED
 
 
 _NEAR: Final = 0.75
