@@ -82,19 +82,17 @@ def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[
 
 def is_readable(selector: ScopeSelector) -> bool:
     """Report whether the scope is valid for the API server."""
-    try:
+    with suppress(InvalidScope):
         matches_scope(selector, {"spec": {"priorityClassName": "x"}})
-    except InvalidScope:
-        return False
-    return True
+        return True
+    return False
 
 
 def matches(selector: ScopeSelector, class_name: str) -> bool:
     """True if a PriorityClass scope selects Pods with a class ("" for no class); an invalid scope selects none."""
-    try:
+    with suppress(InvalidScope):
         return matches_scope(selector, {"spec": {"priorityClassName": class_name}})
-    except InvalidScope:
-        return False
+    return False
 
 
 Quotas = tuple[ResourceQuota, ...]
