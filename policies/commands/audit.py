@@ -6,7 +6,7 @@ import sys
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies import VERSION, terminal
+from forewarn.policies import terminal
 from forewarn.policies.commands import cluster_command, known_findings
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
 from forewarn.policies.commands.lint import WITH_HEAD
@@ -15,8 +15,7 @@ from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.documents import to_dict
-from forewarn.policies.findings import Finding, Severity, plural
+from forewarn.policies.findings import Finding, Severity
 from forewarn.policies.objects.fields import InvalidInput
 
 if TYPE_CHECKING:
@@ -66,12 +65,12 @@ def main(arguments: Sequence[str]) -> int:
                 autoscalers=autoscalers_of(cache, run.cluster),
                 progress=show,
             )
-        result, fixed = result._replace(skipped=cache.skipped), 0
         path = options.write_baseline
         if path and not known_findings.write_baseline(path, result.findings, "audit"):
             return Evaluated(FAILED)
-        if baseline is not None:
-            result, fixed = _less_baseline(result, baseline, options.baseline)
+        findings, known, notices = known_findings.less_known(result.findings, baseline, options.baseline)
+        suppressed = result.suppressed + known
+        result = result._replace(skipped=cache.skipped, findings=findings, suppressed=suppressed)
         changes = _changes(previous, since, result.findings, run)
         if form == "text":
             text = _text(run.output, result, changes, since, verbose=options.verbose, quiet=quiet)
@@ -79,24 +78,18 @@ def main(arguments: Sequence[str]) -> int:
         else:
             printed = _printed(form, result, changes, since)
         fails = None if options.exit_zero or options.write_baseline else fails_at
-        return _evaluated(result, fails, printed, _notices(form, result, fixed, writer, quiet=quiet))
+        return _evaluated(result, fails, printed, _notices(form, result, notices, writer, quiet=quiet))
 
     return answered_each(Evaluation("audit", evaluate, modules=_MODULES), run)
 
 
-def _less_baseline(result: Audit, baseline: dict[str, Any], path: str) -> tuple[Audit, int]:
-    """Return the other findings, and the number of those that are no longer found. Raises InvalidInput."""
-    from forewarn.policies.evaluation.suppressions import less_baseline
-
-    try:
-        findings, known, fixed = less_baseline(result.findings, baseline)
-    except ValueError as fault:
-        raise InvalidInput(f"{path}: {fault}") from None
-    return result._replace(findings=findings, suppressed=result.suppressed + known), fixed
-
-
 def _notices(
-    form: str, result: Audit, fixed: int, writer: Callable[[Sequence[Finding]], Written] | None, *, quiet: bool
+    form: str,
+    result: Audit,
+    about_baseline: Sequence[str],
+    writer: Callable[[Sequence[Finding]], Written] | None,
+    *,
+    quiet: bool,
 ) -> Iterator[str]:
     """Yield the lines below the report; write the reports of --apply. Raises SourceError."""
     if form == "sarif":
@@ -109,8 +102,7 @@ def _notices(
         yield from written_lines(writer(result.findings))
     if not quiet:
         yield from () if form == "text" else _verdict(result, head=form not in WITH_HEAD)
-        if fixed:
-            yield f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
+        yield from about_baseline
 
 
 def _writer(run: cluster_command.Run) -> Callable[[Sequence[Finding]], Written]:
@@ -154,17 +146,11 @@ def _changes(
 def _printed(form: str, result: Audit, changes: list[ReportChange] | None, since: str) -> Printed:
     from forewarn.policies.render.head import below_title, on_page
 
-    if form == "json":
-        from forewarn.policies.render.report import as_json
-
-        changed = result.report._replace(changes=changes)
-        return Printed(chain(as_json(changed), "\n"), lambda: [to_dict(changed)])
-    if form == "sarif":
-        from forewarn.policies.render import sarif
+    if form in ("json", "sarif"):
         from forewarn.policies.render.audit import placed
 
-        report = result.report._replace(findings=placed(result.findings))
-        return Printed(chain(sarif.render(report, VERSION), "\n"), lambda: sarif.document(report, VERSION))
+        findings = placed(result.findings) if form == "sarif" else result.findings
+        return known_findings.printed(form, result.report._replace(findings=findings, changes=changes))
     if form == "openreports":
         from forewarn.policies.render.head import line_of
         from forewarn.policies.render.openreports import as_list, cluster_report

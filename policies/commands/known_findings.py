@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies import VERSION
 from forewarn.policies.application.findings import configured
+from forewarn.policies.commands.parser import Printed
 from forewarn.policies.config.model import Config, find_config
-from forewarn.policies.findings import Finding, Severity
+from forewarn.policies.documents import to_dict
+from forewarn.policies.findings import Finding, Severity, plural
+from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.sources.files import SourceError, write_file
 from forewarn.policies.terminal import complain, print_notice
 
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from forewarn.policies.application.findings import Report
     from forewarn.policies.commands.cluster_command import Run
 
 FAILED = 3
@@ -73,6 +79,36 @@ def _read(path: str, what: str) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise ValueError(f"{path}: not {what}")
     return result
+
+
+def less_known(
+    findings: list[Finding], baseline: dict[str, Any] | None, path: str
+) -> tuple[list[Finding], int, list[str]]:
+    """The findings that a baseline does not have, the number of others, and a notice about those no longer found.
+
+    `path`: of the baseline. Raises InvalidInput.
+    """
+    if baseline is None:
+        return findings, 0, []
+    from forewarn.policies.evaluation.suppressions import less_baseline
+
+    try:
+        new, known, fixed = less_baseline(findings, baseline)
+    except ValueError as fault:
+        raise InvalidInput(f"{path}: {fault}") from None
+    what = f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"
+    return new, known, [what] if fixed else []
+
+
+def printed(form: str, report: Report) -> Printed:
+    """A report as json or sarif."""
+    if form == "json":
+        from forewarn.policies.render.report import as_json
+
+        return Printed(chain(as_json(report), "\n"), lambda: [to_dict(report)])
+    from forewarn.policies.render import sarif
+
+    return Printed(chain(sarif.render(report, VERSION), "\n"), lambda: sarif.document(report, VERSION))
 
 
 def write_baseline(path: str, findings: list[Finding], command: str = "lint") -> bool:

@@ -8,9 +8,9 @@ import sys
 from contextlib import chdir
 from functools import partial
 from io import StringIO, TextIOWrapper
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from forewarn.policies import VERSION
 from forewarn.policies.application.lint import Lint, checked
 from forewarn.policies.commands import cluster_command, known_findings
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options, existing
@@ -19,6 +19,7 @@ from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
 from forewarn.policies.light import NamedTuple, no_collection
 from forewarn.policies.lint.input import RENDERED, TEMPLATE, Input, LintRequest, RenderRequest, files_of
+from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.options import KUSTOMIZE_FLAGS
 from forewarn.policies.sources.files import STDIN, TEMPLATES, SourceError, append_file, output_file, status_of
@@ -128,7 +129,6 @@ def _print(form: str, report: Report, stream: TextIO, color: bool, most: int) ->
         _print_for_github(report, stream)
     else:
         stream.writelines(_rendered(form, report))
-        stream.write("\n")
 
 
 WITH_HEAD: Final = ("json", "sarif", "junit", "markdown", "html", "openreports")
@@ -137,21 +137,18 @@ WITH_HEAD: Final = ("json", "sarif", "junit", "markdown", "html", "openreports")
 
 def _rendered(form: str, report: Report) -> Iterable[str]:
     """The report in a format, in parts."""
-    if form == "json":
-        from forewarn.policies.render.report import as_json
-
-        return as_json(report)
     if form == "sarif":
         from forewarn.policies.render import sarif
 
         for line in sarif.notices(report):
             print_notice(line)
-        return sarif.render(report, VERSION)
+    if form in ("json", "sarif"):
+        return known_findings.printed(form, report).parts
     if form == "markdown":
-        return (as_markdown(_markdown(report)),)
+        return as_markdown(_markdown(report)), "\n"
     from forewarn.policies.render import ci
 
-    return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
+    return chain({"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report), "\n")
 
 
 def _markdown(report: Report) -> str:
@@ -414,11 +411,8 @@ def _on_each(job: _Job, run: Run) -> int:
         result = checked(request, cluster)
         for unreadable in result.faults:
             raise unreadable
-        if earlier is not None:
-            from forewarn.policies.evaluation.suppressions import less_baseline
-
-            result = result._replace(findings=less_baseline(result.findings, earlier)[0])
-        result = result._replace(findings=folded(result.findings, result.given))
+        findings, *_ = known_findings.less_known(result.findings, earlier, "")
+        result = result._replace(findings=folded(findings, result.given))
         row = {f"{severity}s".upper(): counts(result.findings)[severity] for severity in Severity}
         status = _status(job, result.given, result.findings)
         lines = _summary(job, result, head=form not in WITH_HEAD)
@@ -435,12 +429,8 @@ _OF_SEVERAL: Final = ("text", "json", "sarif", "markdown")
 
 def _printed(run: Run, result: Lint, most: int) -> Printed:
     form, report = run.output.form, result.report
-    if form == "sarif":
-        from forewarn.policies.render import sarif
-
-        return Printed(sarif.render(report, VERSION), lambda: sarif.document(report, VERSION))
-    if form == "json":
-        return Printed(_rendered(form, report), lambda: [result.to_dict()])
+    if form in ("json", "sarif"):
+        return known_findings.printed(form, report)
     stream = StringIO()
     _print(form, report, stream, run.output.color == "always", most)
     return Printed([stream.getvalue()], stream.getvalue)
@@ -511,24 +501,23 @@ def _show(job: _Job, request: LintRequest, cluster: ClusterSnapshot | None) -> i
 
 
 def _report(job: _Job, result: Lint) -> int:
-    fixed = 0
     if job.new_baseline and not known_findings.write_baseline(job.new_baseline, result.findings):
         return FAILED
-    if job.baseline is not None:
-        from forewarn.policies.evaluation.suppressions import less_baseline
-
-        try:
-            findings, count, fixed = less_baseline(result.findings, job.baseline)
-        except ValueError as fault:
-            return _complain(f"{job.options.baseline}: {fault}", USAGE)
-        result = result._replace(findings=findings, suppressed=result.suppressed + count)
-    result = result._replace(findings=folded(result.findings, result.given))
+    try:
+        findings, known, notices = known_findings.less_known(result.findings, job.baseline, job.options.baseline)
+    except InvalidInput as fault:
+        return _complain(fault, USAGE)
+    result = result._replace(findings=folded(findings, result.given), suppressed=result.suppressed + known)
     has_answer = not (result.given.unreadable or _why_nothing(job, result.given))
     if not job.options.quiet and (result.findings or has_answer):
         head = not job.outputs or any(output.form not in WITH_HEAD for output in job.outputs)
         for line in _summary(job, result, head=head):
             print_notice(line)
-        _report_counts(result.unchecked, fixed if job.options.baseline else 0)
+        if result.unchecked:
+            what = f"{plural(result.unchecked, 'object')} not checked by class-not-allowed"
+            print_notice(f"{what}: the result depends on the requester or on an unknown namespace")
+        for line in notices if job.options.baseline else ():
+            print_notice(line)
     for output in job.outputs:
         try:
             write_report(output, result, most=job.options.max_per_rule, notes=job.notes)
@@ -564,14 +553,6 @@ def _config(options: argparse.Namespace) -> Config:
     closed, exclude = config.options.closed or options.closed, (*config.options.exclude, *options.exclude)
     preset = options.preset or config.options.preset
     return config._replace(options=config.options._replace(closed=closed, exclude=exclude, preset=preset))
-
-
-def _report_counts(unchecked: int, fixed: int) -> None:
-    if unchecked:
-        what = f"{plural(unchecked, 'object')} not checked by class-not-allowed"
-        print_notice(f"{what}: the result depends on the requester or on an unknown namespace")
-    if fixed:
-        print_notice(f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline")
 
 
 def _list_rules(config: Config) -> int:
