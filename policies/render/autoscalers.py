@@ -171,14 +171,12 @@ def _scaled_up(scale_up: autoscalers.ScaleUp) -> str:
 def limits_of(reaction: autoscalers.Autoscalers) -> list[str]:
     """Return the limits of node groups and NodePools that leave Pods Pending, with the names of groups."""
     plan, launches = reaction.node_groups, reaction.node_pools
-    groups: dict[str, dict[str, None]] = {}
-    for left in plan.no_scale_up if plan else ():
-        for group, why in left.reasons.items():
-            if any(word in why for word in _LIMITS):
-                groups.setdefault(why, {})[group] = None
+    rejections = (item for left in (plan.no_scale_up if plan else ()) for item in left.reasons.items())
+    groups = grouped((why, group) for group, why in rejections if any(word in why for word in _LIMITS))
     reasons = [left.reason for left in (launches.no_launch if launches else ())]
     of_pools = [why for why in reasons if any(word in why for word in _LIMITS)]
-    return [*(f"{why} ({listed([*names], 3)})" for why, names in groups.items()), *dict.fromkeys(of_pools)]
+    of_groups = (f"{why} ({listed([*dict.fromkeys(names)], 3)})" for why, names in groups.items())
+    return [*of_groups, *dict.fromkeys(of_pools)]
 
 
 def arrived_table(answer: Answer) -> TitledTable | None:

@@ -31,7 +31,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
 )
 from forewarn.policies.autoscaling.karpenter.pods import is_provisionable
 from forewarn.policies.copies import shared_labels
-from forewarn.policies.findings import cut, described, duration, listed, one_line, plural
+from forewarn.policies.findings import cut, described, duration, grouped, listed, one_line, plural
 from forewarn.policies.kinds.registry import CLAIM, DAEMON_SET
 from forewarn.policies.metering import CutShort, metered
 from forewarn.policies.objects.fields import ApiObject, at
@@ -258,13 +258,9 @@ def without_schedulable(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[Snapsh
 
 
 def _described(decision: Decision, workload_of: Callable[[Pod], str], expander: str) -> ScaleUp:
-    used: dict[str, set[str]] = {}
-    pods = Counter[str]()
-    for pod, node in decision.chosen.placed if decision.chosen else ():
-        workload = workload_of(pod)
-        used.setdefault(workload, set()).add(node)
-        pods[workload] += 1
-    workloads = [WorkloadOnNodes(name, pods[name], len(used[name])) for name in sorted(pods)]
+    placed = decision.chosen.placed if decision.chosen else ()
+    used = sorted(grouped((workload_of(pod), node) for pod, node in placed).items())
+    workloads = [WorkloadOnNodes(name, len(on), len({*on})) for name, on in used]
     ties = [option.group for option in decision.best[1:]]
     group, nodes, number, waste = decision.best[0]
     added = [*starmap(NewNodesOfGroup, decision.added)]
@@ -347,13 +343,10 @@ def launches_of(
 
 
 def _merged(arrivals: Sequence[Arrival], workloads: Mapping[str, str]) -> list[Launch]:
-    counts: Counter[tuple[str, str]] = Counter()
-    pods: dict[tuple[str, str], Counter[str]] = {}
-    for arrival in arrivals:
-        kind = arrival.group, str(at(arrival.node, "metadata", "labels", "node.kubernetes.io/instance-type"))
-        counts[kind] += 1
-        pods.setdefault(kind, Counter()).update(workloads[key] for key in arrival.pods)
-    return [Launch(*kind, nodes, [*starmap(PodsOfWorkload, pods[kind].items())]) for kind, nodes in counts.items()]
+    label = "node.kubernetes.io/instance-type"
+    alike = grouped(((each.group, str(at(each.node, "metadata", "labels", label))), each.pods) for each in arrivals)
+    pods = {kind: Counter(workloads[key] for keys in nodes for key in keys) for kind, nodes in alike.items()}
+    return [Launch(*kind, len(alike[kind]), [*starmap(PodsOfWorkload, pods[kind].items())]) for kind in alike]
 
 
 _NO_INSTANCE_TYPES: Final = "no new nodes of Karpenter (not predicted without instance types)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -562,10 +563,7 @@ def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Coun
 
 
 def _numbered(pod: Pod) -> Iterator[Pod]:
-    number = 0
-    while True:
-        number += 1
-        yield replace(pod, name=f"{pod.name}-{number}", uid="")
+    return (replace(pod, name=f"{pod.name}-{number}", uid="") for number in itertools.count(1))
 
 
 def _by_class(
