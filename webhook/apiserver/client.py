@@ -11,7 +11,6 @@ import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from enum import StrEnum
 from os.path import exists, expanduser
 from threading import Lock
 from time import monotonic
@@ -161,19 +160,14 @@ MAX_LINE: Final = 32 << 20
 _WATCH_BLOCK: Final = 1 << 16
 
 
-class EventType(StrEnum):
-    """The type of a watch event. BOOKMARK: no change up to a resource version."""
-
-    ADDED = "ADDED"
-    MODIFIED = "MODIFIED"
-    DELETED = "DELETED"
-    BOOKMARK = "BOOKMARK"
+EVENT_TYPES: Final = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+"""The types of watch events. BOOKMARK: no change up to a resource version."""
 
 
 class Event(NamedTuple):
-    """One event, and the kind's resource version after it."""
+    """One event, and the kind's resource version after it. `type`: one of EVENT_TYPES."""
 
-    type: EventType
+    type: str
     object: dict[str, Any]
     resource_version: str
 
@@ -254,9 +248,9 @@ def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
     if kind == "ERROR":
         code = obj.get("code")
         raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))
-    if not isinstance(kind, str) or kind not in EventType.__members__:
+    if kind not in EVENT_TYPES:
         raise ApiError(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
-    return Event(EventType(kind), keep(with_type_meta(obj, resource)), str(version))
+    return Event(kind, keep(with_type_meta(obj, resource)), str(version))
 
 
 USER_AGENT: Final = "forewarn"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.policies.kinds.registry import KindSpec
-from forewarn.webhook.apiserver.client import ApiError, Event, EventType, Expired, Page, Silent
+from forewarn.webhook.apiserver.client import ApiError, Event, Expired, Page, Silent
 from forewarn.webhook.informer.informer import (
     Backoff,
     Changed,
@@ -78,7 +78,7 @@ def page(*names: str, version: str = "10") -> Page:
 
 
 def event(kind: str, name: str, version: str) -> Event:
-    return Event(EventType(kind), pod(name=name), version)
+    return Event(kind, pod(name=name), version)
 
 
 def test_a_list_then_a_watch_from_there_then_a_watch_from_where_that_ended() -> None:
