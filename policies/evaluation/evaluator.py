@@ -5,6 +5,7 @@ object of a cluster as an update without changes, then the cluster as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
@@ -157,15 +158,12 @@ def count_open(
     if not config.options.allowed_classes:
         return 0
     context = Context(change_set, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
-    return sum(1 for subject in (change_set.subjects if evaluated is None else evaluated) if _is_open(subject, context))
-
-
-def _is_open(subject: ReviewedObject, context: Context) -> bool:
-    try:
-        target = _target(subject, context)
-        return target in class_not_allowed.TARGETS and is_class_use_unknown(subject, context)
-    except InvalidObject:
-        return False
+    count = 0
+    for subject in change_set.subjects if evaluated is None else evaluated:
+        with suppress(InvalidObject):
+            is_checked = _target(subject, context) in class_not_allowed.TARGETS
+            count += is_checked and is_class_use_unknown(subject, context)
+    return count
 
 
 def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list[Finding]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -45,14 +46,10 @@ def check(document: Document) -> None:
 
 def _is_accepted(text: bytes) -> bool:
     """Report whether the parser accepts a text; false without the C parser."""
-    events = parser_of(text)
-    if not hasattr(events, "raw_parse"):
-        return False
-    try:
-        events.raw_parse()
-    except YAMLError:
-        return False
-    return True
+    with suppress(AttributeError, YAMLError):
+        parser_of(text).raw_parse()
+        return True
+    return False
 
 
 def check_as_kubectl(document: Document) -> None:

@@ -522,9 +522,5 @@ def _child(node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | No
     if isinstance(step, int):
         is_item = not parent.is_mapping and step < len(parent.children)
         return (parent.children[step], None) if is_item else None
-    mapping_entry: MappingEntry | None = None
-    if parent.is_mapping:
-        for entry in entries(parent):
-            if entry.key == step:
-                mapping_entry = entry
-    return (mapping_entry.value, mapping_entry) if mapping_entry else None
+    entry = {entry.key: entry for entry in entries(parent)}.get(step) if parent.is_mapping else None
+    return (entry.value, entry) if entry else None
