@@ -11,7 +11,7 @@ from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut
 from forewarn.policies.kinds import registry
 from forewarn.policies.kube_apiserver.priority import already_default
 from forewarn.policies.light import later
-from forewarn.policies.objects.fields import ApiObject, at, group_kind, list_at
+from forewarn.policies.objects.fields import ApiObject, group_kind, has_controller, list_at
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     POLICIES,
@@ -494,8 +494,7 @@ def class_still_in_use(subject: ReviewedObject, context: Context) -> Iterator[Pr
 def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
     """Yield the top-level workloads that name the class, without workloads whose controller is another workload."""
     for workload, named in rule_text.class_names_of_workloads(context):
-        references = at(workload.object, "metadata", "ownerReferences") or ()
-        if named == name and not any(isinstance(r, dict) and r.get("controller") for r in references):
+        if named == name and not has_controller(workload.object):
             yield workload.ref
     yield from _groups_naming(name, context)
 

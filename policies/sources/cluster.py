@@ -163,13 +163,8 @@ class TextStream:
 
     def read(self, size: int, /) -> str:
         """Read about `size` characters, or all for -1; "" at the end."""
-        if size < 0:
-            seen, self._seen = self._seen, ""
-            return seen + self._decode(-1)
-        if not self._seen:
-            return self._decode(size)
         seen, self._seen = self._seen, ""
-        return seen
+        return seen if seen and size >= 0 else seen + self._decode(size)
 
     def _decode(self, size: int) -> str:
         while True:

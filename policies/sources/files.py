@@ -228,7 +228,7 @@ class _Walk:
             if ignores.ignore(entry.path, is_directory=is_directory):
                 real = real or os.path.realpath(path)
                 if not ignores.tree.tracks(real, entry.name):
-                    if not (is_directory and ignores.tree.tracks_below(real, entry.name)):
+                    if not (is_directory and ignores.tree.tracks(real, entry.name, below=True)):
                         self._omitted(entry.path, IGNORED if ignores.tree.is_readable else NAMED)
                         continue
                     inside = ignores.inside()

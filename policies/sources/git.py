@@ -46,23 +46,18 @@ class WorkTree:
         self.is_readable = True
         """Whether the index could be read; known after the first lookup."""
 
-    def tracks(self, directory: str, name: str) -> bool:
-        """True if the index has an entry `name` in a directory (a real path): a file, link or submodule."""
-        return self._contains(directory, name, b"")
-
-    def tracks_below(self, directory: str, name: str) -> bool:
-        """True if the index has entries below `name` in a directory (a real path)."""
-        return self._contains(directory, name, b"/")
-
-    def _contains(self, directory: str, name: str, suffix: bytes) -> bool:
+    def tracks(self, directory: str, name: str, *, below: bool = False) -> bool:
+        """True if the index has an entry `name` in a directory (a real path): a file, link or submodule; or, with
+        `below`, entries below it.
+        """
         top = self._top.rstrip(os.sep) + os.sep
         inside = os.path.join(directory, name)
         if not inside.startswith(top):
             return False
-        wanted = os.fsencode(inside[len(top) :]) + suffix
+        wanted = os.fsencode(inside[len(top) :]) + b"/" * below
         names = self._all()
         at = bisect_left(names, wanted)
-        return at < len(names) and (names[at].startswith(wanted) if suffix else names[at] == wanted)
+        return at < len(names) and (names[at].startswith(wanted) if below else names[at] == wanted)
 
     def _all(self) -> list[bytes]:
         if self._names is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Action, Path, Problem, Severity, Text
+from forewarn.policies.findings import Action, Path, Problem, Severity, Text, grouped
 from forewarn.policies.forecast.impact import Impact, newly_preempted, victims_of
 from forewarn.policies.metering import CutShort, each
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at
@@ -331,13 +331,12 @@ def _preempted(
     impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
 ) -> dict[tuple[_Pods, _Pods], list[_Preemption]]:
     """The victims and their preemptors, grouped by the properties that expectations select, because most are equal."""
-    by_properties: dict[tuple[_Pods, _Pods], list[_Preemption]] = {}
-    for prediction in impact.preempting:
-        by = _preemptor(prediction.pod, subject, template, cluster)
-        for victim in each(prediction.victims):
-            group = victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim)
-            by_properties.setdefault((by, group), []).append((prediction, victim))
-    return by_properties
+    preemptors = ((p, _preemptor(p.pod, subject, template, cluster)) for p in impact.preempting)
+    return grouped(
+        ((by, (victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim))), (prediction, victim))
+        for prediction, by in preemptors
+        for victim in each(prediction.victims)
+    )
 
 
 def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]) -> Iterator[_Preemption]:
