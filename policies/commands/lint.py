@@ -206,16 +206,12 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
         if directories := finding.detail.get("directories"):
             which = ", ".join(one_line(printable(path)) for path in directories)
             lines.append(f"not rendered for the same reason as {one_line(printable(finding.file))}: {which}")
-    if grouping.patches:
-        what = plural(grouping.patches, "object")
-        lines.append(f"{what} not checked: patches (use --render to check the output of kustomize)")
-    if grouping.apart:
-        what = plural(grouping.apart, "kustomization")
-        lines.append(f"{what} not combined (too large): their files are checked by directory")
-    if grouping.unseen:
-        what = plural(grouping.unseen, "definition")
-        lines.append(f"{what} not visible in every directory (too many); --one-apply makes all visible")
-    return lines
+    limits = (
+        (grouping.patches, "object", "not checked: patches (use --render to check the output of kustomize)"),
+        (grouping.apart, "kustomization", "not combined (too large): their files are checked by directory"),
+        (grouping.unseen, "definition", "not visible in every directory (too many); --one-apply makes all visible"),
+    )
+    return lines + [f"{plural(count, noun)} {what}" for count, noun, what in limits if count]
 
 
 def _unreported(given: Input, findings: Sequence[Finding]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from glob import glob
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -112,7 +112,7 @@ class Checker:
     """Checks kustomizations, each file once."""
 
     def __init__(self) -> None:
-        self._reached: dict[tuple[Limits, _Place], list[_Place]] = {}
+        self._reached = cache(lambda limits, place: _Checking(limits, place).reached())
 
     def check(self, directory: str, limits: Limits) -> None:
         """Raise Refused if kustomize must not build the kustomization in a directory."""
@@ -124,9 +124,7 @@ class Checker:
             seen.add(place)
             if len(seen) > _MAX_FILES:
                 raise Refused(f"more than {_MAX_FILES:,} files and directories", place.path, 1)
-            if (limits, place) not in self._reached:
-                self._reached[limits, place] = _Checking(limits, place).reached()
-            to_do += self._reached[limits, place]
+            to_do += self._reached(limits, place)
 
 
 class _Checking:
@@ -774,12 +772,12 @@ def _is_application(text: bytes, path: str) -> bool:
 
 def _by_template(directory: str, data: bytes) -> Iterator[_Text]:
     """Yield helm's output by template."""
-    by_source: dict[str, list[bytes]] = {}
-    for part in _SEPARATOR.split(data):
+
+    def name_of(part: bytes) -> str:
         source = _SOURCE.search(part)
         inside = source[2].decode("utf-8", "replace") if source else ""
-        name = os.path.join(directory, *(step for step in inside.split("/") if step not in ("", ".", "..")))
-        if part.strip():
-            by_source.setdefault(name, []).append(part)
+        return os.path.join(directory, *(step for step in inside.split("/") if step not in ("", ".", "..")))
+
+    by_source = grouped((name_of(part), part) for part in _SEPARATOR.split(data) if part.strip())
     for name, parts in by_source.items():
         yield _Text(f"{name} {RENDERED}", b"---\n".join(parts), "" if name == directory else name)

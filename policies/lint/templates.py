@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from forewarn.policies.findings import Location, Path, listed, plural
+from forewarn.policies.findings import Location, Path, grouped, listed, plural
 from forewarn.policies.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
 from forewarn.policies.light import NamedTuple, later
@@ -91,17 +91,14 @@ def by_directory(diagnostics: Iterable[FileDiagnostic], engines: Mapping[str, En
 
     `engines`: the engine of each template file.
     """
-    directories: dict[str, list[FileDiagnostic]] = defaultdict(list)
-    for diagnostic in diagnostics:
-        if diagnostic.rule == RULE:
-            directories[os.path.dirname(diagnostic.location.file)].append(diagnostic)
-        else:
-            yield diagnostic
-    for directory in directories.values():
-        own = [engines.get(diagnostic.location.file, _UNKNOWN) for diagnostic in directory]
-        names = listed(list(dict.fromkeys(engine.name for engine in own)))
+    found = list(diagnostics)
+    yield from (diagnostic for diagnostic in found if diagnostic.rule != RULE)
+    own = (diagnostic for diagnostic in found if diagnostic.rule == RULE)
+    for directory in grouped((os.path.dirname(diagnostic.location.file), diagnostic) for diagnostic in own).values():
+        used = [engines.get(diagnostic.location.file, _UNKNOWN) for diagnostic in directory]
+        names = listed(list(dict.fromkeys(engine.name for engine in used)))
         message = f"{plural(len(directory), 'template')} in this directory checked only in part ({names})"
-        yield directory[0]._replace(message=message, remediation=own[0].fix)
+        yield directory[0]._replace(message=message, remediation=used[0].fix)
 
 
 def unrendered(engines: Mapping[str, Engine]) -> str:
