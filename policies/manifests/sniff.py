@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from forewarn.policies.light import later
@@ -174,23 +174,8 @@ def has_doubtful_questions(data: bytes) -> bool:
     if b"?" not in data or (b"[" not in data and b"{" not in data):
         return False
     last = data.rindex(b"?")
-    return any(_is_doubtful(_at(sign, pattern, data), data, last) for sign, pattern in _OPENINGS.items())
-
-
-def _is_doubtful(openings: Iterator[int], data: bytes, last: int) -> bool:
-    """Report whether brackets or braces that open at these positions may contain a question mark up to `last`."""
-    end = looked = 0
-    texts = _Texts(data)
-    for start in openings:
-        if start >= last:
-            break
-        if start < end or not _may_open_flow(data, start):
-            continue
-        looked += 1
-        end = _end_of_flow(data, start) or (texts.end(start) if looked < _MANY else 0)
-        if not end:
-            return True
-    return False
+    openings = (takewhile(last.__gt__, _at(sign, pattern, data)) for sign, pattern in _OPENINGS.items())
+    return any(_any_of(starts, data, _may_open_flow, _end_of_flow) for starts in openings)
 
 
 def _end_of_flow(data: bytes, start: int) -> int:
@@ -250,10 +235,16 @@ def _at(sign: bytes, pattern: re.Pattern[bytes], data: bytes) -> Iterator[int]:
         yield from (match.start() for match in pattern.finditer(data, at))
 
 
-def _any_of(starts: Iterable[int], data: bytes, is_it: Callable[[bytes, int], bool]) -> bool:
+def _any_of(
+    starts: Iterable[int],
+    data: bytes,
+    is_it: Callable[[bytes, int], bool],
+    end_of: Callable[[bytes, int], int] = lambda *_: 0,
+) -> bool:
     """Report whether one of these constructs is outside of text (quotes, block scalars), by the characters before it.
 
-    Assumed if there are very many. `is_it`: whether the construct may start at a position.
+    Assumed if there are very many. `is_it`: whether the construct may start at a position. `end_of`: returns the end of
+    a construct that is harmless; 0 if unknown.
     """
     end = looked = 0
     texts = _Texts(data)
@@ -261,7 +252,7 @@ def _any_of(starts: Iterable[int], data: bytes, is_it: Callable[[bytes, int], bo
         if start < end or not is_it(data, start):
             continue
         looked += 1
-        end = texts.end(start) if looked < _MANY else 0
+        end = end_of(data, start) or (texts.end(start) if looked < _MANY else 0)
         if not end:
             return True
     return False

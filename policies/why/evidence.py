@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from forewarn.policies.documents import Hidden, optional_in_json
@@ -423,8 +424,6 @@ class Events:
         self._namespace, self._name, self._of_workload = namespace, name, of_workload
         self._max_events = _MAX_WORKLOAD_EVENTS if of_workload else _MAX_EVENTS
         self._last: dict[str, dict[tuple[str, ...], Event]] = {}
-        self._index: _Index | None = None
-        """Of the Events that are kept; None after another one was added."""
         self.limit = 0
         """The maximum of Events that are kept, if some were dropped; else 0."""
         self.read = 0
@@ -455,7 +454,7 @@ class Events:
         message = cut(one_line(_event_text(obj, "note") or _event_text(obj, "message")), MAX_TEXT)
         by, node = _preemptor(obj, reason, message)
         event = Event(cut(one_line(kind), _LONG_REASON), name, reason, message, uid, _when(obj), by, node)
-        self._index = None
+        self.__dict__.pop("_index", None)
         events = self._last.setdefault("Pod" if kind == "Pod" else "", {})
         key = (name, uid, reason) if kind == "Pod" else (kind, name, uid, reason, message)
         if key not in events or events[key].when <= event.when:
@@ -467,11 +466,11 @@ class Events:
 
     def of_pod(self, name: str, uid: str = "") -> list[Event]:
         """Return the Events about the Pod with this name and uid ("": any), sorted by time."""
-        return [e for e in self._indexed().of_pod.get(name, ()) if uid in ("", e.uid) or not e.uid]
+        return [e for e in self._index.of_pod.get(name, ()) if uid in ("", e.uid) or not e.uid]
 
     def pods(self) -> list[str]:
         """Return the names of all Pods that an Event is about, or that a controller deleted according to its Event."""
-        return list(dict.fromkeys([*self._indexed().of_pod, *self._indexed().deletions]))
+        return list(dict.fromkeys([*self._index.of_pod, *self._index.deletions]))
 
     def messages_of(self, name: str, uid: str) -> dict[str, str]:
         """Return reason -> message of the latest Events about the Pod, sorted by time."""
@@ -515,7 +514,7 @@ class Events:
 
     def deletion(self, name: str) -> Event | None:
         """Return the last Event in which a controller reports that it deleted the Pod, or None."""
-        return self._indexed().deletions.get(name)
+        return self._index.deletions.get(name)
 
     def node_of(self, name: str, uid: str = "") -> str:
         """Return the node of the Pod with this name and uid ("": any) according to its Events; "" if unknown."""
@@ -528,17 +527,17 @@ class Events:
 
     def others(self, kind: str, name: str = "") -> list[Event]:
         """Return the Events about workloads or nodes of this kind (and name, unless ""), sorted by time."""
-        return [e for e in self._indexed().others.get(kind, ()) if name in ("", e.name)]
+        return [e for e in self._index.others.get(kind, ()) if name in ("", e.name)]
 
-    def _indexed(self) -> _Index:
-        if self._index is None:
-            of_pods, others = (
-                sorted(self._last.get(kind, {}).values(), key=lambda event: event.when) for kind in ("Pod", "")
-            )
-            deletions = {name: event for event in others if (name := _deleted(event))}
-            by_pod, by_kind = grouped((event.name, event) for event in of_pods), grouped((e.kind, e) for e in others)
-            self._index = _Index(by_pod, by_kind, deletions)
-        return self._index
+    @cached_property
+    def _index(self) -> _Index:
+        """Of the Events that are kept, until another one is added."""
+        of_pods, others = (
+            sorted(self._last.get(kind, {}).values(), key=lambda event: event.when) for kind in ("Pod", "")
+        )
+        deletions = {name: event for event in others if (name := _deleted(event))}
+        by_pod, by_kind = grouped((event.name, event) for event in of_pods), grouped((e.kind, e) for e in others)
+        return _Index(by_pod, by_kind, deletions)
 
 
 class _Index(NamedTuple):
