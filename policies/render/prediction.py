@@ -61,8 +61,10 @@ GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup tog
 
 
 def lines(result: PredictResult, paint: Painter = plain) -> Iterator[str]:
-    """The result of `forewarn predict` as text lines, without the head."""
-    first, *rest = _lines(result, paint)
+    """The result of `forewarn predict` as text lines, without the head; none if all objects are rejected."""
+    if not (texts := [*_lines(result, paint)]):
+        return
+    first, *rest = texts
     noun = "PriorityClass" if len(result.new_classes) == 1 else "PriorityClasses"
     first = "; ".join([first, *naming(f"with new {noun}", result.new_classes)])
     start, end = fitting(first, left_out(result.faults))

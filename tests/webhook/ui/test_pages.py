@@ -388,11 +388,12 @@ def test_a_manifest_without_changes_stays_as_it_is_written(shared: Desk) -> None
         ("kind: Service", "no Pod or workload found"),
         ("a: &a [*a]", "anchor 'a' contains itself"),
         ("kind: Pod\napiVersion: v1\nmetadata: []", "metadata"),
+        (MANIFEST.replace("namespace: shop", "namespace: none"), 'namespaces "none" not found'),
     ],
 )
 def test_a_manifest_that_cannot_be_predicted_has_the_reason(shared: Desk, manifest: str, reason: str) -> None:
     found = predicted(shared, manifest)
-    assert reason in found["error"] + str(found.get("faults", ""))
+    assert reason in found.get("error", "") + str(found.get("faults", ""))
 
 
 def test_a_pod_of_another_scheduler_is_not_predicted_and_has_the_reason(shared: Desk) -> None:
