@@ -1116,7 +1116,7 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
     one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
     yield from (f"  {line}" for line in map(_affected_text, _each_reason_once(rows[:MAX_LINES])))
     yield from left_out(len(rows), MAX_LINES, one, "  ", many)
-    yield from limited([*map(_down_text, answer.interruptions)], "workload")
+    yield from limited([*map(down_text, answer.interruptions)], "workload")
     pending = [standing for standing in rows if standing.pending]
     if len(pending) < 2:
         return
@@ -1125,7 +1125,8 @@ def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
             yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in pods], MAX_LINES)}"
 
 
-def _down_text(each: Interruption) -> str:
+def down_text(each: Interruption) -> str:
+    """A line such as `shop/web: 1 of 2 down from 0 s to 10 min`."""
     since, until = duration(each.since), duration(each.until)
     lasts = f"for {duration(each.seconds)} " if each.seconds < each.until - each.since else ""
     return f"{each.workload}: {each.down} of {each.replicas} down {lasts}from {since} to {until}{_most(each)}"

@@ -79,6 +79,7 @@ def whatif_page(answer: Answer, change: ClassChange | None = None, notes: Iterab
         *_listed("Upgrade" if end.upgrade else "Drain", "drained", [*emptied(end)], _OPEN_LINES),
         *_upgrades(answer),
         *_listed("PodDisruptionBudgets", "pdbs", _pdbs(end), _OPEN_PDBS),
+        *_listed("Replicas down for a time", "down", [*map(whatif.down_text, end.interruptions)], _OPEN_LINES),
         *_workloads(end),
         *_other_facts(end, notes),
         nodes(drawn),
@@ -159,7 +160,7 @@ def _workloads(answer: Answer) -> Iterator[Element]:
         for s in standings
     )
     heads = ("workload", "class", "priority", "before", "after", "Pending", "reason")
-    shown = element("p", "No workload changes.")
+    shown = element("p", f"No workload changes{' for good' if answer.interruptions else ''}.")
     if standings:
         shown = table("Changed workloads", heads, rows, len(standings))
     yield section("Workloads", "workloads", shown)

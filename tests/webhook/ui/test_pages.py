@@ -475,3 +475,10 @@ def test_an_input_that_questions_share_is_of_one_kind() -> None:
             kind = field.kind if field.kind in ("flag", "policy", "text") else "typed"
             kinds.setdefault(field.key, set()).add(kind)
     assert {key: found for key, found in kinds.items() if len(found) > 1} == {}
+
+
+def test_a_page_lists_the_workloads_that_are_short_of_replicas_for_a_time() -> None:
+    made = desk()
+    assert "event: done" in made.get("/events/whatif?change=upgrade").text
+    page = made.get("/whatif?change=upgrade").text
+    assert re.search("Replicas down for a time</h2>.*<li>reports/nightly: 2 of 4 down ", page)
