@@ -18,7 +18,7 @@ import yaml
 from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES, MaxReplicas
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
-from forewarn.policies.application.cluster import Cluster, Progress
+from forewarn.policies.application.cluster import Cluster, Progress, pod_key
 from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
@@ -34,7 +34,7 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, items_of, values
-from forewarn.policies.objects.fields import InvalidObject, at, group_kind, list_at
+from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, list_at
 from forewarn.policies.render import plain
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
@@ -54,10 +54,11 @@ from forewarn.policies.whatif.occupancy import Placed
 from forewarn.policies.whatif.questions import workloads_of
 from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.ui.processes import Unanswered
-from forewarn.webhook.ui.questions import EDITS, CommandLine, on_standard_input
+from forewarn.webhook.ui.questions import EDITS, CommandLine, links, on_standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from xml.etree.ElementTree import Element
 
     from forewarn.policies.config.model import Config
     from forewarn.policies.forecast.apply_order import Applied
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Preemption
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
+    from forewarn.policies.whatif.risk import WorkloadRisk
 
     PrintNotice = Callable[[str], None]
 
@@ -75,6 +77,7 @@ _MAX_NODES: Final = 60
 """In the picture of a prediction."""
 _MAX_VICTIMS: Final = 500
 """As in predict.js."""
+_MAX_LOSSES: Final = 2
 
 
 class ClassOnNode(NamedTuple):
@@ -359,7 +362,7 @@ class State(NamedTuple):
         risks = risk(Cluster(self.cache), workloads, most=most, autoscaling=self.autoscaling, progress=progress)
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
-        return _answer(self._on_page(pages.risk_page(risks), risks.head), risks.to_dict())
+        return _answer(self._on_page(pages.risk_page(risks, _questions), risks.head), risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
@@ -401,8 +404,18 @@ class State(NamedTuple):
     def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return why a Pod is Pending or ended."""
         self._check_sources()
-        result = why(Cluster(self.cache, self.config, self.sources), WhyRequest(**question["fields"]))
-        return _answer(on_page(_with_lines(Page("Why", ()), why_lines(result, plain)), result.head), result.to_dict())
+        cluster, request, command = Cluster(self.cache, self.config, self.sources), WhyRequest(**question["fields"]), ""
+        try:
+            result = why(cluster, request)
+        except InvalidInput:
+            key = pod_key(request.name, request.namespace)
+            kinds = [kind for kind in POD_TEMPLATE_PATHS if (kind, *key) in cluster.cache.snapshot().workloads]
+            if len(kinds) != 1:
+                raise
+            name = f"{key[0]}/{kinds[0].rpartition('/')[2].lower()}/{key[1]}"
+            result, command = why(cluster, name), CommandLine("why", (name,)).line(self.named)
+        page = _with_lines(Page("Why", ()), why_lines(result, plain))
+        return _answer(on_page(page, result.head), result.to_dict(), command)
 
     def pressure(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return which Pods a node evicts for a critical Pod, and in which order it terminates Pods."""
@@ -470,6 +483,14 @@ class State(NamedTuple):
         of_rules = self.config.options
         request = PredictRequest([manifest], autoscaling=self.autoscaling, options=of_rules, **_options(edits))
         return predicted(self.cache.snapshot(), request)
+
+
+def _questions(risk: WorkloadRisk) -> Element:
+    """Links to the Pods of a workload, and to its worst losses."""
+    losses = Counter(risk.loses_replicas_with).most_common(_MAX_LOSSES)
+    worst = {loss: loss.partition(" ")[::2] for loss, _ in losses}
+    asked = {f"Lose {loss}": {"change": f"lose-{what}", "name": name} for loss, (what, name) in worst.items()}
+    return links(risk.workload, {"Why": {"change": "why", "name": risk.workload}} | asked)
 
 
 def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from urllib.parse import urlencode
 
 from forewarn.policies.application.predict_request import OPTIONS
 from forewarn.policies.findings import cut, one_line
+from forewarn.policies.render.html.elements import display_text, element
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from xml.etree.ElementTree import Element
 
 MAX_NAMES: Final = 200
 _LONGEST: Final = 20_000
@@ -277,6 +279,13 @@ def _with_namespace(question: Question, query: Mapping[str, str]) -> Mapping[str
     if _NAMESPACE in question.fields and slash and "/" in name:
         return {**query, "namespace": namespace, "name": name}
     return query
+
+
+def links(about: str, questions: Mapping[str, Mapping[str, Any]]) -> Element:
+    """Links to questions about an object. `questions`: text -> address."""
+    asked = ((display_text(text), f"/whatif?{urlencode(query)}") for text, query in questions.items())
+    shown = (element("a", text, href=path, aria_label=f"{text}: {display_text(about)}") for text, path in asked)
+    return element("span", *shown, class_="links")
 
 
 def is_name(word: str) -> bool:

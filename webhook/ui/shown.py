@@ -7,15 +7,15 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 from forewarn.policies.render.classes import HEADS
-from forewarn.policies.render.html.elements import Page, data, element, figures, section, table
+from forewarn.policies.render.html.elements import Page, data, figures, section, table
 from forewarn.policies.render.html.nodes import nodes
+from forewarn.webhook.ui.questions import links
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,13 +133,8 @@ def markup_of(*parts: Any) -> Markup:
 
 
 def _changes(name: str) -> Element:
-    """Links to questions about a PriorityClass."""
-    links = (("delete", "Delete"), ("default", "Make global default"))
-    queries = (({"change": "class", "name": name, key: 1}, text) for key, text in links)
-    shown = (
-        element("a", text, href=f"/whatif?{urlencode(query)}", aria_label=f"{text}: {name}") for query, text in queries
-    )
-    return element("span", *shown, class_="links")
+    of_class = {"change": "class", "name": name}
+    return links(name, {"Delete": {**of_class, "delete": 1}, "Make global default": {**of_class, "default": 1}})
 
 
 def _view(shown: Shown) -> View:

@@ -40,7 +40,7 @@ from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
 from forewarn.policies.whatif.occupancy import AT, Placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.application.node import NodePressure, Order
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.whatif.class_change import ClassChange
     from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup
-    from forewarn.policies.whatif.risk import Risks
+    from forewarn.policies.whatif.risk import Risks, WorkloadRisk
     from forewarn.policies.whatif.sweep import Row, Sweep
 
 
@@ -538,8 +538,8 @@ def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
 _RISK_TITLE = "Risks by workload"
 
 
-def risk_page(risks: Risks) -> Page:
-    """Return the page."""
+def risk_page(risks: Risks, links: Callable[[WorkloadRisk], Element] | None = None) -> Page:
+    """Return the page. `links`: returns links to questions about a workload."""
     losing = sum(bool(one.loses_replicas_with) for one in risks.workloads)
     exposed = sum(bool(risk.preempted_by(one)) for one in risks.workloads)
     tiles = (
@@ -548,7 +548,9 @@ def risk_page(risks: Risks) -> Page:
         ("may be preempted", exposed, False),
         ("zones and nodes simulated", f"{sum(risks.simulated)} of {sum(risks.total)}", False),
     )
-    rows = table(_RISK_TITLE, risk.heads_of(risks), map(risk.cells, risks.workloads), len(risks.workloads))
+    heads = [*risk.heads_of(risks), *(["simulate"] if links else [])]
+    cells = ((*risk.cells(one), *([links(one)] if links else [])) for one in risks.workloads)
+    rows = table(_RISK_TITLE, heads, cells, len(risks.workloads))
     shown = section("Workloads with lost replicas first, by priority", "rows", rows)
     parts = [page_header(risk.verdict(risks), tiles), shown, *notes_section("also", risk.notes(risks))]
     return Page(_RISK_TITLE, parts, scripts=("tables.js",))

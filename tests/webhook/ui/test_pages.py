@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -108,6 +108,8 @@ OTHER_QUESTIONS = {
     "change=pressure&name=a-1&shutdown=0%3D30,1000%3D9": "whatif-pressure",
     "change=groups": "info-node-groups",
     "change=why&name=shop/deployment/web": "why",
+    "change=why&name=shop/web": "why",
+    "change=why&name=nightly&namespace=reports": "why",
     "change=headroom&name=shop/deployment/web": "headroom",
     "change=placeholders&name=deployment/web&namespace=shop&number=3": "headroom",
     "change=class-plan&name=silver&value=7&workloads=deployment/web&namespace=shop": "classes-plan",
@@ -475,6 +477,19 @@ def test_an_input_that_questions_share_is_of_one_kind() -> None:
             kind = field.kind if field.kind in ("flag", "policy", "text") else "typed"
             kinds.setdefault(field.key, set()).add(kind)
     assert {key: found for key, found in kinds.items() if len(found) > 1} == {}
+
+
+def test_rows_of_risks_are_links_to_questions_with_an_answer(shared: Desk) -> None:
+    assert "event: done" in shared.get("/events/risk").text
+    links = re.findall(
+        '"(/whatif[?]change=[^"]*&amp;name=[^"]*)" aria-label="[^"]*: reports/nightly"', shared.get("/risk").text
+    )
+    assert [urlsplit(html.unescape(link)).query for link in links] == [
+        "change=why&name=reports%2Fnightly",
+        "change=lose-zone&name=a",
+        "change=lose-zone&name=b",
+    ]
+    assert [shared.get(f"/api{html.unescape(link)}").status_code for link in links] == [200, 200, 200]
 
 
 def test_a_page_lists_the_workloads_that_are_short_of_replicas_for_a_time() -> None:
