@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import webbrowser
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.cluster import require_nodes, with_node_groups
@@ -113,17 +114,19 @@ def shown_of(state: State, source: str) -> Shown:
     counts = f"{plural(len(cluster.objects.nodes), 'node')}, {plural(len(cluster.pods), 'Pod')}"
     named = ((each.name, each.value) for each in cluster.priority_classes.values() if is_name(each.name))
     classes = sorted(named, key=lambda each: (-each[1], each))
-    pending = [pod for pod in cluster.pods.values() if not pod.node_name]
+    pods = sorted(cluster.pods.values(), key=lambda pod: (bool(pod.node_name), pod.key))
+    pending = [pod for pod in pods if not pod.node_name]
+    workloads = sorted(_workload(key) for key, each in cluster.workloads.items() if not any(each.controller))
     names = {
-        "zones": {zone_of(node) for node in cluster.objects.nodes.values()},
+        "zones": sorted({zone_of(node) for node in cluster.objects.nodes.values()}),
         "pools": pools_of(cluster),
-        "nodes": {node.name for node in cluster.objects.nodes.values()},
+        "nodes": sorted(node.name for node in cluster.objects.nodes.values()),
         "classes": [name for name, _ in classes],
-        "workloads": [_workload(key) for key, each in cluster.workloads.items() if not any(each.controller)],
-        "pods": [f"{pod.namespace}/{pod.name}" for pod in pending],
-        "pending": {cluster.top_workload_of(pod): f"{pod.namespace}/{pod.name}" for pod in pending}.values(),
+        "workloads": workloads,
+        "pods": [*(pod.key for pod in pending), *workloads, *(pod.key for pod in pods[len(pending) :])],
+        "pending": {cluster.top_workload_of(pod): pod.key for pod in reversed(pending)}.values(),
     }
-    known = {key: sorted(filter(is_name, each))[:_MAX_NAMES] for key, each in names.items()}
+    known = {key: list(islice(filter(is_name, each), _MAX_NAMES)) for key, each in names.items()}
     head, picture, levels = line_of(head_of(cluster)), of_cluster(cluster), priority_levels(cluster)
     totals = {
         "nodes": f"{len(cluster.objects.nodes)}",

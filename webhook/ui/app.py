@@ -21,7 +21,7 @@ from forewarn.policies.render.prediction import OUTCOMES
 from forewarn.webhook.ui.access import MAX_BYTES, PAGES, Access, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
-from forewarn.webhook.ui.shown import Cluster, Shown, View, markup_of
+from forewarn.webhook.ui.shown import Cluster, View, markup_of
 from forewarn.webhook.workload_accuracy import headlines
 
 if TYPE_CHECKING:
@@ -177,29 +177,28 @@ class _Pages:
     def cluster(self) -> str:
         """The form of questions, and the nodes and their Pods by PriorityClass."""
         view = self._cluster.view()
-        return self._page("cluster", view, CommandLine("classes"), scripts=("page.js", "whatif.js"), **_home(view))
+        return self._page("cluster", view, CommandLine("classes"), **_home(view))
 
     def predict(self) -> str:
         """A manifest, and its prediction."""
         picture = markup_of(nodes({"notDrawn": 0}))
-        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values(), "policies": POLICIES, "outcomes": OUTCOMES}
+        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values(), "outcomes": OUTCOMES}
         return self._page("predict", self._cluster.view(), scripts=("page.js", "predict.js"), **own)
 
     def question(self, page: str) -> str:
         """A report, or the progress of the question."""
-        view, command_line, fault, report = self._cluster.view(), None, "", None
+        view, asked, fault = self._cluster.view(), None, ""
         try:
-            command_line = command_line_of(page, request.args)
-            report = view.answers.get(command_line) if command_line else None
+            asked = command_line_of(page, request.args)
         except BadLink as bad:
             fault = str(bad)
-        scripts: Sequence[str] = report.scripts if report else () if command_line or page != "whatif" else ("page.js",)
-        own = {"markup": Markup(report.markup), "title": report.title} if report else {"fault": fault}
-        if page == "whatif":
-            own |= _choices(view.shown) if command_line else _home(view)
-            scripts = (*scripts, "whatif.js")
-        scripts = scripts if report or command_line is None else (*scripts, "question.js")
-        return self._page(page, view, scripts=scripts, command=command_line, asked=command_line, report=report, **own)
+        report = view.answers.get(asked) if asked else None
+        own = (
+            {"scripts": ("question.js",), "asked": asked, "report": report} if asked else _home(view) | {"fault": fault}
+        )
+        if report:
+            own |= {"markup": Markup(report.markup), "title": report.title, "scripts": report.scripts}
+        return self._page(page, view, asked, **own)
 
     def compare(self) -> str:
         """Two answers side by side; with one, the recent answers that can be the other."""
@@ -282,20 +281,16 @@ class _Pages:
         pages = self._access.pages()
         common = {"page": page, "pages": pages, "shown": view.shown, "command": line, "query": request.args}
         title = {**PAGES, "whatif": "Question"}.get(page, "Compare")
-        template = "whatif" if page == "cluster" else page
-        return render_template(f"{template}.html", **common | {"title": title} | more)
+        template = page if page in ("predict", "compare") else "question"
+        return render_template(f"{template}.html", **common | FORM | {"title": title} | more)
 
 
 def _home(view: View) -> dict[str, Any]:
-    """The first page: the form of questions, and the cluster."""
+    """The cluster, of which nodes can be selected for a question."""
     rows = ((display_text(str(row[1])), row[3]) for row in view.shown.levels)
     by_class = ", ".join(f"{'no class' if name == '(none)' else name} {pods}" for name, pods in rows)
     own = {"markup": view.markup, "totals": view.totals, "levels": view.levels, "by_class": by_class}
-    return _choices(view.shown) | own
-
-
-def _choices(shown: Shown) -> dict[str, Any]:
-    return FORM | {"names": shown.names}
+    return {**own, "scripts": ("page.js", "whatif.js")}
 
 
 def _command_line(page: str) -> CommandLine:

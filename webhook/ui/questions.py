@@ -82,7 +82,7 @@ _NODE: Final = Field("name", "Node", "node", names="nodes", required=True)
 _NODES: Final = Field("name", "Nodes", "names", kind="words", names="nodes", required=True)
 _POOL: Final = Field("name", "Pool", "pool", names="pools", hint="LABEL=VALUE", required=True)
 _CLASS: Final = Field("name", "PriorityClass", "name", names="classes", required=True)
-_WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint="KIND/NAME", required=True)
+_WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint="NAMESPACE/NAME", required=True)
 _NAMESPACE: Final = Field("namespace", "Namespace", "namespace", "-n", hint="default")
 _COUNT: Final = Field("number", "Number", "count", "--count", "number", hint="1", least=1)
 _ENOUGH: Final = Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")
@@ -91,25 +91,25 @@ _TYPES: Final = Field("types", "Instance types", "instance_types", "--instance-t
 _NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
 _MANIFEST: Final = Field("manifest", "Manifest", "manifests", "-f", "text", hint="YAML or JSON", required=True)
 _POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
-_UNAVAILABLE: Final = Field("number", "At the same time", "max_unavailable", "--max-unavailable", "number", least=1)
-_SURGE: Final = Field("surge", "Surge", "max_surge", "--max-surge", "number")
+_UNAVAILABLE: Final = Field("number", "At once", "max_unavailable", "--max-unavailable", "number", hint="1", least=1)
+_SURGE: Final = Field("surge", "Surge", "max_surge", "--max-surge", "number", hint="0")
 _SHUTDOWN: Final = Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10")
 _ADMIT: Final = Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod")
 _SPOT: Final = Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag")
-_POD: Final = Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/POD", required=True)
-_REPLICAS: Final = Field("number", "Replicas", "replicas", kind="number", required=True)
+_POD: Final = Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/NAME", required=True)
+_REPLICAS: Final = Field("number", "Replicas", "replicas", kind="number", hint="new number", required=True)
 _PLACEHOLDERS: Final = Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True)
 _DEFAULT: Final = Field("default", "Global default", "default", "--default", "flag")
 _DELETE: Final = Field("delete", "Delete", "delete", "--delete", "flag")
 _ITS_WORKLOADS: Final = Field(
-    "workloads", "Its workloads", "workloads", "--workloads", "words", "workloads", "KIND/NAME"
+    "workloads", "Its workloads", "workloads", "--workloads", "words", "workloads", "NAMESPACE/NAME"
 )
 _NEW_CLASS: Final = Field("name", "New PriorityClass", "name", required=True)
 _REPLACED: Final = Field("replaced", "Delete class", "delete", "--delete", "words", "classes")
 _PLANNED_VALUE: Final = _NEW_VALUE._replace(required=True)
 _PLANNED_WORKLOADS: Final = _ITS_WORKLOADS._replace(option="")
-_OF_CLASS: Final = Field("class", "PriorityClass", "priority_class", "--class")
-_MOST: Final = Field("most", "the number of simulated zones and nodes", "most", "--most", "number", most=100_000)
+_OF_CLASS: Final = Field("class", "PriorityClass", "priority_class", "--class", names="classes")
+_MOST: Final = Field("most", "Zones and nodes to simulate", "most", "--most", "number", hint="100", most=100_000)
 GROUPS: Final = {
     "Nodes": {
         "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
@@ -172,18 +172,13 @@ GROUPS: Final = {
 """Heading in the list of questions -> value of `change` -> the question."""
 QUESTIONS: Final = {key: question for group in GROUPS.values() for key, question in group.items()}
 """Value of `change` -> the question."""
-FORM: Final[dict[str, Any]] = {
-    "groups": GROUPS,
-    "questions": QUESTIONS,
-    "inputs": {field.key: field for each in QUESTIONS.values() for field in each.fields},
-    "policies": POLICIES,
-}
-"""The values in the template of the form of questions."""
 OTHERS: Final = {
-    "risk": Question("Risk", "risk", (_NAMESPACE, _OF_CLASS, _MOST), answer="risk"),
+    "risk": Question("Risk", "risk", (_NAMESPACE._replace(hint="all"), _OF_CLASS, _MOST), answer="risk"),
     "audit": Question("Audit", "audit", answer="audit"),
 }
 """Page of one question -> the question."""
+FORM: Final = {"groups": GROUPS, "questions": QUESTIONS, "others": OTHERS, "policies": POLICIES}
+"""The values in the template of the form of questions."""
 EDITS: Final = {
     each.key: each
     for each in (

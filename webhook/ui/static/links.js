@@ -33,6 +33,8 @@ byId("reload")?.addEventListener("click", async (event) => {
 });
 
 // The search, filter, height and moment of the nodes stand in the address, too. The Predict page writes its own address.
+document.querySelector(".ask")?.addEventListener("input", () => document.body.classList.add("changed"));
+
 const VIEW = { search: "input", band: "change", moment: "input" };
 const hasView = () => byId("nodes") && location.pathname !== "/predict";
 const views = () => Object.entries(VIEW).filter(([id]) => byId(id));

@@ -1,43 +1,28 @@
-// The form of a question: the fields that its change has, and nodes by clicks on their cells.
+// Nodes of the cluster lead to their drain or loss: a click or Enter asks, Ctrl and a click or Space selects several.
 const byId = (id) => document.getElementById(id);
-const change = byId("change");
-const name = byId("name");
+const { change, name } = document.querySelector(".ask").elements;
+const input = ["drain", "lose-node"].includes(change?.value) ? name : null;
+const selected = new Set(input?.value.split(/\s+/).filter(Boolean));
+const HINT = "Click a node to drain it, or Ctrl-click to select several.";
 
-change.addEventListener("change", () => {
-  // A field is [key, label, field, option, kind, names, hint, least, most, default, required].
-  const fields = new Map(JSON.parse(change.selectedOptions[0].dataset.fields).map((field) => [field[0], field]));
-  for (const label of document.querySelectorAll(".input")) {
-    const input = label.querySelector("input, select, textarea");
-    const field = fields.get(input.name);
-    label.hidden = input.disabled = !field;
-    if (!field) continue;
-    label.querySelector("span").textContent = field[1];
-    if (input.type === "checkbox") continue;
-    // A workload or a node stays for the next question about it.
-    const list = `known-${field[5]}`;
-    if (input.getAttribute("list") !== list || input.name === "number") input.value = "";
-    input.required = field[10];
-    input.placeholder = field[6] || field[9];
-    input.setAttribute("list", list);
-  }
-});
-
-const toggle = (node) => {
-  if (change.value !== "drain" && change.value !== "lose-node") {
-    change.value = "drain";
-    change.dispatchEvent(new Event("change"));
-  }
-  const names = name.value.split(/\s+/).filter(Boolean);
-  name.value = (names.includes(node) ? names.filter((each) => each !== node) : [...names, node]).join(" ");
+const choose = (node, isMore) => {
+  if (!selected.delete(node) || !isMore) selected.add(node);
+  const names = [...selected].join(" ");
+  if (input) input.value = names;
+  if (!isMore) location = `/whatif?${new URLSearchParams({ change: input ? change.value : "drain", name: names })}`;
 };
 
-byId("nodes")?.addEventListener("click", (event) => {
-  const cell = event.target.closest(".cell");
-  if (cell) toggle(cell.dataset.name);
+byId("details").firstElementChild.textContent = HINT;
+let touched;
+byId("nodes").addEventListener("click", (event) => {
+  const node = event.target.closest(".cell")?.dataset.name;
+  const isFirst = event.pointerType === "touch" && touched !== node; // shows the Pods of the node, without a mouse
+  touched = node;
+  if (node && !isFirst) choose(node, event.ctrlKey || event.metaKey);
 });
-byId("nodes")?.addEventListener("keydown", (event) => {
-  const cell = event.target.closest(".cell");
-  if (!cell || (event.key !== "Enter" && event.key !== " ")) return;
+byId("nodes").addEventListener("keydown", (event) => {
+  const node = event.target.closest(".cell")?.dataset.name;
+  if (!node || !["Enter", " "].includes(event.key)) return;
   event.preventDefault();
-  toggle(cell.dataset.name);
+  choose(node, event.key === " ");
 });
