@@ -187,8 +187,8 @@ class Rehearsal(NamedTuple):
 
     - `created`: number of Pods that the workload created and that exist at the end. `displacing`: number of those that
       run and preempted only Pods that started in the simulation. `preempted`: number of all preempted Pods.
-    - `preempting`, `by_waiting`: predictions of Pods of the workload, and of other Pending Pods, with the running Pods
-      that they preempted.
+    - `preempting`, `by_waiting`: predictions of Pods that the workload has at the end, and of other Pending Pods, with
+      the running Pods that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
       at the end. `rejection`: upstream's message about one of them.
     - `let_in`: identities of Pending Pods that got a node.
@@ -428,8 +428,8 @@ class _Run(Simulation):
         self._evicted = {(eviction.by, eviction.victim) for eviction in evictions}
         charge(len(self._cluster.waiting_pods) // 4)
         waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
-        own, others = self._preempting(waited)
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
+        own, others = self._preempting(waited, {pod.uid for pod in ours})
         created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
         pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
         rejected = [rejection for one, rejection in self.controllers.rejections.by_workload() if one == self._own]
@@ -439,7 +439,7 @@ class _Run(Simulation):
             tuple(map(self._together, others.values())),
             tuple(pending),
             frozenset(waited & self._over.bound_pods),
-            None if self._unknown else self._aftermath({*own, *others}, evictions),
+            None if self._unknown else self._aftermath({*own, *others}, evictions, {pod.key for pod in ours}),
             self.cache.snapshot(),
             sum(rejection.missing for rejection in rejected),
             next((rejection.message for rejection in rejected), ""),
@@ -448,15 +448,20 @@ class _Run(Simulation):
             bool(self.storage.not_modelled),
         )
 
-    def _preempting(self, waited: Collection[str]) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Return uid of a preemptor -> numbers of its preemptions, for Pods of the workload, and for these others."""
+    def _preempting(
+        self, waited: Collection[str], ours: Collection[str]
+    ) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Return uid of a preemptor -> numbers of its preemptions, for `ours` and for these others.
+
+        `ours`: uids of the Pods that the workload has at the end.
+        """
         own: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
         for number, (pod, candidate, *_) in enumerate(self._preemptions):
             if self._running_victims(pod, candidate):
-                if self._is_own(pod.key):
+                if pod.uid in ours:
                     own.setdefault(pod.uid, []).append(number)
-                elif pod.identity in waited:
+                elif pod.identity in waited and not self._is_own(pod.key):
                     others.setdefault(pod.uid, []).append(number)
         return own, others
 
@@ -486,17 +491,18 @@ class _Run(Simulation):
         answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)
         return Prediction(preemptions[-1].snapshot, pod, answer)
 
-    def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
+    def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction], ours: Collection[str]) -> Aftermath:
         """Return the cascade after these preemptions, without Pods of the workload itself.
 
-        `firsts`: uids of the first preemptors. `evictions`: all evictions of the simulation.
+        `firsts`: uids of the first preemptors. `evictions`: all evictions of the simulation. `ours`: keys of the Pods
+        that the workload has at the end.
         """
         first = set(firsts)
         preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
         deleted = [
             eviction for eviction in evictions if eviction.by in preemptors and eviction.origin.workload != self._own
         ]
-        more = [eviction for eviction in evictions if eviction.by not in preemptors and not self._is_own(eviction.by)]
+        more = [eviction for eviction in evictions if eviction.by not in preemptors and eviction.by not in ours]
         replaced = sum(rejection.origin.controlled for rejection in deleted)
         waiting = self._pending_pods()
         pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)

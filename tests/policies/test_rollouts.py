@@ -92,12 +92,13 @@ def simulated(
     ran = {state.pod.key: bool(state.pod.node_name) for state in simulation.api.pods.values()}
     simulation.run()
     summary, own = summarize(simulation), f"default/{change['metadata']['name']}"
+    left = {state.pod.key for state in simulation.api.pods.values()}
     by_whom = simulation.timeline.origins
     victims = [
         eviction.origin.group
         for eviction in summary.evictions
         if eviction.origin.before and ran.get(eviction.victim)
-        if by_whom[eviction.by].group == own or ran.get(eviction.by) is False
+        if (by_whom[eviction.by].group == own and eviction.by in left) or ran.get(eviction.by) is False
     ]
     others = Counter(group for group in victims if group != own)
     waiting = sum(each.pods - each.before for each in summary.waiting if each.group == own)
@@ -376,6 +377,18 @@ def test_a_rollout_that_preempts_only_pods_that_start_later_fails_on_preemption(
     done = forewarn(*given)
     assert "4 would preempt only Pods that start later, 4 more preempted in the cascade" in done.stdout
     assert done.returncode == 1
+
+
+def test_pods_that_a_rollout_deletes_again_are_no_new_pods() -> None:
+    """A new Pod preempts old ones, whose replacements preempt in turn, and are deleted at the end of the rollout."""
+    rollout = random_rollout(344, ["Deployment"])
+    assert rollout is not None
+    found = impact(*rollout)
+    assert found is not None
+    assert found.aftermath is not None
+    victims = [victim for prediction in found.preempting for victim in prediction.victims]
+    assert (found.new, len(found.preempting), len(victims)) == (5, 4, 5)
+    assert (found.aftermath.preempted, found.preempted) == (5, 10)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
