@@ -34,7 +34,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot, changed_pdbs
 from forewarn.policies.scheduling.ties import fewest_of, fewest_victims
 from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.simulation.dump import MINUTE, QUIET, completed
+from forewarn.policies.simulation.dump import MINUTE, completed, quiet_for
 from forewarn.policies.simulation.scenario import Arrival, World, read_workload
 from forewarn.policies.simulation.scheduler import QUEUE_STARTS
 from forewarn.policies.simulation.scheduler_cache import Rejected, SchedulerCache
@@ -299,7 +299,7 @@ class _Run(Simulation):
             pods=(),
             arrivals=(Arrival(0.0, "create" if creates else "update", change),),
             horizon=float("inf"),
-            quiet=QUIET,
+            quiet=quiet_for([change]),
             epoch=max(latest + MINUTE, seconds_of(cluster.origin)),
             base=snapshot.objects,
             admission=lambda obj: admitted(obj, cluster),

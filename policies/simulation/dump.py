@@ -85,6 +85,7 @@ def _missing_replica_set(
 
 
 MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
 QUIET: Final = 660.0
 """Seconds without events after which a run ends: longer than the queue's flush period and a Job's back-off."""
 LATEST: Final = 7_030 * 365.25 * 86_400
@@ -145,6 +146,12 @@ def _restarts(pod: ApiObject, statuses: str, names: Container[object] | None = N
     return max((int32(each, "restartCount") or 0 for each in found), default=0)
 
 
+def quiet_for(objects: Iterable[ApiObject]) -> float:
+    """Return `World.quiet`: QUIET, or longer than the `minReadySeconds` of each of these workloads, up to an hour."""
+    seconds = (at(obj, "spec", "minReadySeconds") for obj in objects)
+    return min(max([QUIET, *(MINUTE + each for each in seconds if isinstance(each, int))]), _HOUR)
+
+
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> World:
     """Return the World of a cluster snapshot. `quiet`: see `World`. Raises InvalidObject, also for other releases.
 
@@ -162,7 +169,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> 
         pods=pods,
         arrivals=arrivals,
         horizon=until,
-        quiet=QUIET,
+        quiet=quiet_for([*(each.object for each in cluster.workloads.values()), *(each.object for each in arrivals)]),
         epoch=epoch,
         base=cluster.objects,
         admission=lambda obj: admitted(obj, cluster),

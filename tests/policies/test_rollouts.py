@@ -368,6 +368,17 @@ def in_a_file(made: Sequence[Made], change: dict[str, Any]) -> list[Made]:
     return [*(one for one in made if one.obj["kind"] != "PodDisruptionBudget"), *classes]
 
 
+def test_a_rollout_is_simulated_beyond_long_minimum_times_of_readiness(tmp_path: Path) -> None:
+    made = [*deployment("web", ["n", "n"], "1", 0, minReadySeconds=700, strategy=rolling(1, 0)), make_node("n")]
+    made[-1].has(cpu="3")
+    change = changed(made, terminationGracePeriodSeconds=6)
+    (tmp_path / "cluster.json").write_text(cluster_text(in_a_file([*made, make_node("m").has(cpu="1")], change)))
+    (tmp_path / "web.json").write_text(json.dumps(change))
+    given = "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
+    assert "rollout, 2 new Pods: 2 would fit" in forewarn("predict", *given).stdout
+    assert forewarn("whatif", "apply", *given).stdout.startswith("both new Pods of default/web run; ")
+
+
 def test_a_rollout_that_preempts_only_pods_that_start_later_fails_on_preemption(tmp_path: Path) -> None:
     found = random_rollout(18, ["StatefulSet"])
     assert found is not None
