@@ -72,10 +72,15 @@ def _keys(places: Sequence[Place], position: str = "") -> str:
 
 
 def shutdown_time(groups: Sequence[Group], node: str) -> str:
-    """The maximum time of a graceful shutdown, as a phrase."""
+    """The maximum time of a graceful shutdown, and the Pod that lacks most of its grace period, as a phrase."""
     waited = [group for group in groups if group.pods]
     seconds, pods = sum(group.seconds for group in waited), sum(len(group.pods) for group in waited)
     counted = f"{plural(pods, 'Pod')} in {plural(len(waited), 'group')}, lowest priority first"
+    short = [(pod.grace - group.seconds, pod.priority, pod, group.seconds) for group in waited for pod in group.pods]
+    if short := [each for each in short if each[0] > 0]:
+        _, _, worst, time = max(short, key=lambda each: each[:2])
+        which = f"{'at worst ' * (len(short) > 1)}{named([worst.key], 'Pod')}: {time} s of {worst.grace} s"
+        counted += f"; {plural(len(short), 'Pod gets', 'Pods get')} less than the grace period ({which})"
     return f"at most {duration(seconds)} for {counted}: graceful shutdown of node {node}"
 
 

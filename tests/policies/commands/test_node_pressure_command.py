@@ -590,7 +590,7 @@ def test_as_many_rows_are_told_as_a_comment_or_a_page_takes(
     asked = ("n1", "--cluster", str(tmp_path / "cluster.json"), "--signal", "memory", "--shutdown", "0=1")
     _, out, _ = run(capsys, *asked, *without_usage(tmp_path), "-o", form)
     assert ("and 500 more; use -o json for all" if form == "markdown" else "The first 500 of 600 rows.") in out
-    assert out.count("default/p") == (100 + 1 + 1 if form == "markdown" else 500 * 2 + 2)
+    assert out.count("default/p") == (100 + 3 if form == "markdown" else 500 * 2 + 2)
     assert "x" * 400 not in out
 
 
