@@ -399,7 +399,7 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
         rejected_pods(rejected, whose, _rejecting(answer)),
         _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
         too_few_healthy_pods(sorted(answer.pdbs.keys() - violated.keys()), are_named=not is_shortest),
-        down(answer.outages, () if answer.rivals else losers, is_brief=is_brief),
+        down(answer.outages, () if answer.rivals else losers, most=most),
         f"{plural(len(violated), 'PDB')} violated" if is_brief and violated else _violated(violated),
         _preempted(answer, losers, is_brief=is_brief, are_named=most > _FEWEST),
         _starting(answer, [each for each in own if each.not_started], is_brief=is_brief),
@@ -431,8 +431,9 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     reasons = "; ".join(filter(None, (why, _lost_anyway(answer, losing))))
     lost = sum(each.missed for each in losing)
     replicas = lost_replicas(lost, subject, causes, _rejecting(answer), parts, reasons)
-    failed = sum(bool(each.failure) for each in own if not each.missed)
-    return ", ".join(filter(None, (replicas, f"{plural(failed, 'Job')} failed" if failed else "")))
+    failed = [each.workload for each in own if each.failure and not each.missed]
+    which = "" if is_shortest else f" ({named(failed)})"
+    return ", ".join(filter(None, (replicas, f"{plural(len(failed), 'Job')} failed{which}" if failed else "")))
 
 
 def _subject_of_lost(
@@ -477,17 +478,18 @@ def quotas_of(answer: Answer, messages: Mapping[str, str]) -> str:
     return rejecting([(answer.summary.names.group(name).partition("/")[0], text) for name, text in messages.items()])
 
 
-def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = "", *, is_brief: bool = False) -> str:
+def down(outages: Sequence[Interruption], losers: Sequence[str], whose: str = "", *, most: int = _EFFECTS) -> str:
     """A phrase about the replicas that are down for a time; "" for none. `losers`: the workloads that the phrase before
-    it names, which lose other replicas. `whose`: phrase with the workloads of `outages`. `is_brief`: without details of
-    times that do not count as fewer replicas.
+    it names, which lose other replicas. `whose`: phrase with the workloads of `outages`. `most`: effects in the line,
+    of which few are without details of times that do not count as fewer replicas, the fewest without their number.
     """
     if not outages:
         return ""
     whose = whose or named((each.workload for each in outages), is_counted=True)
     # all Pods of a workload first, the only one for less than a minute last
     first, *others = sorted(outages, key=lambda o: (o.longest < MINUTE and o.replicas == 1, o.down < o.replicas))
-    lasts = f"{duration(first.seconds)}{'' if is_brief and first.total < FAILS else _most(first)}"
+    details = "" if most <= _BRIEF and first.total < FAILS else _most(first, are_timed=most >= _FEWEST)
+    lasts = f"{duration(first.seconds)}{details}"
     those = plural(first.replicas, "replica") if first.replicas > 1 else "replica"
     rest = f"{f'{first.down} of ' if first.down < first.replicas else ''}the other {those}"
     if not others and [*losers] == [first.workload]:
@@ -515,10 +517,10 @@ def _more(outages: Sequence[Interruption]) -> str:
     return plural(len(outages), "more workload") if outages[1:] else outages[0].workload
 
 
-def _most(each: Interruption) -> str:
+def _most(each: Interruption, *, are_timed: bool = True) -> str:
     """How many times, how many replicas are down at another time, and for how long any are."""
     parts = [
-        f"{each.times} times, longest {duration(each.longest)}" if each.times > 1 else "",
+        f"{each.times} times, longest {duration(each.longest)}" if are_timed and each.times > 1 else "",
         f"at worst {each.most}" if each.most > each.down else "",
         f"1 or more for {duration(each.total)}" if each.total > each.seconds else "",
     ]
@@ -632,12 +634,12 @@ def _starting(answer: Answer, pending: Sequence[WorkloadCount], *, is_brief: boo
     return f"{plural(more, 'more Pod')}{whose} Pending{anyway}" if more > 0 else ""
 
 
-def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = False) -> str:
+def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = False, most: int = NAMED) -> str:
     """The different names, of many the first and the number of the others; "" without any. `is_counted`: after another
-    number, of many their number and the first.
+    number, of many their number and the first. `most`: so many names are few.
     """
     shown = [cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(names)]
-    are_few = len(shown) <= 2 or (len(shown) <= NAMED and sum(map(len, shown[1:])) <= _LONGEST_NAMES)
+    are_few = len(shown) <= min(2, most) or (len(shown) <= most and sum(map(len, shown[1:])) <= _LONGEST_NAMES)
     if is_counted and not are_few:
         return f"{plural(len(shown), noun)} such as {shown[0]}"
     return first_of(shown if are_few else [shown[0], plural(len(shown) - 1, f"more {noun}")], noun)
@@ -645,10 +647,9 @@ def named(names: Iterable[str], noun: str = "workload", *, is_counted: bool = Fa
 
 def of_workloads(names: Iterable[str], *, is_brief: bool = False) -> str:
     """A phrase with the workloads of a number of Pods, of many their number and the first; "" without any. `is_brief`:
-    of several only their number.
+    the same of several.
     """
-    found = [*dict.fromkeys(names)]
-    text = plural(len(found), "workload") if is_brief and found[1:] else named(found, is_counted=True)
+    text = named(names, is_counted=True, most=1 if is_brief else NAMED)
     return f" of {text}" if text else ""
 
 
