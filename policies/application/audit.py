@@ -88,14 +88,14 @@ def audited(
     disclose: Disclose = Disclose.NAMES,
     all_restarts: bool = False,
     autoscaling: Autoscaling | None = None,
-    autoscalers: Iterable[ApiObject] = (),
+    autoscalers: Iterable[ApiObject] | None = (),
     progress: Progress | None = None,
 ) -> Audit:
     """Return the findings on a cluster that are not suppressed. `disclose`: as in EvaluationRequest. `autoscaling`:
-    settings of autoscalers; None without node groups. `autoscalers`: the HorizontalPodAutoscalers.
+    settings of autoscalers; None without node groups. `autoscalers`: the HorizontalPodAutoscalers; None if unknown.
     """
 
-    from forewarn.policies.application.cluster import counted_results  # the webhook does not simulate
+    from forewarn.policies.application.cluster import NO_AUTOSCALERS, counted_results  # the webhook does not simulate
 
     def simulated(
         batches: Sequence[Sequence[int]], work: Callable[[Sequence[int]], Any], here: Callable[[Sequence[int]], Any]
@@ -108,15 +108,15 @@ def audited(
 
         return counted_results(results, sum(map(len, batches)), progress)
 
-    assumes: Sequence[str] = ()
+    assumes: Sequence[str] = [NO_AUTOSCALERS] if autoscalers is None else []
     new_nodes = None
     if autoscaling is not None and autoscaling.node_delay is not None:
         from forewarn.policies.whatif.arrivals import added_for
 
-        assumes = autoscaling.assumes_of_arrivals  # no time passes in which nodes may be removed
+        assumes = [*assumes, *autoscaling.assumes_of_arrivals]  # no time passes in which nodes may be removed
         new_nodes = partial(added_for, cluster=cluster, autoscaling=autoscaling) if autoscaling.grows else None
     simulations = Simulations(simulated, None if all_restarts else MAX_SIMULATED_PODS, new_nodes)
-    request = audit_request(cluster, config, datetime.now(UTC), autoscalers)
+    request = audit_request(cluster, config, datetime.now(UTC), autoscalers or ())
     request = request._replace(disclose=disclose, simulations=simulations)
     result = _audit(cluster, request)
     return result._replace(head=replace(result.head, assumes=(*result.head.assumes, *assumes)))

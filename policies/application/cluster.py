@@ -161,12 +161,17 @@ def require_nodes(cluster: ClusterSnapshot) -> None:
         raise SourceError("", "the cluster has no nodes. Fix: pass a snapshot with its nodes (forewarn snapshot)")
 
 
-def autoscalers_of(cache: GroupCache, sources: Iterable[str]) -> list[ApiObject]:
-    """Return the HorizontalPodAutoscalers of a cluster; of a running one, none without permission. Raises
-    SourceError.
-    """
-    live = (obj for source in sources for obj in objects_of(source, "autoscalers_if_permitted"))
-    return [*cache.autoscalers.values(), *live]
+NO_AUTOSCALERS: Final = "no HorizontalPodAutoscalers"
+"""What an answer assumes if it depends on these and none are known."""
+
+
+def autoscalers_of(cache: GroupCache, sources: Iterable[str]) -> list[ApiObject] | None:
+    """Return the HorizontalPodAutoscalers of a cluster; if they cannot be listed, those of its files, or else None."""
+    found = [*cache.autoscalers.values()]
+    try:
+        return [*found, *(obj for source in sources for obj in objects_of(source, "autoscalers"))]
+    except SourceError:
+        return found or None
 
 
 def with_node_groups(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
+from forewarn.policies.application.cluster import NO_AUTOSCALERS, autoscalers_of
 from forewarn.policies.application.manifests import arrivals_of
 from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection, rejections_of
 from forewarn.policies.application.simulated import not_admitted
@@ -27,8 +27,7 @@ from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES, UNBOUND_IMMEDIATE
 from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.sources.cluster import objects_of
-from forewarn.policies.sources.files import PathLike, SourceError, fspath
+from forewarn.policies.sources.files import PathLike, fspath
 from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import NO_CLASS, WorkloadCount
 from forewarn.policies.whatif.questions import Question, target_of
@@ -333,7 +332,7 @@ def _on_cluster(
         scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
         reduced = {item.workload for item in scaled_down}
         applied, differing = _applied(concerned, cluster.snapshot, reduced)
-        live = _scalers_of(cluster)
+        live = {key_of(obj): obj for obj in autoscalers_of(cluster.cache, cluster.sources) or ()}
         answer = answer if live else _without_scalers(answer, concerned)
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
         effect = OnCluster(
@@ -519,19 +518,11 @@ def _drifted_pdbs(
             yield name
 
 
-def _scalers_of(cluster: Cluster) -> dict[tuple[str, str], ApiObject]:
-    """Return the HorizontalPodAutoscalers of a cluster; without permission to list them, those of its files."""
-    found = dict(cluster.cache.autoscalers)
-    with suppress(SourceError):
-        found |= {key_of(obj): obj for source in cluster.sources for obj in objects_of(source, "autoscalers")}
-    return found
-
-
 def _without_scalers(answer: WhatIf, concerned: Iterable[Difference]) -> WhatIf:
     """Return an answer whose head names the assumption that nothing scales, if the change is about replicas."""
     if not any(field.name == "replicas" for item in concerned for field in item.changed.fields):
         return answer
-    return replace(answer, head=replace(answer.head, assumes=(*answer.head.assumes, "no HorizontalPodAutoscalers")))
+    return replace(answer, head=replace(answer.head, assumes=(*answer.head.assumes, NO_AUTOSCALERS)))
 
 
 def _autoscaled(

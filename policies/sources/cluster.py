@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     _Function = Literal[
         "autoscalers",
-        "autoscalers_if_permitted",
         "capacity_buffers",
         "definitions",
         "events",
@@ -281,10 +280,9 @@ def objects_of(source: str, attribute: _Function, *arguments: str) -> Iterable[d
     """Return the objects that a function of a named source reads; nothing for files, which are read with the other
     objects, and for sources without this function.
 
-    `attribute`: "autoscalers" and "autoscalers_if_permitted" (HorizontalPodAutoscalers), "capacity_buffers"
-    (CapacityBuffers, up to its limit), "definitions" (CustomResourceDefinitions), "node_claims" (NodeClaims),
-    "node_groups" (objects about node groups), or "events" (Events; `arguments`: a namespace, "" for a Node, and the
-    name of the object, "" for the whole namespace).
+    `attribute`: "autoscalers" (HorizontalPodAutoscalers), "capacity_buffers" (CapacityBuffers, up to its limit),
+    "definitions" (CustomResourceDefinitions), "node_claims" (NodeClaims), "node_groups" (objects about node groups), or
+    "events" (Events; `arguments`: a namespace, "" for a Node, and the name of the object, "" for the whole namespace).
     The function is an attribute of the source with this name; its first parameter is the argument of the source.
     Raises SourceError.
     """

@@ -32,6 +32,7 @@ from forewarn.policies.render.html.pages import audit_page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import Restarts
 from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.sources.files import SourceError
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
@@ -642,6 +643,22 @@ def test_rejected_pods_and_blocked_evictions_are_worse_than_findings_without_har
     ]
 
 
+def test_the_head_says_that_horizontal_pod_autoscalers_cannot_be_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def denied(_: str, what: str) -> list[dict[str, Any]]:
+        if what == "autoscalers":
+            raise SourceError("live", "cannot list horizontalpodautoscalers: 403")
+        return []
+
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text([make_node("n1"), make_priority_class(10)]))
+    with patch("forewarn.policies.application.cluster.objects_of", denied):
+        assert "; no HorizontalPodAutoscalers" in run(capsys, "--cluster", str(path))[1].splitlines()[1]
+        assert "no HorizontalPodAutoscalers" in audit(load(str(path))).head.assumes
+    assert "HorizontalPodAutoscalers" not in run(capsys, "--cluster", str(path))[1]
+
+
 def test_the_summary_is_cut_on_a_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
     with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="80", NO_COLOR="1"):
         _, narrow, _ = run(capsys, "-q", "--cluster", SHOWN)
@@ -758,7 +775,7 @@ def test_an_autoscaler_that_exceeds_a_quota(
     (tmp_path / "live.json").write_text(cluster_text(objects))
     told = f"HorizontalPodAutoscaler team/web: ResourceQuota q admits {admitted} of {most} replicas"
     assert (told in run(capsys, "--cluster", str(tmp_path / "all.json"))[1]) == bool(admitted)
-    listed = lambda _, what: [scaled.obj] if what == "autoscalers_if_permitted" else []  # noqa: E731
+    listed = lambda _, what: [scaled.obj] if what == "autoscalers" else []  # noqa: E731
     with patch("forewarn.policies.application.cluster.objects_of", listed):
         assert (told in run(capsys, "--cluster", str(tmp_path / "live.json"))[1]) == bool(admitted)
         result = audit(load(str(tmp_path / "live.json")))
