@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers import CONTROLLERS
 from forewarn.policies.controllers.daemon_set import surge_and_unavailable
@@ -37,7 +37,7 @@ from forewarn.policies.controllers.templates import made_of
 from forewarn.policies.kinds.registry import JOB_TEMPLATE, ROLLED_OUT
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, int32, mapping, ref_of, text
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.objects.workload import PodTemplate, contains, pod_template_of
+from forewarn.policies.objects.workload import PodTemplate, applied_to, pod_template_of
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot
@@ -95,16 +95,17 @@ def pod_change(
     bare Pod; it sets those of Pods of a template at their creation.
     """
     metadata = mapping(subject.object, "metadata")
-    obj = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
+    obj: ApiObject = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
     template = pod_template_of(obj, paths)
     if template is None or subject.operation not in (Operation.CREATE, Operation.UPDATE):
         return PodChange()
     if not template.is_template:
         return _single(subject, obj, cluster, pods_defaulted=pods_defaulted)
     old = subject.old or _stored(subject, cluster)
-    obj = _with_stored(obj, old, ("replicas", "paused") if subject.old is None else ("replicas",))
-    own = tuple(pods_of(cluster, obj))
-    same = old is not None and _same_template(subject, old, template.object, paths)
+    obj = obj if old is None else _with_replicas(obj, old) if subject.old is not None else applied_to(old, obj)
+    own, stored = tuple(pods_of(cluster, obj)), None if old is None else pod_template_of(old, paths)
+    template = pod_template_of(obj, paths) or template
+    same = stored is not None and stored.object == template.object
     if group_kind(obj) == "apps/Deployment" and is_paused(obj):
         stored = template_while_paused(cluster, obj, old, own, paths)
         if stored is None:
@@ -140,11 +141,11 @@ def _next_run(obj: ApiObject) -> ApiObject:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": at(obj, *JOB_TEMPLATE, "spec")}
 
 
-def _with_stored(obj: dict[str, Any], old: ApiObject | None, names: Sequence[str]) -> dict[str, Any]:
-    """Return the object as an apply stores it: fields of the spec stay as stored if the object has none."""
-    spec, stored = mapping(obj, "spec"), {} if old is None else mapping(old, "spec")
-    kept = {name: stored[name] for name in names if stored.get(name) is not None and spec.get(name) is None}
-    return {**obj, "spec": {**spec, **kept}} if kept else obj
+def _with_replicas(obj: ApiObject, old: ApiObject) -> ApiObject:
+    """Return the object with the stored replicas if it has none."""
+    replicas, spec = at(old, "spec", "replicas"), mapping(obj, "spec")
+    is_kept = replicas is not None and spec.get("replicas") is None
+    return {**obj, "spec": {**spec, "replicas": replicas}} if is_kept else obj
 
 
 def _of_change(
@@ -295,16 +296,6 @@ def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
     """Report whether an update removes the Pod's last scheduling gate. kube-scheduler ignores the Pod before."""
     return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
-
-
-def _same_template(
-    subject: ReviewedObject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]
-) -> bool:
-    """Report whether an update does not change the Pod template."""
-    stored = pod_template_of(old, paths)
-    if stored is None:
-        return False
-    return stored.object == template if subject.old is not None else contains(stored.object, template)
 
 
 def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:

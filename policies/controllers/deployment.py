@@ -360,7 +360,11 @@ def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiO
         if without_hash(template_of(replica_set)) == bare:
             return replica_set
     newest = max(sets, key=revision_of, default=None)
-    return newest if newest is not None and contains(template_of(newest), bare) else None
+    if newest is None or not contains(template_of(newest), bare):
+        return None
+    from forewarn.policies.kube_apiserver.validation.workload import is_same_template  # imported only if needed
+
+    return newest if is_same_template(without_hash(template_of(newest)), bare) else None
 
 
 def revision_of(replica_set: ApiObject) -> tuple[int, str]:

@@ -54,6 +54,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "expirationSeconds": 3600,
     "volumeMode": "Filesystem",
     "podManagementPolicy": "OrderedReady",
+    "spec.restartPolicy": "Always",  # a container's has no default
     ".kind": "PersistentVolumeClaim",  # of volumeClaimTemplates
     "status.phase": "Pending",
 }
@@ -114,6 +115,12 @@ def _validate_job_update(new: ApiObject, old: ApiObject, semantics: Semantics) -
             yield FieldError(path, IMMUTABLE)
 
 
+def is_same_template(stored: ApiObject, given: ApiObject) -> bool:
+    """Report whether two Pod templates are equal after defaulting. Raises InvalidObject."""
+    before, after = (_defaulted(_template(each, is_redacted=False)) for each in (stored, given))
+    return not any(_changes(before, after, ()))
+
+
 def _is_redacted(old: ApiObject) -> bool:
     return not any("image" in container for container in items(old, "spec", "template", "spec", "containers"))
 
@@ -136,20 +143,25 @@ def _mutable(old: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
 
 def _compared(job: ApiObject, *, directives: bool, resources: bool, is_redacted: bool) -> Any:
     """Return the immutable fields of a Job's spec, without defaults."""
-    spec, template = mapping(job, "spec"), mapping(job, "spec", "template")
-    pod = dict(mapping(template, "spec"))
-    metadata = (
-        {} if directives or resources else {key: at(template, "metadata", key) for key in ("labels", "annotations")}
-    )
-    for kind in ("containers", "initContainers"):
-        pod[kind] = [_container(each, resources=resources, is_redacted=is_redacted) for each in items(pod, kind)]
+    spec = mapping(job, "spec")
+    template = _template(mapping(spec, "template"), resources=resources, is_redacted=is_redacted)
+    pod = template["spec"]
+    if directives or resources:
+        template["metadata"] = None
     if directives:
         affinity = {key: value for key, value in mapping(pod, "affinity").items() if key != "nodeAffinity"}
-        pod = {**pod, **dict.fromkeys(("nodeSelector", "tolerations", "schedulingGates")), "affinity": affinity}
-    if is_redacted:
-        metadata["annotations"] = None
+        pod |= {**dict.fromkeys(("nodeSelector", "tolerations", "schedulingGates")), "affinity": affinity}
+    return _defaulted({**{key: spec.get(key) for key in _OF_JOB}, "template": template})
+
+
+def _template(template: ApiObject, *, resources: bool = False, is_redacted: bool) -> dict[str, Any]:
+    """Return the compared fields of a Pod template."""
+    pod = dict(mapping(template, "spec"))
+    for kind in ("containers", "initContainers"):
+        pod[kind] = [_container(each, resources=resources, is_redacted=is_redacted) for each in items(pod, kind)]
     pod["serviceAccount"] = None  # the old name of serviceAccountName
-    return _defaulted({**{key: spec.get(key) for key in _OF_JOB}, "template": {"metadata": metadata, "spec": pod}})
+    annotations = None if is_redacted else at(template, "metadata", "annotations")
+    return {"metadata": {"labels": at(template, "metadata", "labels"), "annotations": annotations}, "spec": pod}
 
 
 def _container(container: ApiObject, *, resources: bool, is_redacted: bool) -> ApiObject:

@@ -13,6 +13,7 @@ from forewarn.policies.application.predict import predict
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import Config
 from forewarn.policies.controllers.changes import pod_change
+from forewarn.policies.controllers.deployment import find_new_replica_set
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
@@ -31,12 +32,12 @@ def workload(kind: str = "Deployment", image: str = "old", pod: Obj | None = Non
     return Made("apps/v1", kind, "w", "default").spec(selector={"matchLabels": LABELS}, template=template, **spec).obj
 
 
-def replica_set() -> Made:
+def replica_set(pod: Obj | None = None) -> Made:
     """What the Deployment `old` has made."""
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "controller": True}
     made = Made("apps/v1", "ReplicaSet", "w-abc", "default").labels(**LABELS, **HASH)
     made.metadata(ownerReferences=[owner]).spec(selector={"matchLabels": {**LABELS, **HASH}})
-    template = workload()["spec"]["template"]
+    template = workload(pod=pod)["spec"]["template"]
     return made.spec(template={**template, "metadata": {"labels": {**LABELS, **HASH}}})
 
 
@@ -204,13 +205,28 @@ def test_while_a_deployment_is_paused_predict_scales_its_old_pods(given: Obj) ->
     assert {prediction.pod.labels["pod-template-hash"] for prediction in result.predictions} == {"abc"}
 
 
-def test_predict_reports_a_rollout_that_removes_a_container() -> None:
-    both = {"containers": [{"name": "c", "image": "old"}, {"name": "sidecar", "image": "old"}]}
-    old = workload(pod=both, replicas=4)
-    applied = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(old)}}
-    stored = Made("apps/v1", "Deployment", "w", "default").spec(**old["spec"]).metadata(**applied)
-    result = predict(cluster(make_node("n1"), stored, *map(running, range(4))), workload(replicas=4))
-    assert result.outcomes == {"fits": 4}
+SIDECAR: Obj = {"containers": [{"name": "c", "image": "old"}, {"name": "sidecar", "image": "old"}]}
+ON_SSD: Obj = {"nodeSelector": {"disk": "ssd"}}
+DEFAULTED: Obj = {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst"}
+
+
+@pytest.mark.parametrize(
+    ("more", "is_known", "created"),
+    [(SIDECAR, True, 4), (SIDECAR, False, 4), (ON_SSD, True, 4), (ON_SSD, False, 0), (DEFAULTED, False, 0)],
+)
+def test_an_apply_rolls_out_what_it_removes(more: Obj, is_known: bool, created: int) -> None:
+    old, new = workload(pod=more, replicas=4), workload(replicas=4)
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(old)} if is_known else {}
+    stored = Made("apps/v1", "Deployment", "w", "default").spec(**old["spec"]).metadata(annotations=applied)
+    state = cluster(make_node("n1"), stored, *map(running, range(4)))
+    assert predict(state, new).outcomes == ({"fits": created} if created else {})
+    assert len(pod_change(ReviewedObject(object=new), state, POD_TEMPLATE_PATHS).pods) == created
+
+
+@pytest.mark.parametrize(("more", "is_new"), [({}, True), (DEFAULTED, True), (ON_SSD, False)])
+def test_the_replica_set_of_a_template_may_have_more_defaults(more: Obj, is_new: bool) -> None:
+    stored = replica_set(more).obj
+    assert (find_new_replica_set(workload()["spec"]["template"], [stored]) is stored) is is_new
 
 
 def job(kind: str = "Job", **spec: Any) -> Obj:
