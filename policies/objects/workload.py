@@ -164,6 +164,8 @@ _RETAINS_KEYS: Final = ("strategy", "volumes")
 """Fields whose objects keep only the keys of the manifest. Source: `patchStrategy:"retainKeys"` in k8s.io/api."""
 
 
+_OF_STORED_CLAIMS: Final = ("apiVersion", "kind", "status", "volumeMode")
+"""Fields of claim templates that kube-apiserver sets."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation with the manifest of the previous `kubectl apply`."""
 _LONGEST_ANNOTATION: Final = 256 * 1024
@@ -227,7 +229,7 @@ def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: boo
             for key, value in {**kept, **other}.items()  # the order of the stored list
         ]
     is_same = stored is not None and contains(stored, given, is_quantity=name in OF_QUANTITIES)
-    return stored if is_same else given
+    return stored if is_same and not (name == "volumeClaimTemplates" and _lacks(given, stored)) else given
 
 
 def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, *, is_redacted: bool) -> ApiObject:
@@ -245,6 +247,16 @@ def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: st
         part = name if name in OF_QUANTITIES else key
         kept[key] = _merged(stored.get(key), value, old.get(key), part, is_redacted=is_redacted)
     return kept
+
+
+def _lacks(given: Any, stored: Any) -> bool:
+    """Report whether claims lack stored fields without a default, such as storageClassName: an apply removes these."""
+    if isinstance(stored, Mapping):
+        kept = given if isinstance(given, Mapping) else NOTHING
+        return any(_lacks(kept.get(key), value) for key, value in stored.items() if key not in _OF_STORED_CLAIMS)
+    if isinstance(stored, list) and isinstance(given, list):
+        return any(map(_lacks, given, stored))
+    return bool(stored) and not given
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:

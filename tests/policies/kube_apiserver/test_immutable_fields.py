@@ -169,6 +169,7 @@ STORED_CLAIM: dict[str, Any] = {
 """`CLAIM` as kube-apiserver returns it."""
 IN_MI: dict[str, Any] = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "1024Mi"}}}}
 IN_BLOCKS: dict[str, Any] = {**CLAIM, "spec": {**CLAIM["spec"], "volumeMode": "Block"}}
+OF_CLASS: dict[str, Any] = {**CLAIM, "spec": {**CLAIM["spec"], "storageClassName": "fast"}}
 ANNOTATED: dict[str, Any] = {**CLAIM, "metadata": {"name": "data", "annotations": {"team": "a"}}}
 OTHER: dict[str, Any] = {"matchLabels": {"app": "other"}}
 
@@ -201,6 +202,9 @@ def workload(kind: str, image: str = "db:1", **spec: Any) -> dict[str, Any]:
         ({"volumeClaimTemplates": [STORED_CLAIM]}, {}, ""),
         ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [IN_BLOCKS]}, "volumeClaimTemplates"),
         ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [ANNOTATED]}, "volumeClaimTemplates"),
+        ({"volumeClaimTemplates": [OF_CLASS]}, {"volumeClaimTemplates": [OF_CLASS]}, ""),
+        ({"volumeClaimTemplates": [OF_CLASS]}, {"volumeClaimTemplates": [CLAIM]}, "volumeClaimTemplates"),
+        ({"volumeClaimTemplates": [ANNOTATED]}, {"volumeClaimTemplates": [CLAIM]}, "volumeClaimTemplates"),
         (
             {"volumeClaimTemplates": [STORED_CLAIM], "image": ""},  # redacted
             {"volumeClaimTemplates": [ANNOTATED]},
