@@ -1,14 +1,18 @@
-"""Copies of frozen views with some fields changed, and values that all callers with equal keys share."""
+"""Copies of frozen views with some fields changed, values that all callers with equal keys share, and values that are
+created on access.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import fields
 from functools import cache
 from operator import attrgetter
 from threading import Lock
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, overload
 from weakref import WeakValueDictionary
 
 T = TypeVar("T")
@@ -30,12 +34,12 @@ def replace(thing: T, **changes: Any) -> T:
     """
     cls: Any = thing.__class__
     layout: _Layout = _layout(cls)
-    copy: T = cls.__new__(cls)
+    copied: T = cls.__new__(cls)
     for put, value in zip(layout.setters, layout.values(thing), strict=False):
-        put(copy, value)
+        put(copied, value)
     for name, value in changes.items():
-        layout.by_name[name](copy, value)
-    return copy
+        layout.by_name[name](copied, value)
+    return copied
 
 
 @cache
@@ -117,3 +121,29 @@ def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Return a mapping that all callers with equal labels share, so that results can be cached by object identity."""
     size = sum(map(len, labels.values())) + 64 * len(labels)
     return _LABELS.get(tuple(labels.items()), lambda: Labels(labels), size)
+
+
+class MadeOnAccess(Sequence[T], ABC):
+    """Values that are each created on access, by their place."""
+
+    def __init__(self, places: range) -> None:
+        self.places = places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int, /) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Self: ...
+
+    def __getitem__(self, index: int | slice, /) -> T | Self:
+        if isinstance(index, int):
+            return self._made(self.places[index])
+        part = copy(self)
+        part.places = self.places[index]
+        return part
+
+    @abstractmethod
+    def _made(self, place: int) -> T: ...

@@ -25,6 +25,7 @@ from forewarn.policies.controllers.new_pods import (
     without_missing_claims,
 )
 from forewarn.policies.controllers.own_pods import pods_of
+from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.stateful_set import (
     allows_burst,
     blocking_ordinal,
@@ -365,9 +366,8 @@ def _scaled_while_rolled_out(
 def replaces_no_pods(obj: ApiObject) -> bool:
     """Report whether an updateStrategy replaces no existing Pod: OnDelete, or a partition above all ordinals."""
     strategy = mapping(obj, "spec", "updateStrategy")
-    replicas = int32(obj, "spec", "replicas")
     partition = int32(strategy, "rollingUpdate", "partition") or 0
-    return text(strategy, "type") == "OnDelete" or partition >= max(1 if replicas is None else replicas, 1)
+    return text(strategy, "type") == "OnDelete" or partition >= max(spec_replicas(obj), 1)
 
 
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> PodChange:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.controllers.daemon_set import node_of, nodes_that_should_run, on_node, with_daemon_fields
@@ -18,7 +16,7 @@ from forewarn.policies.controllers.replica_set import spec_replicas
 from forewarn.policies.controllers.stateful_set import start_ordinal
 from forewarn.policies.controllers.templates import TEMPLATE_HASH, made_of
 from forewarn.policies.controllers.view import controller_of
-from forewarn.policies.copies import replace
+from forewarn.policies.copies import MadeOnAccess, replace
 from forewarn.policies.kinds.registry import CRON_JOB, JOB, JOB_TEMPLATE, POD_TEMPLATE_PATHS, REPLICA_SET
 from forewarn.policies.metering import TooLarge, charge
 from forewarn.policies.objects.fields import (
@@ -293,33 +291,7 @@ def are_equivalent(pods: Sequence[Pod]) -> bool:
     )
 
 
-class _MadeOnAccess(Sequence[Pod], ABC):
-    """Pods that are each created on access, by their place in the order of creation."""
-
-    def __init__(self, places: range) -> None:
-        self.places = places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @overload
-    def __getitem__(self, index: int, /) -> Pod: ...
-
-    @overload
-    def __getitem__(self, index: slice, /) -> Self: ...
-
-    def __getitem__(self, index: int | slice, /) -> Pod | Self:
-        if isinstance(index, int):
-            return self._pod_at(self.places[index])
-        part = copy(self)
-        part.places = self.places[index]
-        return part
-
-    @abstractmethod
-    def _pod_at(self, place: int) -> Pod: ...
-
-
-class DaemonPods(_MadeOnAccess):
+class DaemonPods(MadeOnAccess[Pod]):
     """The Pods of a DaemonSet, in the order of their nodes. `anywhere`: the Pod without affinity to a node."""
 
     def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
@@ -330,7 +302,7 @@ class DaemonPods(_MadeOnAccess):
     def nodes(self) -> list[str]:
         return [self._nodes[place] for place in self.places]
 
-    def _pod_at(self, place: int) -> Pod:
+    def _made(self, place: int) -> Pod:
         return self.of(self._nodes[place])
 
     def of(self, node: str) -> Pod:
@@ -341,7 +313,7 @@ class DaemonPods(_MadeOnAccess):
         return replace(self.anywhere, name=self.anywhere.name + node)
 
 
-class NumberedPods(_MadeOnAccess):
+class NumberedPods(MadeOnAccess[Pod]):
     """The Pods `stem-0`, `stem-1`… of a workload, without names in use.
 
     `finish`: returns a Pod with fields that depend on its name; None if the Pods differ only in their names.
@@ -357,19 +329,19 @@ class NumberedPods(_MadeOnAccess):
     def is_uniform(self) -> bool:
         return self._finish is None
 
-    def _pod_at(self, place: int) -> Pod:
+    def _made(self, place: int) -> Pod:
         pod = replace(self.like, name=self.numbers.name(place))
         return pod if self._finish is None else self._finish(pod)
 
 
-class Same(_MadeOnAccess):
+class Same(MadeOnAccess[Pod]):
     """A Pod, `count` times. All but the first have another uid."""
 
     def __init__(self, pod: Pod, count: int) -> None:
         super().__init__(range(min(count, 2**31)))
         self._pod = pod
 
-    def _pod_at(self, place: int) -> Pod:
+    def _made(self, place: int) -> Pod:
         return replace(self._pod, uid=f"{self._pod.identity}+{place}") if place else self._pod
 
 
@@ -398,12 +370,12 @@ def _number_in(name: str, stem: str) -> int | None:
 _DIGITS: Final = 12
 
 
-class Chained(_MadeOnAccess):
+class Chained(MadeOnAccess[Pod]):
     """The Pods of one sequence, followed by those of another."""
 
     def __init__(self, first: Sequence[Pod], then: Sequence[Pod]) -> None:
         super().__init__(range(min(len(first) + len(then), 2**31)))
         self._first, self._then = first, then
 
-    def _pod_at(self, place: int) -> Pod:
+    def _made(self, place: int) -> Pod:
         return self._first[place] if place < len(self._first) else self._then[place - len(self._first)]

@@ -24,7 +24,7 @@ from forewarn.policies.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
 from forewarn.policies.scheduling.plugins.volume_binding import VolumeBinding
 from forewarn.policies.scheduling.plugins.volume_zone import VolumeZone
-from forewarn.policies.scheduling.preemption import NO_VICTIMS, Candidate, pod_eligible_to_preempt_others
+from forewarn.policies.scheduling.preemption import NO_VICTIMS, Candidate, Decision, pod_eligible_to_preempt_others
 from forewarn.policies.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.scheduling.responsible import framework_in_columns, has_constraints
 from forewarn.policies.scheduling.snapshot import Columns, NotValid, Snapshot
@@ -404,7 +404,6 @@ class RecurringCycle:
         """
         fitting_nodes = request.fitting_nodes[spec.leaves]
         fitting_nodes.sync(request, spec)
-        self._is_sampled = self._may_miss_best = False
         self._fitting, self.nodes = fitting_nodes, fitting_nodes.nodes
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
@@ -459,39 +458,32 @@ class RecurringCycle:
         rows = self.snapshot.rows
         return pod_eligible_to_preempt_others(self.pod, self.snapshot, lambda name: not self._spec.open[rows[name]])
 
-    def best_nodes(self) -> list[str]:
-        """Return the names of nodes that preemption may nominate; empty if it does not help. Raises NotValid."""
+    @cached_property
+    def decision(self) -> Decision:
+        """The decision over all nodes, for a Pod that fits on none. Without a candidate, if `candidate_on` finds one.
+        Raises NotValid.
+        """
         matrix, snapshot, priority = self._matrix, self.snapshot, self.pod.effective_priority
         if snapshot.may_preempt_groups(priority):  # the priority of a PodGroup may be lower than that of its Pods
             raise NotValid("of Pods that belong to PodGroups")
         if matrix.kinds.lowest_priority >= priority or not self._spec.is_reached:
-            return []
+            return Decision()
         lower = lower_priority_pods_of(matrix, snapshot, priority)
         nodes = self._helped(lower)
         if not self._spec.reached[nodes].any():
-            return []
+            return Decision()
         if self.constrained:
-            return self._cycle.best_nodes()
+            return self._cycle.decision
         lower.settle(nodes, matrix, snapshot)
         args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
         most = len(nodes) if args is None else args.num_candidates(potential)
-        self._is_sampled = len(nodes) > most
+        is_sampled = len(nodes) > most
         costs = self._request.costs
         if costs is None or costs.lower is not lower:
             costs = self._request.costs = CostCache(lower, len(self._spec.demands))
         best = costs.best(self._occupancy(lower), nodes, matrix).tolist()
-        self._may_miss_best = self._is_sampled and len(nodes) - len(best) >= most
-        return [snapshot.node_infos[row].name for row in best]
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether kube-scheduler evaluates only a part of the nodes for preemption. Call `best_nodes` first."""
-        return self._cycle.is_sampled if self.constrained else self._is_sampled
-
-    @property
-    def may_miss_best(self) -> bool:
-        """Whether the evaluated part may contain none of the best nodes. Call `best_nodes` first."""
-        return self._cycle.may_miss_best if self.constrained else self._may_miss_best
+        names = [snapshot.node_infos[row].name for row in best]
+        return Decision((), names, None, is_sampled, may_miss_best=is_sampled and len(nodes) - len(best) >= most)
 
     def unhelped(self) -> Mapping[str, int]:
         """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.

@@ -176,9 +176,7 @@ def changed_pdbs(
 def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
     """Report whether the eviction of all these Pods would violate one of the PDBs."""
     left = {key: pdb.disruptions_allowed for key, pdb in charged.items()}
-    by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-    for pdb in charged.values():
-        by_namespace.setdefault(pdb.namespace, []).append(pdb)
+    by_namespace = grouped((pdb.namespace, pdb) for pdb in charged.values())
     for pod in pods:
         for pdb in each(by_namespace.get(pod.namespace, ()), 1):
             if pdb.matches(pod.namespace, pod.labels):
@@ -527,12 +525,9 @@ class Snapshot:
         """
         if not self.preempts_by_group:
             return {}
-        groups: dict[tuple[str, str], list[Pod]] = {}
         lost = [pods for name, pods in self.objects.pods_by_node.items() if name not in self.rows]
-        for pods in (*(info.pods for info in each(self.node_infos)), *lost):
-            for pod in pods:
-                if pod.spec.pod_group:
-                    groups.setdefault((pod.namespace, pod.spec.pod_group), []).append(pod)
+        members = (pod for pods in (*(info.pods for info in each(self.node_infos)), *lost) for pod in pods)
+        groups = grouped(((pod.namespace, pod.spec.pod_group), pod) for pod in members if pod.spec.pod_group)
         return {key: tuple(sorted(pods, key=lambda pod: pod.name)) for key, pods in groups.items()}
 
     @cached_property

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from forewarn.policies.copies import MadeOnAccess
 from forewarn.policies.metering import VECTOR, charge, each, meter
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.framework import (
@@ -157,7 +158,7 @@ class NodeNames(Sequence[str]):
         return (self._infos[row].name for row in self.rows.tolist())
 
 
-class Candidates(Sequence[Candidate]):
+class Candidates(MadeOnAccess[Candidate]):
     """The nodes on which preemption helps, in the order of the Snapshot. Each Candidate is created on access.
 
     `costs`: [criterion, candidate]; smaller is better.
@@ -178,27 +179,9 @@ class Candidates(Sequence[Candidate]):
         other. `ends`: [candidate], end of the candidate's part of `places`. `harmed`: [candidate], number of Pods whose
         eviction violates a PDB; 0 if this applies to all Pods.
         """
+        super().__init__(range(len(nodes)))
         self._snapshot, self._nodes = snapshot, nodes.tolist()
         self._ends, self._places, self._harmed, self.costs = ends, places, harmed, costs
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    @overload
-    def __getitem__(self, index: int) -> Candidate: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Candidate]: ...
-
-    def __getitem__(self, index: int | slice) -> Candidate | Sequence[Candidate]:
-        if isinstance(index, slice):
-            return [self._made(place) for place in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        return self._made(index % len(self))
-
-    def __iter__(self) -> Iterator[Candidate]:
-        return map(self._made, range(len(self)))
 
     @property
     def names(self) -> list[str]:
@@ -206,14 +189,14 @@ class Candidates(Sequence[Candidate]):
         infos = self._snapshot.node_infos
         return [infos[row].node.name for row in self._nodes]
 
-    def _made(self, number: int) -> Candidate:
-        info: NodeInfo = self._snapshot.node_infos[self._nodes[number]]
-        begin = self._ends[number - 1] if number else 0
+    def _made(self, place: int) -> Candidate:
+        info: NodeInfo = self._snapshot.node_infos[self._nodes[place]]
+        begin = self._ends[place - 1] if place else 0
         pods = info.pods
-        victims = [pods[place] for place in self._places[begin : self._ends[number]]]
-        if self._harmed[number]:  # upstream orders them anew where there were others too
+        victims = [pods[number] for number in self._places[begin : self._ends[place]]]
+        if self._harmed[place]:  # upstream orders them anew where there were others too
             victims = by_importance(victims, self._snapshot.semantics)
-        return Candidate(info.node.name, tuple(victims), int(self.costs[VIOLATIONS, number]))
+        return Candidate(info.node.name, tuple(victims), int(self.costs[VIOLATIONS, place]))
 
 
 def candidates_on(
@@ -312,20 +295,6 @@ class Cycle:
     def preempts(self) -> bool:
         """Whether the profile has a PostFilter plugin that preempts."""
         return self.framework.plan.preempts
-
-    def best_nodes(self) -> list[str]:
-        """Return the names of the nodes that preemption may nominate; empty if preemption does not help."""
-        return [*self.decision.best_nodes]
-
-    @property
-    def is_sampled(self) -> bool:
-        """Whether kube-scheduler evaluates only a part of the nodes for preemption."""
-        return self.decision.is_sampled
-
-    @property
-    def may_miss_best(self) -> bool:
-        """Whether the evaluated part may contain none of the best nodes."""
-        return self.decision.may_miss_best
 
     @cached_property
     def decision(self) -> Decision:

@@ -443,7 +443,8 @@ class SchedulingAlgorithm:
         message = fit_error(len(snapshot.node_infos), reasons)
         if reason := cycle.ineligible_reason:
             return Rejected(_with_preemption(snapshot, message, reason), plugins)
-        best = cycle.best_nodes()
+        decision = cycle.decision
+        best = [*decision.best_nodes]
         if not best:
             nodes = len(snapshot.node_infos)
             why: str = FitError(f"0/{nodes} nodes are available: no node is helped by it.")
@@ -454,7 +455,7 @@ class SchedulingAlgorithm:
         candidate = cycle.candidate_on(node)
         self._record_equal(candidate, best, cycle.candidate_on)
         message = _with_candidate(snapshot, message, candidate)
-        return Rejected(message, plugins, node, candidate, False, best, cycle.is_sampled, cycle.may_miss_best)
+        return Rejected(message, plugins, node, candidate, False, best, decision.is_sampled, decision.may_miss_best)
 
     def _record_equal(self, chosen: Candidate, best: Sequence[str], candidate_on: Callable[[str], Candidate]) -> None:
         if self.equal is not None:

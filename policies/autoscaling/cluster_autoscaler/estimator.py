@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.metering import charge
@@ -246,7 +247,7 @@ def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[EquivalenceGroup
             kind, name, uid, _ = pod.owner
             groups_of_owner = of_controller.setdefault((pod.namespace, kind, name, uid), [])
             charge(1 + len(groups_of_owner))
-        same = next((equal for equal in groups_of_owner if _same(equal.pods[0], pod)), None)
+        same = next((equal for equal in groups_of_owner if _properties(equal.pods[0]) == _properties(pod)), None)
         if same is not None:
             same.pods.append(pod)
             continue
@@ -256,10 +257,5 @@ def group_by_scheduling_properties(pods: Iterable[Pod]) -> list[EquivalenceGroup
     return equivalence_groups
 
 
-def _same(one: Pod, other: Pod) -> bool:
-    return (
-        one.labels == other.labels
-        and one.spec == other.spec
-        and one.device_claims == other.device_claims
-        and one.effective_priority == other.effective_priority
-    )
+_properties: Final = attrgetter("labels", "spec", "device_claims", "effective_priority")
+"""What is equal for Pods of a group."""

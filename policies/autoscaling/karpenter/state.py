@@ -255,10 +255,7 @@ class Eviction:
 
     def __init__(self, pdbs: Iterable[ApiObject], now: float) -> None:
         self.now = now
-        self._pdbs: dict[str, list[tuple[ApiObject, LabelSelector]]] = {}
-        for pdb in pdbs:
-            if selector := _selector(pdb):
-                self._pdbs.setdefault(namespace_of(pdb), []).append((pdb, selector))
+        self._pdbs = grouped((namespace_of(pdb), (pdb, selector)) for pdb in pdbs if (selector := _selector(pdb)))
 
     def is_protected(self, obj: ApiObject) -> bool:
         """Report whether the annotation do-not-disrupt protects a Pod. Source: `IsDoNotDisruptActive`."""

@@ -18,6 +18,7 @@ from forewarn.policies.objects.devices import (
     Readiness,
     ResourceSlice,
 )
+from forewarn.policies.objects.resources import add_to
 from forewarn.policies.quantity import NANO
 from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError, Selectors
 from forewarn.policies.scheduling.reasons import CREATE_IT, RECREATE_IT, Reason
@@ -433,9 +434,7 @@ class InUse:
             if device.share is None:
                 dedicated.add(device.id)
                 continue
-            sums = shared.setdefault(device.id, {})
-            for name, amount in device.share.items():
-                sums[name] = sums.get(name, 0) + amount
+            add_to(shared.setdefault(device.id, {}), device.share)
         return cls(frozenset(dedicated), shared)
 
     def has(self, device: DeviceId) -> bool:

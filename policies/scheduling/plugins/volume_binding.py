@@ -637,14 +637,10 @@ class VolumeBinding(Plugin, FilterInColumns):
         self, storage_class: StorageClass, claim: PersistentVolumeClaim, node_info: NodeInfo
     ) -> CSIStorageCapacity | None:
         """Return the first large enough CSIStorageCapacity, or None. Source: `hasEnoughCapacity`, which returns any."""
-        for capacity in each(tuple(self.snapshot.objects.storage_capacities.values())):
-            if (
-                capacity.nodes is not None
-                and _is_enough(capacity, storage_class.name, bytes_of(claim.request))
-                and capacity.nodes.matches(node_info.node.labels)
-            ):
-                return capacity
-        return None
+        name, request, labels = storage_class.name, bytes_of(claim.request), node_info.node.labels
+        every = each(tuple(self.snapshot.objects.storage_capacities.values()))
+        enough = (capacity for capacity in every if capacity.nodes and _is_enough(capacity, name, request))
+        return next((capacity for capacity in enough if capacity.nodes and capacity.nodes.matches(labels)), None)
 
     def _find_matching_volume(
         self, claim: PersistentVolumeClaim, chosen: set[str], node_info: NodeInfo

@@ -121,10 +121,8 @@ class VolumeZone(Plugin, FilterInColumns):
         labels = node_info.node.labels
         if not any(label in labels for label in GA_LABELS):
             return None
-        for key, values in topologies:
-            if labels.get(key, labels.get(GA_LABELS[key])) not in values:
-                return REASON
-        return None
+        is_there = all(labels.get(key, labels.get(GA_LABELS[key])) in values for key, values in topologies)
+        return None if is_there else REASON
 
 
 def _labelled(nodes: NodeTables, key: str) -> NDArray[np.bool_]:

@@ -159,15 +159,15 @@ class Watched(RecurringCycles):
         if fits or found.ineligible_reason:
             self.seen["fits" if fits else "rejected"] += 1
             return found
-        assert found.best_nodes() == anew.best_nodes()
-        for name in found.best_nodes():
+        assert [*found.decision.best_nodes] == [*anew.decision.best_nodes]
+        for name in found.decision.best_nodes:
             assert found.candidate_on(name) == anew.candidate_on(name)
-        if not found.best_nodes():
+        if not found.decision.best_nodes:
             assert found.unhelped() == anew.unhelped()
-        self.seen["helped" if found.best_nodes() else "not helped"] += 1
+        self.seen["helped" if found.decision.best_nodes else "not helped"] += 1
         self.seen["nominated"] += bool(pod.nominated_node_name)
         self.seen["constrained"] += found.constrained
-        self.seen["constrained and helped"] += found.constrained and bool(found.best_nodes())
+        self.seen["constrained and helped"] += found.constrained and bool(found.decision.best_nodes)
         self.seen["with storage"] += pod.spec.has_storage
         return found
 
@@ -335,7 +335,7 @@ class Walked(RecurringCycles):
             with fresh.derived.locked():
                 feasible = {name for name, row in fresh.rows.items() if cycle.feasible[row]}
                 rejection, reason = (None, "") if feasible else (cycle.rejection(), cycle.ineligible_reason)
-                best = [] if feasible or reason else cycle.best_nodes()
+                best = [] if feasible or reason else [*cycle.decision.best_nodes]
                 unhelped = None if feasible or reason or best else cycle.unhelped()
         except NotValid:
             self.seen["not valid"] += 1
