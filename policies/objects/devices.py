@@ -423,10 +423,8 @@ def _allocation(obj: ApiObject) -> Allocation | None:
     if at(obj, "status", "allocation") is None:
         return None
     results = tuple(items(obj, "status", "allocation", "devices", "results"))
-    statuses = items(obj, "status", "devices") if any(result.get("bindingConditions") for result in results) else ()
-    conditions: dict[DeviceId, Mapping[str, bool]] = {}
-    for status in statuses:
-        conditions.setdefault(_device_id(status), _conditions(status))
+    statuses = [*items(obj, "status", "devices")] if any(result.get("bindingConditions") for result in results) else []
+    conditions = {_device_id(status): _conditions(status) for status in reversed(statuses)}  # the first of each counts
     devices = tuple(
         AllocatedDevice(
             text(result, "request"),
@@ -454,10 +452,8 @@ def _device_id(result: ApiObject) -> DeviceId:
 
 def _conditions(status: ApiObject) -> dict[str, bool]:
     """Return type -> whether the status of the condition is True. The first condition of each type counts."""
-    statuses: dict[str, bool] = {}
-    for condition in items(status, "conditions"):
-        statuses.setdefault(text(condition, "type"), text(condition, "status") == "True")
-    return statuses
+    conditions = reversed([*items(status, "conditions")])
+    return {text(condition, "type"): text(condition, "status") == "True" for condition in conditions}
 
 
 def _readiness(result: ApiObject, conditions: Mapping[str, bool] | None) -> Readiness:

@@ -847,12 +847,8 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
 
 def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
     """Return type -> the first condition of the type, which is the one that upstream uses."""
-    conditions: dict[str, ApiObject] = {}
-    for condition in items(obj, "status", "conditions"):
-        kind = condition.get("type")
-        if isinstance(kind, str):
-            conditions.setdefault(kind, condition)
-    return conditions
+    conditions = [*items(obj, "status", "conditions")]
+    return {kind: condition for condition in reversed(conditions) if isinstance(kind := condition.get("type"), str)}
 
 
 def _preempted(conditions: Mapping[str, ApiObject]) -> bool:

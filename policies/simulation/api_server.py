@@ -478,9 +478,9 @@ class ApiServer:
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
         self.quotas: Quotas | None = None
+        """The ResourceQuotas; None without any."""
         self.rejected: dict[PodKey, str] = {}
         """Pods without a controller that a quota rejects -> the message."""
-        """The ResourceQuotas; None without any."""
         self.created = 0
         """Number of created Pods."""
         self.pod_groups = StoredPodGroups(

@@ -35,9 +35,7 @@ class Names:
 
     def __init__(self, workloads: Iterable[tuple[str, str]] = ()) -> None:
         """`workloads`: (`group/Kind`, `namespace/name`); the kind is "" for a Pod without a controller."""
-        kinds: dict[str, set[str]] = {}
-        for kind, group in workloads:
-            kinds.setdefault(group, set()).add(kind)
+        kinds = grouped((group, kind) for kind, group in {*workloads})
         several = {group: _kind_names_of(value) for group, value in kinds.items() if len(value) > 1}
         self._display_names = {
             (kind, group): f"{value[kind]} {group}" for group, value in several.items() for kind in value
@@ -608,13 +606,6 @@ def count_runs(endings: Iterable[Ending]) -> int:
 def signature(simulation: Simulation) -> Signature:
     """Return a key of outcomes: final state, and each Pod's events with node, preemptor and whole second."""
     final = tuple((name, tuple(entry.items())) for name, entry in simulation.final().items())
-    return final, tuple(sorted(_by_pod(simulation.timeline.events).items()))
-
-
-def _by_pod(events: Iterable[Event]) -> dict[str, tuple[Any, ...]]:
-    result: dict[str, tuple[Any, ...]] = {}
-    for event in events:
-        if event.pod and event.event != "unschedulable":
-            entry = (int(event.t), event.event, event.node, event.by)
-            result[event.pod] = (*result.get(event.pod, ()), entry)
-    return result
+    events = (event for event in simulation.timeline.events if event.pod and event.event != "unschedulable")
+    by_pod = grouped((event.pod, (int(event.t), event.event, event.node, event.by)) for event in events)
+    return final, tuple((pod, tuple(entries)) for pod, entries in sorted(by_pod.items()))

@@ -131,13 +131,9 @@ def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict
 
     Every DeviceClass also provides the resource `deviceclass.resource.kubernetes.io/NAME`.
     """
-    result: dict[str, DeviceClass] = {}
-    for device_class in sorted(classes.values(), key=lambda c: (c.created, c.name)):
-        if device_class.extended_resource:
-            result.setdefault(device_class.extended_resource, device_class)
-    for device_class in classes.values():
-        result[DEVICE_CLASS_PREFIX + device_class.name] = device_class
-    return result
+    newest_first = sorted(classes.values(), key=lambda c: (c.created, c.name), reverse=True)
+    result = {c.extended_resource: c for c in newest_first if c.extended_resource}
+    return result | {DEVICE_CLASS_PREFIX + c.name: c for c in newest_first}
 
 
 def claim_of_an_earlier_cycle(pod: Pod, objects: ClusterObjects) -> ResourceClaim | None:
