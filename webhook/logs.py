@@ -18,12 +18,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event, Thread, current_thread
 from time import monotonic, sleep, time
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
 from forewarn.policies.findings import one_line
 
+T = TypeVar("T")
 LOGGER: Final = logging.getLogger("forewarn")
 MAX_WAITING: Final = 8192
 """Maximum queued lines."""
@@ -194,6 +195,20 @@ def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
             _writer = None
 
     return end
+
+
+def with_logs(parse: Callable[[], T], run: Callable[[T], int]) -> int:
+    """Run a command with its parsed options, and its logs on stderr: in a Pod from the start, otherwise once the
+    options are parsed. Returns the exit status.
+    """
+    write_last_lines = log_to_stderr(os.environ) if is_in_a_pod(os.environ) else None
+    try:
+        options = parse()
+        write_last_lines = write_last_lines or log_to_stderr(os.environ)
+        return run(options)
+    finally:
+        if write_last_lines is not None:
+            write_last_lines()
 
 
 def use_level(name: str) -> None:

@@ -22,7 +22,7 @@ from forewarn.webhook.health import Health
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.listening import bind
 from forewarn.webhook.http.server import handling, serve_health
-from forewarn.webhook.logs import LEVELS, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
+from forewarn.webhook.logs import LEVELS, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import log_level, port
 
@@ -36,27 +36,20 @@ _SETTINGS: Final = ("namespace", "identity", "host", "health_port", "log_level")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command until a signal stops it; returns the exit status."""
-    write_last_lines = log_to_stderr(os.environ) if is_in_a_pod(os.environ) else None
-    try:
-        options = _parser().parse_args(arguments)
-        write_last_lines = write_last_lines or log_to_stderr(os.environ)
-        use_level(options.log_level)
-        installation = Installation(options.namespace, options.identity or socket.gethostname())
-        return _run(options.context, (options.host, options.health_port), installation)
-    finally:
-        if write_last_lines is not None:
-            write_last_lines()
+    return with_logs(lambda: _parser().parse_args(arguments), _run)
 
 
-def _run(context: str, address: tuple[str, int], installation: Installation) -> int:
+def _run(options: argparse.Namespace) -> int:
+    use_level(options.log_level)
+    installation = Installation(options.namespace, options.identity or socket.gethostname())
     metrics, health = Metrics(), Health(listening=True)
 
     def beat() -> None:
         health.beat = monotonic()
 
     try:
-        api = ApiServer(partial(connect, context)).open()
-        listening = bind(*address)
+        api = ApiServer(partial(connect, options.context)).open()
+        listening = bind(options.host, options.health_port)
     except (ApiError, OSError) as fault:
         log_cannot_start(fault)
         return FAILED
@@ -65,7 +58,7 @@ def _run(context: str, address: tuple[str, int], installation: Installation) -> 
         injector = CaInjector(ObjectApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
         end = serve_health(listening, create_health_app(health, metrics))
-        print(f"health on http://{address[0]}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
+        print(f"health on http://{options.host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
         try:
             injector.run(stop)
         finally:

@@ -36,7 +36,7 @@ from forewarn.webhook.http import server
 from forewarn.webhook.http.app import create_health_app
 from forewarn.webhook.http.asgi import Limits, Routes
 from forewarn.webhook.http.listening import bind
-from forewarn.webhook.logs import count_dropped, is_in_a_pod, log_cannot_start, log_event, log_to_stderr, use_level
+from forewarn.webhook.logs import count_dropped, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import Settings, configuration, parse_settings, unknown_variables
 from forewarn.webhook.x509 import Certificate, self_signed
@@ -266,14 +266,7 @@ class CannotStart(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
-    write_last_lines = log_to_stderr(os.environ) if is_in_a_pod(os.environ) else None
-    try:
-        settings = parse_settings(arguments, os.environ)
-        write_last_lines = write_last_lines or log_to_stderr(os.environ)
-        return _started(settings)
-    finally:
-        if write_last_lines is not None:
-            write_last_lines()
+    return with_logs(lambda: parse_settings(arguments, os.environ), _started)
 
 
 def _started(settings: Settings) -> int:

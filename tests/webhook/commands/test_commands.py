@@ -268,7 +268,7 @@ def test_what_cannot_be_done_is_said(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("forewarn.webhook.commands.serve.log_to_stderr", lambda _: lambda: None)
+    monkeypatch.setattr("forewarn.webhook.logs.log_to_stderr", lambda _: lambda: None)
     monkeypatch.setenv("KUBECONFIG", str(cluster_file.parent / "no-kubeconfig"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     (cluster_file.parent / "c.yaml").write_text("x: 1\n")
