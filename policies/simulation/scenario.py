@@ -180,6 +180,11 @@ def _event(event: Any) -> Arrival:
 def _named_node(operation: str, name: Any) -> ApiObject:
     if not isinstance(name, str) or not name:
         raise ValueError(f"{operation} must be the name of a node")
+    return node_object(name)
+
+
+def node_object(name: str) -> ApiObject:
+    """Return the API object that names a node in an arrival."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
 
 

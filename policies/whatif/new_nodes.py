@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.documents import Hidden, in_json
 from forewarn.policies.kinds.registry import DAEMON_SET
-from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.simulation.scenario import Arrival, node_object
 from forewarn.policies.simulation.scheduler import UNSCHEDULABLE
 from forewarn.policies.whatif.node_groups import free_names
 
@@ -198,10 +198,7 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
 
 def arrivals_of(nodes: Iterable[NewNode]) -> list[Arrival]:
     """Return the arrivals of new nodes."""
-    return [
-        Arrival(at, "create", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name}}, node)
-        for _, node, at in nodes
-    ]
+    return [Arrival(at, "create", node_object(node.name), node) for _, node, at in nodes]
 
 
 def namer(taken: Container[str]) -> Callable[[str], str]:

@@ -21,7 +21,7 @@ from forewarn.policies.objects.workload import applied_to
 from forewarn.policies.rules.support.names import suggested
 from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.rules.support.rule_text import integer
-from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival
+from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival, node_object
 from forewarn.policies.whatif.node_groups import free_names, new_node_like, pool_of
 from forewarn.policies.whatif.upgrade import UpgradeRun
 
@@ -618,4 +618,4 @@ def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
 
 
 def _of_node(operation: str, name: str, node: Node | None = None) -> Arrival:
-    return Arrival(0.0, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}, node)
+    return Arrival(0.0, operation, node_object(name), node)

@@ -105,13 +105,9 @@ class UpgradeRun:
         return [UpgradeStep(node.name, pool_of(node), None, None, None, ()) for node in self._nodes]
 
     @property
-    def _batches(self) -> int:
-        return ceil(len(self.steps) / self.max_unavailable)
-
-    @property
     def least(self) -> float:
         """The seconds that the upgrade would take if drains took no time."""
-        return self._batches * self.away
+        return ceil(len(self.steps) / self.max_unavailable) * self.away
 
     @property
     def horizon(self) -> float:
