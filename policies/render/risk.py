@@ -66,12 +66,17 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
     return [*own, loss, _left(risk), first, listed(now, 2) or later, one_pod]
 
 
-def worst_loss(risk: WorkloadRisk) -> str:
-    """Return the largest loss of a workload that has some: `shop/web loses 2 of 3 with zone a (equal: zone b)`."""
+def worst_loss(risk: WorkloadRisk, others: Iterable[WorkloadRisk] = ()) -> str:
+    """Return the largest loss of a workload that has some: `shop/web loses 2 of 3 with zone a (equal: zone b)`.
+
+    `others`: workloads, of which it names those with the same loss, unless chance decides which loses.
+    """
     losses, rivals = risk.loses_replicas_with, risk.rivals or {}
-    worst, *others = sorted((what for what in losses if losses[what] == max(losses.values())), key=rivals.__contains__)
-    equal = [what for what in others if rivals.get(what) == rivals.get(worst)]
-    name = f"{cut(one_line(risk.workload), _LONGEST_NAME)}{or_others(rivals.get(worst, ()))}"
+    worst, *further = sorted((what for what in losses if losses[what] == max(losses.values())), key=rivals.__contains__)
+    equal = [what for what in further if rivals.get(what) == rivals.get(worst)]
+    alike = [one_line(each.workload) for each in others if each.damage == risk.damage]
+    rival = or_others(rivals.get(worst, ())) or equal_to(alike, "workload")
+    name = f"{cut(one_line(risk.workload), _LONGEST_NAME)}{rival}"
     return f"{name} loses {losses[worst]} of {risk.pods} with {worst}{equal_to(equal, 'loss')}"
 
 
@@ -89,7 +94,7 @@ def verdict(risks: Risks) -> str:
     lose = f"{counts[0][0]} of {total} {loses} replicas with a lost {counts[0][1]}"
     node = "".join(f", {count} with a lost {what}" for count, what in counts[1:])
     losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
-    worst = f"; highest priority: {worst_loss(losing[0])}" if losing else ""
+    worst = f"; highest priority: {worst_loss(losing[0], losing[1:])}" if losing else ""
     unread = len({problem.partition(": ")[0] for problem in risks.not_predicted})
     unknown = f", {plural(unread, 'workload')} not predicted" if unread else ""
     return first_line(f"{lose}{node}{unknown}{worst}{_with_new_nodes(risks)}", *_ends(risks))

@@ -133,6 +133,15 @@ class WorkloadRisk(NamedTuple):
             return self.loses_replicas_with
         return {what: after.replicas for what, after in self.with_new_nodes.items() if after.replicas}
 
+    @property
+    def damage(self) -> tuple[bool, int, float, int]:
+        """Sort key: with lost replicas, the highest priority, then the largest share of replicas that one loss costs,
+        then the largest losses first; others by ascending priority.
+        """
+        losses = self.loses_replicas_with.values()
+        priority = -self.priority if losses else self.priority
+        return not losses, priority, -max(losses, default=0) / self.pods, -sum(losses)
+
 
 class ZonesAndNodes(NamedTuple):
     """Numbers of zones and nodes."""
@@ -259,7 +268,7 @@ def risks(
     if not autoscaling.grows or autoscaling.node_delay is None:
         workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
     placeholders = {name for name, own in intervals.items() if _only_placeholders(_pods(cluster, own), options)}
-    workloads.sort(key=lambda risk: (risk.workload in placeholders, *_by_damage(risk)))
+    workloads.sort(key=lambda risk: (risk.workload in placeholders, risk.damage, risk.workload))
     assumes = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
     return Risks(
         head_of(cluster, (*assumes, *autoscaling.assumes)),
@@ -430,15 +439,6 @@ def _risk(
         rivals=losses.rivals or None,
         with_new_nodes=losses.with_nodes,
     )
-
-
-def _by_damage(risk: WorkloadRisk) -> tuple[bool, int, float, int, str]:
-    """Sort key: with lost replicas, the highest priority, then the largest share of replicas that one loss costs, then
-    the largest losses first; others by ascending priority.
-    """
-    losses = risk.loses_replicas_with.values()
-    priority = -risk.priority if losses else risk.priority
-    return not losses, priority, -max(losses, default=0) / risk.pods, -sum(losses), risk.workload
 
 
 def _only_placeholders(pods: Sequence[Pod], options: Options) -> bool:

@@ -413,6 +413,13 @@ def test_the_first_line_has_the_worst_loss_and_whole_parts(
     assert verdict.endswith(f"next {end.format(long)}" if end else "; 2 may be preempted next"), verdict
 
 
+def test_the_first_line_names_workloads_with_the_same_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pods = [make_pod(name).priority(value).on("n1") for name, value in (("a", 2), ("b", 2), ("c", 1))]
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), *pods]))
+    verdict = run(capsys, "risk", "--cluster", str(tmp_path / "cluster.json"))[1].partition("\n")[0]
+    assert verdict.endswith("; highest priority: default/a (equal: default/b) loses 1 of 1 with node n1"), verdict
+
+
 def test_a_pod_that_only_full_nodes_endanger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A Pod of the class that needs room fits on the other node: not this one is preempted next, but later."""
     objects = [make_node(name).has(cpu="4", memory="8Gi", pods="9") for name in ("n1", "n2")]
