@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.places import API_OBJECT, Places, Rejected, is_rejection
-from forewarn.policies.application.simulated import is_deleted_first, rejected, with_classes
+from forewarn.policies.application.simulated import checked, is_deleted_first, rejected, with_classes
 from forewarn.policies.controllers.applied import later_quotas, with_applied
 from forewarn.policies.controllers.new_pods import check_template
 from forewarn.policies.kinds import registry
@@ -183,9 +183,10 @@ def with_manifests(
     priority_classes, invalid = with_classes(cluster, classes)
     _collect(faults, invalid)
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
+    _, before, _ = checked(_named(in_order))
     recreated = {id(obj): None for obj in objects if is_deleted_first(cluster, obj)}
     ranges = [obj for obj in others if group_kind(obj) == registry.LIMIT_RANGE]
-    problems = rejected(with_applied(cluster_with_classes, ranges, []), in_order, recreated)
+    problems = rejected(with_applied(cluster_with_classes, ranges, []), in_order, before | recreated)
     problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
     _collect(faults, (fault for _, fault in problems))
     left_out = {id(obj) for obj, _ in problems}
@@ -196,7 +197,18 @@ def with_manifests(
         if not faults:
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
-    return _without(left_out, objects), replace(to_be, later_quotas=later_quotas(in_order, cluster))
+    return _latest(_without(left_out, objects)), replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+def _named(objects: Iterable[ApiObject]) -> Iterator[Arrival]:
+    """Yield the creation of each object whose name is not generated."""
+    return (Arrival(0.0, "create", obj) for obj in objects if not ref_of(obj).name.endswith("*"))
+
+
+def _latest(objects: Iterable[ApiObject]) -> list[ApiObject]:
+    """Return the objects, of those with one name only the last; a generated name is always another one."""
+    refs = ((ref_of(obj, registry.DEFAULT_NAMESPACE), obj) for obj in objects)
+    return [*{id(obj) if ref.name.endswith("*") else ref: obj for ref, obj in refs}.values()]
 
 
 def _without(left_out: set[int], objects: Iterable[ApiObject]) -> list[ApiObject]:

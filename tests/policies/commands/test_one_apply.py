@@ -463,3 +463,26 @@ def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: P
     assert (row["outcome"], row["pods"]) == ("refused", 1)
     text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
     assert "  note: victims of the same namespace free quota: more Pods may be created after these" in text
+
+
+@pytest.mark.parametrize(
+    ("service", "first"),
+    [
+        ("db", "StatefulSet default/new: 3 new Pods: 2 would fit, 1 would stay "),
+        ("other", "rejected: StatefulSet default/new (serviceName: field is immutable); default/new-0 "),
+    ],
+)
+def test_a_stateful_set_twice_is_updated(service: str, first: str, tmp_path: Path) -> None:
+    sets = [deployment(replicas).obj | {"kind": "StatefulSet"} for replicas in (1, 3)]
+    for each, name in zip(sets, ("db", service), strict=True):
+        each["spec"]["serviceName"] = name
+    cluster = write(tmp_path / "cluster.json", [make_node("n1").obj, *LISTED])
+    new = write(tmp_path / "new.json", sets)
+    assert forewarn("predict", "-f", new, "--cluster", cluster).stdout.startswith(first)
+
+
+def test_pods_with_a_generated_name_are_several(tmp_path: Path) -> None:
+    pods = [make_pod("new").metadata(name=None, generateName="new-").obj for _ in range(2)]
+    cluster = write(tmp_path / "cluster.json", [make_node("n1").obj, *LISTED])
+    first = forewarn("predict", "-f", write(tmp_path / "new.json", pods), "--cluster", cluster).stdout
+    assert first.startswith("2 objects, 2 new Pods, ")
