@@ -253,8 +253,9 @@ def _overlaps(context: Context) -> Mapping[tuple[str, str, str], str]:
         names = sorted(name for name, pdb in candidates if pdb.selects(labels))
         own = [("PodDisruptionBudget", pdb) for pdb in names if (namespace, pdb) in new]
         which = f"evictions of Pods fail{f' ({kind} {name})' * bool(own and name)}: PodDisruptionBudgets "
+        marked = [f"{pdb}{' (stored)' * ((namespace, pdb) not in new)}" for pdb in names]
         for found in (own or [(kind, name)]) if len(names) > 1 else ():
-            problems.setdefault((namespace, *found), naming(which, names, len(names), " select them"))
+            problems.setdefault((namespace, *found), naming(which, marked, len(names), " select them"))
     return problems
 
 

@@ -50,10 +50,10 @@ TWICE = make_budget("shop", 1, **{"part-of": "shop"}).obj
     [
         ([ONE, TWO, POD], [], ["one (Pod db-0): one, two", "two (Pod db-0): one, two"]),
         ([ONE, TWO, DONE], [], []),
-        ([ONE, POD], [TWO], ["two (Pod db-0): one, two"]),
+        ([ONE, POD], [TWO], ["two (Pod db-0): one (stored), two"]),
         ([ONE, TWO, POD], [NARROW], []),
-        ([ONE, TWICE], [deployment("api")], ["api: one, shop"]),
-        ([TWICE], [ONE, deployment("api")], ["one (Deployment api): one, shop"]),
+        ([ONE, TWICE], [deployment("api")], ["api: one (stored), shop (stored)"]),
+        ([TWICE], [ONE, deployment("api")], ["one (Deployment api): one, shop (stored)"]),
     ],
     ids=["audit", "succeeded", "stored-budget", "narrowed", "workload", "workload-and-budget"],
 )
