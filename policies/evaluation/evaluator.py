@@ -237,10 +237,9 @@ def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:
 
 
 def _may_have_defaults(namespace: str, context: Context) -> bool:
-    try:
+    with suppress(TooLarge):  # of a LimitRange that is too large to keep
         return bool(context.limit_ranges_of(namespace))
-    except TooLarge:  # of a LimitRange that is too large to keep
-        return True
+    return True
 
 
 def _requests_others(part: ApiObject) -> bool:
@@ -297,10 +296,9 @@ def _adds_nothing(subject: ReviewedObject, config: Config) -> bool:
         return True
     from forewarn.policies.controllers.changes import creates_no_pods  # only when something is too large
 
-    try:
+    with suppress(CutShort, InvalidObject):
         return creates_no_pods(subject, config.options.pod_template_paths, fewer=True)
-    except (CutShort, InvalidObject):
-        return False
+    return False
 
 
 _RULES_IN_FORCE: Final[dict[tuple[int, Target, Phase], tuple[Config, Sequence[tuple[Rule, Severity, Action]]]]] = {}

@@ -67,11 +67,10 @@ class Trees(NamedTuple):
 
     def holds(self, path: str) -> bool:
         """True if the target of a path is in a tree, and not in a directory such as .git."""
-        try:
+        with suppress(ValueError):  # a zero byte
             steps = [_steps(os.path.realpath(path), root) for root in self.roots]
-        except ValueError:  # a zero byte
-            return False
-        return any(below is not None and not _REPOSITORY.intersection(map(str.lower, below)) for below in steps)
+            return any(below is not None and not _REPOSITORY.intersection(map(str.lower, below)) for below in steps)
+        return False
 
     def surround(self, path: str) -> bool:
         """True if the target of a path is below a tree, even in a directory such as .git."""
@@ -113,11 +112,10 @@ def work_trees(directory: str) -> Iterator[str]:
 
 def _identity(path: str) -> tuple[int, int]:
     """The device and number of a file; (0, 0) if there is none."""
-    try:
+    with suppress(OSError):
         status = os.stat(path)
-    except OSError:
-        return 0, 0
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return 0, 0
 
 
 def _identities(path: str) -> set[tuple[int, int]]:
@@ -233,11 +231,10 @@ def _refers_elsewhere(schema: bytes) -> bool:
         ids = (value for key, value in pairs if key in ("$id", "id") and isinstance(value, str))
         elsewhere.extend(value for value in ids if "#" in value[1:-1])
 
-    try:
+    with suppress(ValueError, RecursionError):
         json.loads(schema, object_pairs_hook=visit)
-    except (ValueError, RecursionError):
-        return True
-    return bool(elsewhere)
+        return bool(elsewhere)
+    return True
 
 
 SECONDS: Final = 60
@@ -413,11 +410,10 @@ def _isolated(job: Job) -> tuple[str, ...]:
 
 @cache
 def _can_isolate(path: str) -> bool:
-    try:
+    with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run((*_NAMESPACE, "true"), env={"PATH": path}, capture_output=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+        return done.returncode == 0
+    return False
 
 
 def _limit(process: int) -> None:

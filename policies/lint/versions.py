@@ -116,10 +116,9 @@ def _differing(base: str, head: str) -> Iterator[str]:
 
 
 def _same(one: str, other: str) -> bool:
-    try:
+    with suppress(OSError):  # one version lacks the file, or a link leads nowhere
         return cmp(one, other, shallow=False)
-    except OSError:  # one version lacks the file, or a link leads nowhere
-        return os.path.islink(one) and os.path.islink(other) and os.readlink(one) == os.readlink(other)
+    return os.path.islink(one) and os.path.islink(other) and os.readlink(one) == os.readlink(other)
 
 
 def check_paths(paths: Iterable[str], *sides: Side) -> None:

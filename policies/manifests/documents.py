@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
@@ -57,11 +58,10 @@ def as_utf8(data: bytes) -> bytes:
         return data.removeprefix(codecs.BOM_UTF8)
     if data.isascii():
         return data
-    try:
+    with suppress(UnicodeDecodeError):
         data.decode()
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace").encode()
-    return data
+        return data
+    return data.decode("utf-8", "replace").encode()
 
 
 class Document:

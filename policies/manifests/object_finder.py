@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Final, Protocol
@@ -63,10 +64,9 @@ class Parameters:
         if _STRING.fullmatch(text):
             return text if default is None else default
         if default is not None:
-            try:
+            with suppress(ValueError, RecursionError):
                 return json.loads(default)
-            except (ValueError, RecursionError):
-                return default
+            return default
         return text if isinstance(key, int) or class_paths.is_class_key(key) or key in _NAME_KEYS else _UNKNOWN
 
 

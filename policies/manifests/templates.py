@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Location, ObjectRef, Path
+from forewarn.policies.findings import Location, ObjectRef, Path, grouped
 from forewarn.policies.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, KINDS, RELEASE_NAMESPACE, removed_version
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.manifests.diagnostics import MAX_LINES, harmless, in_block
@@ -470,12 +470,10 @@ def _has_one_type(
 
 def _lines_of_keys(subject: ReviewedObject, keys: Sequence[str], shown: Sequence[str]) -> Iterator[int]:
     """Yield the lines (from 0) of keys of an object. Usually each begins one line, so that no nodes are needed."""
-    lines, first, source = lines_of(subject), dict[str, list[int]](), subject.source
+    lines, source = lines_of(subject), subject.source
     is_item = not isinstance(source, YamlSource) or source.prefix
-    for number in range(lines.start, min(lines.stop, len(shown))):
-        key, colon, _ = shown[number].partition(":")
-        if colon and key in keys:
-            first.setdefault(key, []).append(number)
+    heads = ((shown[number].partition(":")[:2], number) for number in range(lines.start, min(lines.stop, len(shown))))
+    first = grouped((key, number) for (key, colon), number in heads if colon and key in keys)
     for key in keys:
         at = first.get(key, ())
         yield at[0] if len(at) == 1 and not is_item else source.locate((key,), key=True).line - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import Action, ObjectRef, Problem, Severity, cut, grouped, plural, quote
@@ -57,10 +58,8 @@ def _flags(deployment: ApiObject) -> Iterator[int]:
             for word, following in zip(words, (*words[1:], ""), strict=False):
                 flag, equals, value = word.partition("=")
                 if flag in (_FLAG, _FLAG[1:]):
-                    try:
+                    with suppress(ValueError):
                         yield int(value if equals else following)
-                    except ValueError:
-                        continue
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.ERROR)

@@ -117,13 +117,11 @@ def validate_requirements(
     """The errors of requests and limits, by name, without claims (`validateResourceRequirements`)."""
     errors: list[FieldError] = []
     charge(5 * (len(limits) + len(requests)))
-    for name, quantity in sorted(limits.items()):
-        errors += _validate_entry(name, quantity, (*path, "limits"), pod_level=pod_level)
-        errors += _validate_huge_pages(name, quantity, (*path, "limits"))
-    for name, quantity in sorted(requests.items()):
-        errors += _validate_entry(name, quantity, (*path, "requests"), pod_level=pod_level)
-        errors += _validate_against_limit(name, quantity, limits.get(name), path)
-        errors += _validate_huge_pages(name, quantity, (*path, "requests"))
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        for name, quantity in sorted(amounts.items()):
+            errors += _validate_entry(name, quantity, (*path, part), pod_level=pod_level)
+            errors += _validate_against_limit(name, quantity, limits.get(name), path) if part == "requests" else []
+            errors += _validate_huge_pages(name, quantity, (*path, part))
     names = {*limits, *requests}
     if any(map(is_huge_page, names)) and not names & {CPU, MEMORY}:
         errors.append(forbidden(path, "HugePages require cpu or memory"))

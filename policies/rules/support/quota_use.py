@@ -305,13 +305,10 @@ class QuotaUse:
 
     def _old_pod(self, subject: ReviewedObject, old: ApiObject | None) -> ApiObject | None:
         """Return a Pod of the stored workload, as ResourceQuota sees the Pod; None if unknown."""
-        if old is None:
-            return None
-        try:
-            template = pod_template_of(old, self._context.options.pod_template_paths)
+        with suppress(InvalidObject):
+            template = pod_template_of(old, self._context.options.pod_template_paths) if old is not None else None
             return pod_of(subject, template, self._context) if template else None
-        except InvalidObject:
-            return None
+        return None
 
     def _is_created_by(self, subject: ReviewedObject) -> bool:
         """Report whether another object of the change set owns this object, and thus counts its Pods."""
