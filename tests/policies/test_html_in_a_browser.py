@@ -179,6 +179,8 @@ def test_the_table_of_a_sweep_is_sorted_by_its_heads(tmp_path: Path, capsys: pyt
     assert heads == [
         "case",
         "fewer",
+        "priority",
+        "down",
         "Pending",
         "preempted",
         "PDBs violated",
