@@ -527,7 +527,7 @@ class _Run(Simulation):
 class _Clock(Clock):
     """A simulated clock that charges work for each step; raises CutShort above the limit of work."""
 
-    def advance(self) -> Callable[[], None]:
+    def advance(self) -> Callable[[], object]:
         """Advance to the next event. Charges work; raises CutShort."""
         charge(_STEP)
         return super().advance()

@@ -15,6 +15,7 @@ import resource
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.whatif import counted
@@ -24,6 +25,7 @@ from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import questions
+from forewarn.policies.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.headroom import headroom
 from forewarn.policies.whatif.risk import Tried
@@ -150,7 +152,7 @@ def main() -> None:
         names = [f"n{number:05}" for number in range(options.losses)]
         asked = [questions.nodes_lost(cluster, [name]) for name in names]
         began = time.monotonic()
-        found = list(counted(world_of(cache, [], until=3600.0), asked, Tried))
+        found = list(counted(world_of(cache, [], until=3600.0), asked, partial(Tried, autoscaling=NO_GROUPS)))
         took = time.monotonic() - began
         forks = resource.getrusage(resource.RUSAGE_CHILDREN)
         each = (forks.ru_utime + forks.ru_stime) / max(len(found), 1)

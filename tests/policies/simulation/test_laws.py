@@ -93,7 +93,7 @@ def run(case: Obj, seed: int | None) -> Simulation:
     simulation = Simulation(read_scenario(case), None if seed is None else Random(seed))
     advance = simulation.clock.advance
 
-    def checked(call: Callable[[], None]) -> None:
+    def checked(call: Callable[[], object]) -> None:
         call()
         snapshot = simulation.cache.snapshot()
         check(snapshot)
