@@ -27,7 +27,7 @@ LABELS: Final[Mapping[str, str]] = {
     "detail": "`exact`: numbers; `coarse`: ranges; `budget`, `affinity`: nothing, because of `predictionBudget` or an "
     "affinity",
     "file": "`configuration`, `certificate`, `client-ca`, `client-tokens`, `scheduler-config`",
-    "kind": "kind of the object; `other`, for example a custom resource or an HTTP error; in "
+    "kind": "kind of the object; `other`: another kind, such as a custom resource, or an HTTP error; in "
     "`forewarn_cache_objects`, `workload` counts all workloads",
     "kubernetes": "newest Kubernetes release with which predictions were compared",
     "mode": _codes(Disclose),

@@ -495,8 +495,8 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: Pods without a class get the global default or priority 0, and Pods of a higher priority can preempt them.
 
     Details: an entry can select namespaces and kinds, and list permitted classes. The default class of a Namespace
-    counts. The global default counts only for Pods in the cluster, because kube-apiserver writes its name into them.
-    The rule ignores objects with a controller, and patches.
+    counts. The global default counts only for stored Pods, because kube-apiserver has written its name into them. The
+    rule ignores objects that a controller owns, and incomplete workloads, such as kustomize patches.
 
     Options:
 
@@ -528,7 +528,13 @@ def class_required(subject: ReviewedObject, context: Context) -> Iterator[Proble
         ---
         Deployment shop/web
         spec:
+          selector:
+            matchLabels:
+              app: web
           template:
+            metadata:
+              labels:
+                app: web
             spec:
               priorityClassName: gold
               containers:
@@ -606,7 +612,7 @@ def preemption_policy_mismatch(subject: ReviewedObject, context: Context) -> Ite
     """`spec.preemptionPolicy` is invalid, or differs from the policy of the Pod's class.
 
     Why: kube-apiserver reads the policy from the class, or from the global default, and rejects a Pod that sets another
-    policy. Without both, the policy is `PreemptLowerPriority`.
+    policy. Without either, the policy is `PreemptLowerPriority`.
 
     Cluster:
 

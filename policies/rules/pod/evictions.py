@@ -171,7 +171,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
     are Deployments or StatefulSets that set `replicas`. For `maxUnavailable: 0` and `minAvailable: 100%`, which are
     often intended, the finding is a note. With `--cluster`, the rule also reads the PodDisruptionBudgets and Pods of
-    the cluster. It looks for several PodDisruptionBudgets of the same Pods only if their manifests name the namespace.
+    the cluster. It compares PodDisruptionBudgets with each other only if they set `metadata.namespace`.
 
     Example:
 
