@@ -15,7 +15,6 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, eva
 from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.impact import Impact, victims_of
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.objects.workload import contains
 from tests.builders import Made, cluster, make_pod
 from tests.cases import cases
 from tests.policies.rollouts import random_rollout
@@ -54,7 +53,6 @@ def by_predict(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
 
 
 def by_lint(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
-    """The linter does not know what is stored of the object."""
     impacts: list[Impact] = []
     evaluate(
         EvaluationRequest(
@@ -81,21 +79,19 @@ def canonical(obj: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def only_removes_fields(made: Sequence[Made], change: dict[str, Any]) -> bool:
-    """The linter cannot know whether `kubectl apply` removes a field that only the stored template has, or whether the
-    field is a default.
-    """
-    old = stored(made, change)
-    return old is not None and contains(old["spec"], change["spec"]) and not contains(change["spec"], old["spec"])
+def as_applied(made: Sequence[Made], change: dict[str, Any]) -> Sequence[Made]:
+    """The cluster in which `kubectl apply` removes fields that only the stored object has."""
+    if old := stored(made, change):
+        annotations = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(old)}
+        old["metadata"] = {**old["metadata"], "annotations": annotations}
+    return made
 
 
 def manifests(kind: str) -> list[tuple[int, Sequence[Made], dict[str, Any]]]:
     """(seed, cluster, change). "new": a Deployment, ReplicaSet, StatefulSet, Job or Pod that is not stored."""
     if kind != "new":
         found = ((seed, random_rollout(seed, [kind])) for seed in SEEDS)
-        return [
-            (seed, *given) for seed, given in found if given is not None and not only_removes_fields(given[0], given[1])
-        ]
+        return [(seed, as_applied(*given), given[1]) for seed, given in found if given is not None]
     return [(seed, random_world(seed, waits=False)[0], new_object(Random(seed))) for seed in SEEDS]
 
 

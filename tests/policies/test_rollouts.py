@@ -369,8 +369,8 @@ def in_a_file(made: Sequence[Made], change: dict[str, Any]) -> list[Made]:
 
 
 def test_a_rollout_is_simulated_beyond_long_minimum_times_of_readiness(tmp_path: Path) -> None:
-    made: list[Made] = [make_node("n").has(cpu="3")]
-    made += deployment("web", ["n", "n"], "1", 0, minReadySeconds=700, strategy=rolling(1, 0))
+    node = make_node("n").has(cpu="3")
+    made = [*deployment("web", ["n", "n"], "1", 0, minReadySeconds=700, strategy=rolling(1, 0)), node]
     change = changed(made, terminationGracePeriodSeconds=6)
     (tmp_path / "cluster.json").write_text(cluster_text(in_a_file([*made, make_node("m").has(cpu="1")], change)))
     (tmp_path / "web.json").write_text(json.dumps(change))

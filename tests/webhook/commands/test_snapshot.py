@@ -106,7 +106,7 @@ def contents(snapshot: ClusterSnapshot) -> dict[str, Any]:
     held = {
         name: dict(getattr(objects, name))
         for name in objects.__slots__
-        if name not in ("semantics", "devices_known", "unlisted", "omitted", "counted_quotas")
+        if name not in ("semantics", "devices_known", "unlisted", "omitted", "counted_quotas", "counted_pdbs")
     }
     for name in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
         held[name] = dict(getattr(snapshot, name))
