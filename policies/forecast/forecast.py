@@ -453,7 +453,10 @@ class Forecast:
             impact = impact._replace(new=max(impact.new, rehearsal.created, others))
         fitting = max(min(rehearsal.created, impact.new) - others, 0)
         missing = max(impact.new - fitting - others, 0)
+        gone = min(rehearsal.deleted_again, missing)  # of a Deployment that also grows: Pods with the old template
+        missing -= gone
         return impact._replace(
+            new=impact.new - gone,
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             fitting=fitting,
             displacing=min(rehearsal.displacing, fitting),

@@ -185,8 +185,9 @@ _MAX_LEVELS: Final = 3
 class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
-    - `created`: number of Pods that the workload created and that exist at the end. `displacing`: number of those that
-      run and preempted only Pods that started in the simulation. `preempted`: number of all preempted Pods.
+    - `created`: number of Pods that the workload created and that exist at the end; `deleted_again`: of the others.
+      `displacing`: number of created Pods that run and preempted only Pods that started in the simulation. `preempted`:
+      number of all preempted Pods.
     - `preempting`, `by_waiting`: predictions of Pods that the workload has at the end, and of other Pending Pods, with
       the running Pods that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
@@ -206,6 +207,7 @@ class Rehearsal(NamedTuple):
     rejection: str = ""
     displacing: int = 0
     preempted: int = 0
+    deleted_again: int = 0
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
 
@@ -445,6 +447,7 @@ class _Run(Simulation):
             next((rejection.message for rejection in rejected), ""),
             self._displacing(created, own),
             len(evictions),
+            sum(o.workload == self._own and not o.before for o in self.timeline.origins.values()) - len(created),
             bool(self.storage.not_modelled),
         )
 

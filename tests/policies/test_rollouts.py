@@ -398,7 +398,7 @@ def test_pods_that_a_rollout_deletes_again_are_no_new_pods() -> None:
     assert found is not None
     assert found.aftermath is not None
     victims = [victim for prediction in found.preempting for victim in prediction.victims]
-    assert (found.new, len(found.preempting), len(victims)) == (5, 4, 5)
+    assert (found.new, len(found.preempting), len(victims)) == (4, 4, 5)
     assert (found.aftermath.preempted, found.preempted) == (5, 10)
 
 
