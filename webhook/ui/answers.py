@@ -486,11 +486,14 @@ class State(NamedTuple):
 
 
 def _questions(risk: WorkloadRisk) -> Element:
-    """Links to the Pods of a workload, and to its worst losses."""
+    """Links to the state of a workload, and to its worst losses."""
     losses = Counter(risk.loses_replicas_with).most_common(_MAX_LOSSES)
+    others = len(risk.loses_replicas_with) - len(losses)
     worst = {loss: loss.partition(" ")[::2] for loss, _ in losses}
     asked = {f"Lose {loss}": {"change": f"lose-{what}", "name": name} for loss, (what, name) in worst.items()}
-    return links(risk.workload, {"Why": {"change": "why", "name": risk.workload}} | asked)
+    shown = links(risk.workload, {"State now": {"change": "why", "name": risk.workload}} | asked)
+    shown.extend([element("span", f"and {others} more")] * bool(others))
+    return shown
 
 
 def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -477,15 +477,15 @@ def test_a_question_about_a_pod_suggests_pods_and_workloads(shared: Desk) -> Non
 
 def test_rows_of_risks_are_links_to_questions_with_an_answer(shared: Desk) -> None:
     assert "event: done" in shared.get("/events/risk").text
-    links = re.findall(
-        '"(/whatif[?]change=[^"]*&amp;name=[^"]*)" aria-label="[^"]*: reports/nightly"', shared.get("/risk").text
-    )
-    assert [urlsplit(html.unescape(link)).query for link in links] == [
-        "change=why&name=reports%2Fnightly",
-        "change=lose-zone&name=a",
-        "change=lose-zone&name=b",
+    page = shared.get("/risk").text
+    links = re.findall('"(/whatif[?]change=[^"]*&amp;name=[^"]*)" aria-label="([^"]*): reports/nightly"', page)
+    assert [(text, urlsplit(html.unescape(link)).query) for link, text in links] == [
+        ("State now", "change=why&name=reports%2Fnightly"),
+        ("Lose zone a", "change=lose-zone&name=a"),
+        ("Lose zone b", "change=lose-zone&name=b"),
     ]
-    assert [shared.get(f"/api{html.unescape(link)}").status_code for link in links] == [200, 200, 200]
+    assert page.count("<span>and 4 more</span>") == 1, "nodes"
+    assert [shared.get(f"/api{html.unescape(link)}").status_code for link, _ in links] == [200, 200, 200]
 
 
 def test_a_page_lists_the_workloads_that_are_short_of_replicas_for_a_time() -> None:
