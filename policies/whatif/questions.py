@@ -18,7 +18,7 @@ from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE, Node
 from forewarn.policies.objects.workload import applied_to
-from forewarn.policies.rules.support.names import suggested
+from forewarn.policies.rules.support.names import nearest, suggested
 from forewarn.policies.rules.support.predictions import restarted
 from forewarn.policies.rules.support.rule_text import integer
 from forewarn.policies.simulation.scenario import MAX_REPLICAS, Arrival, node_object
@@ -427,9 +427,9 @@ def _named(
     kinds: Mapping[tuple[str, ...], str],
     instead_of: Mapping[str, str] = _INSTEAD,
 ) -> Key:
-    """Return the key of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or
-    `NAMESPACE/NAME` if the name has one kind. `kinds`: names accepted for a kind -> the kind. `instead_of`: other kinds
-    -> what to do instead.
+    """Return the key of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or as in `only_workload`.
+
+    `kinds`: names accepted for a kind -> the kind. `instead_of`: other kinds -> what to do instead.
 
     Raises InvalidInput for other arguments and unknown workloads.
     """
@@ -438,14 +438,15 @@ def _named(
         namespace, *parts = parts
     kind, name = parts if len(parts) == 2 else (workload, "")
     found = _kind_called(kind, kinds)
-    if found is None and workload.count("/") == 1 and (found := _of_one_kind(cluster, kind, name, kinds)):
-        namespace = kind
+    if found is None and (key := only_workload(cluster, workload, namespace, kinds.values())):
+        return key
     if not found or not name:
+        fix, instead = _with_kind(cluster, workload, namespace, kinds), instead_of.get(kind.lower(), "")
+        keys = (key for key in cluster.workloads if key[0] in kinds.values() and not instead)
+        why = f". Fix: {fix}" if fix else nearest(workload, {"/".join(key[-len(parts) :]) for key in keys})
         known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
-        fix = _with_kind(cluster, workload, namespace, kinds)
-        instead = instead_of.get(kind.lower(), "write NAMESPACE/KIND/NAME")
-        more = f". Fix: {fix}" if fix else f" of a supported kind. Fix: {instead}; known: {known}"
-        raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{more}")
+        why = why or f" of a supported kind. Fix: {instead or 'write NAMESPACE/KIND/NAME'}; known: {known}"
+        raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{why}")
     key = found, namespace, name
     if key not in cluster.workloads:
         near = elsewhere(cluster, *key, _with_kind(cluster, name, namespace, kinds))
@@ -463,11 +464,16 @@ def _kind_called(kind: str, kinds: Mapping[tuple[str, ...], str]) -> str | None:
     return found if suffix in ("", *((group, f"v1.{group}") if group else ())) else None
 
 
-def _of_one_kind(
-    cluster: ClusterSnapshot, namespace: str, name: str, kinds: Mapping[tuple[str, ...], str]
-) -> str | None:
-    """Return the kind of the only workload with this name in the namespace; None for none or several."""
-    found = [kind for kind in kinds.values() if (kind, namespace, name) in cluster.workloads]
+def only_workload(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Container[str]) -> Key | None:
+    """Return the key of the only workload called `NAME` or `NAMESPACE/NAME`; None for none or several.
+
+    `namespace`: of `NAME`; if it is the default one and has no such workload, the workload may be in any.
+    """
+    *where, own = name.split("/")
+    named = [key for key in cluster.workloads if key[0] in kinds and key[2] == own and len(where) < 2]
+    found = [key for key in named if key[1] == "".join(where or [namespace])]
+    if not found and not where and namespace == registry.DEFAULT_NAMESPACE:
+        found = named
     return found[0] if len(found) == 1 else None
 
 

@@ -18,7 +18,7 @@ import yaml
 from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES, MaxReplicas
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
-from forewarn.policies.application.cluster import Cluster, Progress, pod_key
+from forewarn.policies.application.cluster import Cluster, Progress
 from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
@@ -51,7 +51,7 @@ from forewarn.policies.whatif.class_change import with_class
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.whatif.occupancy import Placed
-from forewarn.policies.whatif.questions import workloads_of
+from forewarn.policies.whatif.questions import only_workload, workloads_of
 from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.ui.processes import Unanswered
 from forewarn.webhook.ui.questions import EDITS, CommandLine, links, on_standard_input
@@ -408,11 +408,10 @@ class State(NamedTuple):
         try:
             result = why(cluster, request)
         except InvalidInput:
-            key = pod_key(request.name, request.namespace)
-            kinds = [kind for kind in POD_TEMPLATE_PATHS if (kind, *key) in cluster.cache.snapshot().workloads]
-            if len(kinds) != 1:
+            key = only_workload(cluster.cache.snapshot(), request.name, request.namespace, POD_TEMPLATE_PATHS)
+            if key is None:
                 raise
-            name = f"{key[0]}/{kinds[0].rpartition('/')[2].lower()}/{key[1]}"
+            name = f"{key[1]}/{key[0].rpartition('/')[2].lower()}/{key[2]}"
             result, command = why(cluster, name), CommandLine("why", (name,)).line(self.named)
         page = _with_lines(Page("Why", ()), why_lines(result, plain))
         return _answer(on_page(page, result.head), result.to_dict(), command)

@@ -624,11 +624,10 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         ),
         (["lose", "node", "x", "--cluster", SHOWN], 2, 'node "x" not found in the cluster'),
         (["lose", "pool", "web", "--cluster", SHOWN], 2, 'invalid selector "web". Fix: write LABEL=VALUE'),
-        (["scale", "web", "3", "--cluster", SHOWN], 2, '"web": not a workload. Fix: write shop/deployment/web'),
         (
             ["scale", "deploy/shop/web", "3", "--cluster", SHOWN],
             2,
-            "Fix: write NAMESPACE/KIND/NAME; known: deployment",
+            'not a workload; did you mean "shop/web"?',
         ),
         (
             ["scale", "deploy/web", "3", "--cluster", SHOWN],

@@ -24,8 +24,9 @@ CASES = [
     ("whatif lose pool kubernetes.io/arch=adm64", 'did you mean "amd64"?'),
     ("whatif lose pool kubernetes.io/arc=amd64", 'did you mean "kubernetes.io/arch"?'),
     ("whatif upgrade --pool web", 'whatif: invalid selector "web". Fix: write LABEL=VALUE'),
-    ("whatif scale web 3", 'whatif: "web": not a workload. Fix: write shop/deployment/web'),
-    ("whatif scale web 3 -n shop", 'whatif: "web": not a workload. Fix: write deployment/web'),
+    ("whatif scale web 3 -n prod", 'whatif: "web": not a workload. Fix: write shop/deployment/web'),
+    ("whatif scale wbe 3", 'whatif: "wbe": not a workload; did you mean "web"?'),
+    ("whatif scale shop/wbe 3", 'whatif: "shop/wbe": not a workload; did you mean "shop/web"?'),
     (
         "whatif scale x 3",
         'whatif: "x": not a workload of a supported kind. Fix: write NAMESPACE/KIND/NAME; known: deployment (deploy)',
@@ -73,8 +74,9 @@ def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.Cap
             for name in ("shop/web-1", "pod/web-1 -n shop")
         ),
         *((f"whatif resize {name} --requests cpu=1", "Pod shop/web-3 ") for name in ("shop/deploy/web",)),
-        *((f"whatif restart {name}", "Deployment shop/web r") for name in ("shop/web", "shop/deploy/web")),
+        *((f"whatif restart {name}", "Deployment shop/web r") for name in ("web", "shop/web", "shop/deploy/web")),
         ("whatif scale shop/web 4", "Deployment shop/web scaled"),
+        ("whatif scale web 4 -n shop", "Deployment shop/web scaled"),
         ("whatif class batch --workloads shop/web", "new Pods of shop/web"),
     ],
 )

@@ -110,6 +110,8 @@ OTHER_QUESTIONS = {
     "change=why&name=shop/deployment/web": "why",
     "change=why&name=shop/web": "why",
     "change=why&name=nightly&namespace=reports": "why",
+    "change=why&name=nightly": "why",
+    "change=scale&name=web&number=7": "whatif",
     "change=headroom&name=shop/deployment/web": "headroom",
     "change=placeholders&name=deployment/web&namespace=shop&number=3": "headroom",
     "change=class-plan&name=silver&value=7&workloads=deployment/web&namespace=shop": "classes-plan",
