@@ -261,7 +261,8 @@ def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLin
         elif field.required:
             return None
     if len([field for field in fields if field[0] != "namespace"]) < question.least:
-        raise BadLink(f"fill in one more of {', '.join(field.label for field in question.fields[1:])}")
+        others = (field.label for field in question.fields[1:] if field is not _NAMESPACE)
+        raise BadLink(f"fill in one more of {', '.join(others)}")
     command, *words = question.words.split()
     words = [*words, *arguments, *options]
     address = urlencode(used) if key else ""

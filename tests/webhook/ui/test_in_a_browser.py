@@ -309,6 +309,14 @@ def test_a_lost_connection_suggests_a_reload_before_a_restart(page: Any, ui: Ser
     assert failed.index("reload this page") < failed.index("start it again")
 
 
+def test_a_question_without_an_answer_has_the_focus_on_the_wrong_input(page: Any, ui: Served) -> None:
+    show(page, ui, "/whatif?change=scale&name=deployment/web&number=3&namespace=shpo")
+    assert page.inner_text("#failed").startswith("Deployment shpo/web not found")
+    assert page.evaluate("document.activeElement.name") == "namespace"
+    show(page, ui, "/whatif?change=upgrade&name=pool%3Dx&number=7")
+    assert page.evaluate("document.activeElement.name") == "name"
+
+
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 

@@ -288,6 +288,33 @@ def test_an_address_sets_no_options_and_has_limits(shared: Desk, query: str) -> 
     assert 'role="alert"' in page.text
 
 
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("", "name"),
+        ("change=scale&name=web", "number"),
+        ("change=scale&name=web&number=x", "number"),
+        ("change=drain&name=-x", "name"),
+        ("change=class&name=batch&value=1&policy=x", "policy"),
+        ("change=class&name=batch&namespace=shop", "value"),
+    ],
+)
+def test_the_focus_is_on_the_input_that_is_missing_or_wrong(shared: Desk, query: str, wanted: str) -> None:
+    page = shared.get(f"/whatif?{query}").text
+    assert re.findall('name="([a-z]*)"[^>]* autofocus', page) == [wanted]
+    needed = "fill in one more of Value, Policy, Global default, Delete, Its workloads<"
+    assert (needed in page) is (wanted == "value"), "a namespace changes nothing"
+
+
+def test_without_pending_pods_their_question_says_so(shared: Desk) -> None:
+    assert "no Pod is Pending" in shared.get("/").text
+    pending = {**shared.here.about.names, "pending": ["shop/web-1"]}
+    made = desk()
+    made.here.about = made.here.about._replace(names=pending)
+    assert made.post("/api/reload", {}).status_code == 200
+    assert "no Pod is Pending" not in made.get("/").text
+
+
 @pytest.mark.parametrize("query", ["namespace=-v", "most=-v", "most=1e9", "most=x"])
 def test_a_risk_filter_sets_no_options(shared: Desk, query: str) -> None:
     assert shared.get(f"/api/risk?{query}").status_code == 400

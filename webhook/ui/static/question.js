@@ -10,6 +10,8 @@ const stop = (text) => {
   byId("failed").hidden = false;
   document.querySelector("#progress progress").hidden = true;
   byId("step").hidden = byId("seconds").hidden = byId("cancel").hidden = true;
+  const fields = [...document.querySelectorAll(".ask :is(input:not([type=hidden], [type=checkbox]), textarea)")];
+  (fields.find(({ value }) => value && text.includes(value)) ?? fields[0])?.focus();
 };
 
 events.addEventListener("progress", (event) => (byId("step").textContent = JSON.parse(event.data)));
