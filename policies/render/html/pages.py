@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.findings import counts
 from forewarn.policies.findings import Finding, Severity, duration, one_line, plural
-from forewarn.policies.render import autoscalers, node_pressure, risk, whatif
+from forewarn.policies.render import autoscalers, harm, node_pressure, risk, whatif
 from forewarn.policies.render.drain import emptied
 from forewarn.policies.render.headroom import about, answer_of, cpu, limits_text, memory, stranded_text, with_limits
 from forewarn.policies.render.html.elements import (
@@ -74,13 +74,13 @@ def whatif_page(answer: Answer, change: ClassChange | None = None, notes: Iterab
         numbers = "" if end is not answer else "numbers, "
         notes = [*notes, f"{numbers}nodes, preemptions and timeline on this page are those without new nodes"]
     parts = [
-        _header(end, whatif.verdict(answer, change)),
+        _header(end, whatif.verdict(answer, change), change),
         *_change(change),
         *_listed("Upgrade" if end.upgrade else "Drain", "drained", [*emptied(end)], _OPEN_LINES),
         *_upgrades(answer),
+        *_workloads(end),
         *_listed("PodDisruptionBudgets", "pdbs", _pdbs(end), _OPEN_PDBS),
         *_listed("Replicas down for a time", "down", [*map(whatif.down_text, end.interruptions)], _OPEN_LINES),
-        *_workloads(end),
         *_other_facts(end, notes),
         nodes(drawn),
         *_classes(answer),
@@ -93,29 +93,38 @@ def whatif_page(answer: Answer, change: ClassChange | None = None, notes: Iterab
     return Page(answer.title, parts, skip)
 
 
-def _header(answer: Answer, title: str) -> Element:
+def _header(answer: Answer, title: str, change: ClassChange | None) -> Element:
     others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
     pending = sum(standing.pending for standing in others)
     before = sum(standing.pending_before for standing in others)
-    preempted, _, lost, broken, placeholders = whatif.row(answer)
-    failed, upgrade = sum(bool(standing.failure) for standing in answer.workloads), answer.upgrade
+    upgrade, harms = answer.upgrade, harm.numbers(answer, change)
+    lost, preempted, broken = (harms[name] for name in ("REPLICAS LOST", "PREEMPTED", "PDB VIOLATIONS"))
     depth, running = answer.summary.cascade_depth, (answer.running_before, answer.running_after)
-    tiles = [
-        *([("upgraded", f"{len(upgrade.done)} of {len(upgrade.steps)}", not upgrade.complete)] if upgrade else ()),
-        *([("nodes not drained", f"{len(answer.not_drained)}", True)] if answer.not_drained else ()),
+    blocking = {each.budget for each in (*answer.drains_blocked_by, *answer.blocks.drains)}
+    blocking.update(*answer.eviction_blocked_by.values())
+    done, steps = (len(upgrade.done), len(upgrade.steps)) if upgrade else (0, 0)
+    of_pdbs = "PDBs that block evictions" if answer.drained or steps else "" if answer.pdbs else "PDB violations"
+    tiles: list[tuple[str, str | int, bool]] = [
+        ("upgraded", f"{done} of {steps}" if steps else 0, done < steps),
+        ("nodes not drained", harms["NODES NOT DRAINED"], True),
         ("replicas lost", lost, bool(lost)),
         ("preempted", preempted, bool(preempted)),
         ("Pending", f"{before} → {pending}" if before else pending, pending > before),
-        *([("PDB violations", broken, bool(broken))] if broken or not answer.pdbs else ()),
-        *([("PDBs with too few Pods", len(answer.pdbs), True)] if answer.pdbs else ()),
-        *([("Jobs failed", failed, True)] if failed else ()),
+        ("Pods that cannot be recreated", harms["NOT RECREATABLE"], True),
+        ("PDBs that block evictions", len(blocking), bool(blocking)),
+        ("PDB violations", broken, bool(broken)),
+        ("PDBs with too few Pods", len(answer.pdbs), True),
+        ("Jobs failed", harms["JOBS FAILED"], True),
         ("running", " → ".join(map(str, running)), running[1] < running[0]),
-        *([("placeholders preempted", placeholders, False)] if placeholders else ()),
-        *([("cascade depth", depth, True)] if depth > 1 else ()),
+        ("DaemonSet Pods of lost nodes", answer.daemon_pods_of_lost_nodes, False),
+        ("placeholders preempted", harms["PLACEHOLDERS PREEMPTED"], False),
+        ("cascade depth", depth if depth > 1 else 0, True),
     ]
+    tiles = [each for each in tiles if each[1] or each[0] in ("replicas lost", "preempted", "Pending", of_pdbs)]
     tiles.sort(key=lambda each: (not each[2], each[1] == 0))
     lead = f"{answer.title}. {whatif.times(answer)}"
-    return page_header(title.removesuffix("."), tiles, lead, whatif.without_it(answer))
+    more = [*whatif.without_it(answer), *whatif.fix_of_failures(answer)]
+    return page_header(title.removesuffix("."), tiles, lead, more)
 
 
 def _change(change: ClassChange | None) -> Iterator[Element]:
@@ -190,10 +199,9 @@ def _moment(line: str) -> Element:
 
 
 def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
-    lines = [*whatif.rejected_by_quota(answer), *whatif.fix_of_failures(answer), *whatif.new_node_lines(answer)]
-    lines += [*whatif.affected(answer.pod_losses), *(f"not simulated: {problem}" for problem in answer.not_simulated)]
-    lines += answer.not_modelled
-    yield from _listed("Notes", "also-title", [*lines, *notes])
+    lines = [*whatif.rejected_by_quota(answer), *whatif.new_node_lines(answer), *whatif.affected(answer.pod_losses)]
+    unread = [f"not simulated: {problem}" for problem in answer.not_simulated]
+    yield from _listed("Notes", "also-title", [*lines, *unread, *answer.not_modelled, *notes])
 
 
 def _pdbs(answer: Answer) -> list[str]:
