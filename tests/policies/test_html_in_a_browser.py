@@ -167,7 +167,8 @@ def test_a_browser_draws_it_by_its_own_policy(tmp_path: Path, capsys: pytest.Cap
     shown = dumped(tmp_path / "page.html", "--virtual-time-budget=2000")
     assert "data-drawn=" in shown
     assert len(re.findall('role="option"', shown)) == 4
-    assert 'aria-label="b-1: 88 % of cpu requested, Pods to be preempted"' in shown
+    assert 'aria-label="b-1: 100 % of cpu requested"' in shown, "after the loss"
+    assert "removed</span>" in shown
 
 
 def test_the_table_of_a_sweep_is_sorted_by_its_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

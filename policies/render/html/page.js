@@ -1,6 +1,6 @@
 "use strict";
-// Draws the nodes of a page, and lets people select, search and filter them.
-const drawNodes = (data) => {
+// Draws the nodes of a page, and lets people select, search and filter them. `isAfter`: start with the last moment.
+const drawNodes = (data, isAfter = false) => {
   const byId = (id) => document.getElementById(id);
   const make = (tag, name, text) => {
     const made = document.createElement(tag);
@@ -47,6 +47,8 @@ const drawNodes = (data) => {
     moment = next;
     return touched;
   };
+
+  if (isAfter) goTo(frames.length);
 
   const share = (node, band, doomed) =>
     only < 0 || only === band ? shares[node * row + band * 4 + doomed * 2 + what] : 0;
@@ -236,7 +238,7 @@ const drawNodes = (data) => {
   const keys = data.bands.map((label, band) => key(label, (square) => (square.style.background = color(band)))).reverse();
   keys.push(key("free", () => {}));
   if (Object.keys(data.pushes).length) keys.push(key("to be preempted", (square) => square.classList.add("hatched")));
-  const ever = new Set(states);
+  const ever = new Set(first.states);
   frames.forEach((frame) => frame.states.forEach((state) => ever.add(state)));
   if (ever.has(1)) keys.push(key("cordoned", (square) => square.classList.add("cordoned")));
   if (ever.has(2)) keys.push(key("removed", (square) => square.classList.add("gone")));
@@ -255,7 +257,7 @@ const drawNodes = (data) => {
     slider.setAttribute("aria-valuetext", frameName(next));
     if (shown >= 0) show(shown);
   };
-  slider.setAttribute("aria-valuetext", "before");
+  move(moment);
   slider.addEventListener("input", () => move(Number(slider.value)));
   let playing = 0;
   const stop = () => {
@@ -317,4 +319,4 @@ const drawNodes = (data) => {
   document.documentElement.dataset.drawn = Math.round(performance.now());
 };
 const shipped = document.getElementById("nodes-data");
-if (shipped) drawNodes(JSON.parse(shipped.textContent));
+if (shipped) drawNodes(JSON.parse(shipped.textContent), true);
