@@ -149,6 +149,24 @@ def test_the_first_line_and_a_table_summarize_the_change(capsys: pytest.CaptureF
     assert texts[start : start + 9] == ["batch", "100", "4", "0", "6", "0", "0Gi", "0Gi", "2"]
 
 
+@pytest.mark.parametrize("where", ["html/page.css", "node_picture.css"])
+def test_bands_of_priorities_stand_out_against_the_background_in_the_dark(where: str) -> None:
+    """A contrast of 2 to free capacity, and of 1.25 to the next band."""
+    dark = Path("policies/render", where).read_text().partition("scheme")[2]
+    found = re.findall(r"(?:--free: |\.free{fill:|--b\d: |\.b\d{fill:)(#[0-9a-f]{6})", dark)
+    lights = [_luminance(color) + 0.05 for color in found]
+    assert len(lights) == 9
+    assert lights[1] / lights[0] > 2
+    assert all(after / before > 1.25 for before, after in pairwise(lights[1:]))
+
+
+def _luminance(color: str) -> float:
+    """The relative luminance of WCAG 2."""
+    parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 @pytest.mark.parametrize(
     ("command", "most", "first", "last"),
     [
