@@ -87,6 +87,22 @@ def test_axe_finds_nothing_at_three_widths_in_light_and_dark(browser: Any, ui: S
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_narrow_page_has_equal_columns_and_no_loose_heads_and_a_risk_no_inner_scrolling(
+    browser: Any, ui: Served
+) -> None:
+    with opened(browser, ui, viewport={"width": 390, "height": 900}) as page:
+        widths = page.locator(".cell").evaluate_all("all => all.map((each) => each.offsetWidth)")
+        assert (len(widths), len({*widths})) == (4, 1)
+        chips = page.locator(".chips a").evaluate_all("all => all.map((each) => each.getBoundingClientRect().right)")
+        assert len(chips) > 8
+        assert max(chips) <= 390, "wrapped"
+        assert not page.is_visible("thead")
+        show(page, ui, "/risk")
+        assert page.locator(".scroll").evaluate("box => box.scrollHeight === box.clientHeight")
+    with opened(browser, ui) as page:
+        assert page.is_visible("thead")
+
+
 def test_a_zone_loss_by_keyboard_alone(page: Any, ui: Served) -> None:
     show(page, ui, "/whatif")
     tab_to(page, "Lose zone b")
