@@ -304,7 +304,6 @@ def _where(headroom: Headroom) -> Iterator[Element]:
         yield section("Where", "where", table("By node", ("node", "more Pods"), rows, len(rows)))
 
 
-_OUTCOME_TEXTS: Final = {"fits": "fits", "preempts": "preempts", "pending": "stays Pending"}
 _MAX_LINES: Final = 500
 
 
@@ -353,7 +352,7 @@ def predict_page(result: PredictResult) -> Page:
 def _outcome(prediction: Prediction, result: PredictResult) -> str:
     if not result.is_alone(prediction):
         return "with its PodGroup"
-    return _OUTCOME_TEXTS.get(prediction.outcome, prediction.outcome)
+    return "stays Pending" if prediction.outcome == "pending" else prediction.outcome
 
 
 def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:
