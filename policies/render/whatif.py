@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,11 +17,11 @@ from forewarn.policies.findings import (
     duration,
     first_line,
     first_of,
+    fitting,
     grouped,
     listed,
     one_line,
     plural,
-    shortened,
 )
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import QUOTAS, rejecting
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.upgrade import ForcedPod
 
 _WITHOUT: Final = "also without the change"
-_LONGEST_END: Final = 160
-"""Characters of what happens without new nodes, and of the event, in a first line that is too long."""
 OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
 _NAMED: Final = 10
@@ -76,8 +75,7 @@ _REPLACEMENT: Final = "replacement Pod"
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
     line, title = _headline_and_title(answer, change)
-    end = f"{line.without}{title}"
-    yield paint(first_line(line.text, end, shortened(end, _LONGEST_END)), "bold")
+    yield paint(first_line("".join(line), title), "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -105,21 +103,28 @@ class _Headline(NamedTuple):
 
 
 def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[_Headline, str]:
-    """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short."""
-    line, grown = _Headline(""), "" if answer.of_upgrade is answer else "with new nodes, "
-    frames = [(start, f": {title}" if title else "") for start, title in answer.frames]
-    for (start, end), fewest in zip(frames, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 2), strict=True):
-        for most in range(_EFFECTS, fewest - 1, -1):
-            text, without = _headline(answer.of_upgrade, change, most)
-            line = _Headline(f"{start}{grown}{text}", without)
-            if len(f"{line.text}{without}{end}") <= LONGEST_LINE:
-                return line, end
-    return line, frames[-1][1]
+    """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short. The
+    end of the headline takes the room that these leave, and is omitted first.
+    """
+    grown = "" if answer.of_upgrade is answer else "with new nodes, "
+    frames = [(f"{start}{grown}", f": {title}" if title else "") for start, title in answer.frames]
+    levels = zip(frames, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 2), strict=True)
+    steps = ((frame, most) for frame, fewest in levels for most in range(_EFFECTS, fewest - 1, -1))
+    of = cache(lambda most: _headline(answer.of_upgrade, change, most))
+    text = title = ""
+    for (start, title), most in steps:
+        text = f"{start}{of(most).text}"
+        if len(f"{text}{title}") <= LONGEST_LINE:
+            break
+    kept = ((title, _BRIEF), (frames[1][1] if title == frames[0][1] else title, 1)) if of(_EFFECTS).without else ()
+    ends = [(of(most).without, event) for event, fewest in kept for most in range(_EFFECTS, fewest - 1, -1)]
+    without, title = fitting(text, [*ends, ("", title)])
+    return _Headline(text, without), title
 
 
 def _headline(answer: Answer, change: ClassChange | None, most: int) -> _Headline:
     """`most`: the number of effects, with what new Pods and drains come to."""
-    of_class = on_new_pods(_ranked(answer, change))
+    of_class = on_new_pods(_ranked(answer, change), class_=_class_of_all(change) if _is_terse(answer, most) else "")
     if change is not None and of_class:
         more = _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
         of_class[-1] += "" if _is_terse(answer, most) else more
@@ -143,10 +148,14 @@ def _with_restart(answer: Answer, change: ClassChange, alone: Answer, most: int)
     text, without = effects[0]
     if effects == anyway:
         return _Headline(f"{restart}, {_WITHOUT}: {text}", without)
-    harm = ", ".join(filter(None, (rollouts(alone), *effects_of(both[1].end, most=_BRIEF))))
-    if harm:
-        text, without = f"{text}{without}", f"; without the change: {harm}"
-    return _Headline(f"{restart}: {text}", without)
+    harm = joined([*filter(None, (rollouts(alone), *effects_of(both[1].end, most=min(most, _BRIEF))))], most, 1)
+    return _Headline(f"{restart}: {text}", f"{without}{harm and f'; without the change: {harm}'}")
+
+
+def _class_of_all(change: ClassChange | None) -> str:
+    """The class, if all workloads whose new Pods change priority get it."""
+    names = {each.after.priority_class_name if each.after else "" for each in change.changed} if change else {""}
+    return change.class_ if change and names == {change.class_} else ""
 
 
 def _without_remarks(answer: Answer) -> Answer:
@@ -180,6 +189,7 @@ def _outcome(
     wanted = _wanted(answer, change, most, end)
     said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer, most), *wanted]))
     unwanted = _unwanted(answer, end, most, max(most - bool(said), _FEWEST))
+    said = "" if unwanted and end and most < _FEWEST else said
     no_effect = _no_effect(answer, is_later=bool(of_class and _ranked(answer, change) and not answer.reprioritized))
     left, unread = sum(answer.left.values()), _unread(answer)
     of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
@@ -395,9 +405,10 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     told = {*losers, *_blocked_by_quotas(answer)}
     rejected = Counter({name: pods for name, pods in answer.over_quota.items() if name not in told})
     whose = "" if {*rejected} == {*answer.summary.new_workloads} else of_workloads(rejected, is_brief=is_shortest)
+    is_told = end is not None and (most < _FEWEST - 1 or _counts(end, placeholders=False)[2] > 0)
     effects = [
         rejected_pods(rejected, whose, _rejecting(answer)),
-        _lost_and_failed(answer, own, most, is_told=end is not None and _counts(end, placeholders=False)[2] > 0),
+        _lost_and_failed(answer, own, most, is_told=is_told),
         too_few_healthy_pods(sorted(answer.pdbs.keys() - violated.keys()), are_named=not is_shortest),
         down(answer.outages, () if answer.rivals else losers, most=most),
         f"{plural(len(violated), 'PDB')} violated" if is_brief and violated else _violated(violated),
@@ -672,8 +683,10 @@ def _ranked(answer: Answer, change: ClassChange | None = None) -> Sequence[Ranke
     return change.changed if change else [*answer.new_pods, *answer.reprioritized]
 
 
-def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[str]:
-    """Phrases about the workloads whose new Pods change priority. `are_named`: with names."""
+def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True, class_: str = "") -> list[str]:
+    """Phrases about the workloads whose new Pods change priority. `are_named`: with names. `class_`: that of
+    all, instead of the names.
+    """
     rejected = [ranked for ranked in changed if ranked.after is None]
     others = [ranked for ranked in changed if ranked.after is not None]
     effects = []
@@ -689,7 +702,7 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True) -> list[st
     if others:
         steps = {_step(ranked.before, ranked.after) for ranked in others}
         what = steps.pop() if len(steps) == 1 else f"get a {_direction(others)} priority"
-        effects.append(f"new Pods of {whose(others)} {what}")
+        effects.append(f"new Pods {f'with PriorityClass {class_}' if class_ else f'of {whose(others)}'} {what}")
     return effects
 
 
