@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
     from forewarn.policies.whatif.interruptions import Interruption
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
-    from forewarn.policies.whatif.upgrade import ForcedPod
+    from forewarn.policies.whatif.upgrade import DrainBlocker, ForcedPod
 
 _WITHOUT: Final = "also without the change"
 OR_PENDING: Final = " or newly Pending"
@@ -65,6 +65,7 @@ _LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
 _LONGEST_NAMES: Final = 60
 """Characters of several names."""
+_TOO_FEW: Final = "with too few healthy Pods"
 _UNCHANGED: Final = "no workload's new Pods change priority"
 _SAME: Final = "same reason"
 _OF_NODES: Final = ("cordon", "uncordon", "create", "update", "delete")
@@ -235,12 +236,14 @@ def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer |
     created = rollouts(answer) if is_replaced or is_terse else _created(answer, most, is_short=end is not None)
     created = "" if is_told else created
     wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
-    first = (created, *dangers(answer)) if answer.has_blocked_rollouts else (*dangers(answer), created)
-    return [phrase for phrase in (*first, *wanted) if phrase and phrase not in known]
+    phrases = created, *wanted, *dangers(answer, {each.budget for each in _blocking_at_end(answer)})
+    return [phrase for phrase in phrases if phrase and phrase not in known]
 
 
-def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
-    """Yield phrases about what is impossible after the change: replacements of running Pods, and drains."""
+def dangers(answer: Answer, told: Container[str] = (), *, are_named: bool = True) -> Iterator[str]:
+    """Yield phrases about what is impossible after the change: replacements of running Pods, and drains. `told`: PDBs
+    of which another phrase says that they block these.
+    """
 
     def names_of(names: Iterable[str], noun: str) -> str:
         return named(names, noun) if are_named else plural(len({*names}), noun)
@@ -249,12 +252,32 @@ def dangers(answer: Answer, *, are_named: bool = True) -> Iterator[str]:
         running = sum(each.pods for each in answer.blocks.recreation.values())
         by = f" by {_against_replacements(answer, are_named=are_named)}"
         yield _rejected(names_of(answer.blocks.recreation, "workload"), by, running)
-    if answer.blocks.drains and answer.upgrade is None:
-        pdbs, is_one = [blocker.budget for blocker in answer.blocks.drains], len(answer.blocks.drains) == 1
-        which = f"{'PDB' if is_one else 'PDBs'} " * are_named + names_of(pdbs, "PDB")
-        nodes = sorted({node for blocker in answer.blocks.drains for node in blocker.nodes})
-        of = f"node {nodes[0]}" if are_named and len(nodes) == 1 else plural(len(nodes), "node")
-        yield f"{which} {'blocks' if is_one else 'block'} drains of {of} from now on"
+    blockers = [each for each in answer.blocks.drains if each.budget not in told] if answer.upgrade is None else []
+    yield from filter(None, [_blocked_drains(blockers, are_named=are_named)])
+
+
+def _blocked_drains(blockers: Sequence[DrainBlocker], health: str = "", *, are_named: bool = True) -> str:
+    """A phrase about the PDBs that block drains; "" for none. `health`: of these."""
+    if not blockers:
+        return ""
+    which = _named_pdbs([each.budget for each in blockers]) if are_named else plural(len(blockers), "PDB")
+    nodes = sorted({node for blocker in blockers for node in blocker.nodes})
+    of = f"node {nodes[0]}" if are_named and len(nodes) == 1 else plural(len(nodes), "node")
+    return f"{which}{health} {'blocks' if len(blockers) == 1 else 'block'} drains of {of} from now on"
+
+
+def _blocking_at_end(answer: Answer) -> list[DrainBlocker]:
+    """The PDBs that block drains because they have too few healthy Pods, or until more Pods are healthy."""
+    blockers = () if answer.upgrade else answer.blocks.drains
+    return [each for each in blockers if each.budget in answer.pdbs or not each.never]
+
+
+def _unhealthy(answer: Answer, *, is_brief: bool) -> Iterator[str]:
+    """Yield phrases about the PDBs with too few healthy Pods, and which of them block drains. `is_brief`: not which."""
+    unhealthy = answer.pdbs.keys() - answer.summary.violated_pdbs.keys()
+    blocking = [each for each in _blocking_at_end(answer) if each.budget in unhealthy and not is_brief]
+    yield too_few_healthy_pods(sorted(unhealthy - {each.budget for each in blocking}), are_named=not is_brief)
+    yield _blocked_drains(blocking, f" {_TOO_FEW}")
 
 
 def _against_replacements(answer: Answer, *, are_named: bool) -> str:
@@ -409,11 +432,12 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     effects = [
         rejected_pods(rejected, whose, _rejecting(answer)),
         _lost_and_failed(answer, own, most, is_told=is_told),
-        too_few_healthy_pods(sorted(answer.pdbs.keys() - violated.keys()), are_named=not is_shortest),
+        *_unhealthy(answer, is_brief=is_shortest),
         down(answer.outages, () if answer.rivals else losers, most=most),
         f"{plural(len(violated), 'PDB')} violated" if is_brief and violated else _violated(violated),
         _preempted(answer, losers, is_brief=is_brief, are_named=most > _FEWEST),
         _starting(answer, [each for each in own if each.not_started], is_brief=is_brief),
+        _blocked_drains([each for each in _blocking_at_end(answer) if each.budget not in {*answer.pdbs, *violated}]),
     ]
     return _with_placeholders(answer, [effect for effect in effects if effect], most)
 
@@ -626,7 +650,7 @@ def _violated(pdbs: Mapping[str, int]) -> str:
 def too_few_healthy_pods(pdbs: Sequence[str], *, are_named: bool = True) -> str:
     """A phrase about these PDBs; "" for none. `are_named`: with the name of the only one."""
     which = f"PDB {named(pdbs)}" if len(pdbs) == 1 and are_named else plural(len(pdbs), "PDB")
-    return f"{which} with too few healthy Pods" if pdbs else ""
+    return f"{which} {_TOO_FEW}" if pdbs else ""
 
 
 def _starting(answer: Answer, pending: Sequence[WorkloadCount], *, is_brief: bool) -> str:

@@ -281,9 +281,9 @@ class Blocks(NamedTuple):
     """What is blocked after a change, and was not before.
 
     `recreation`: by workload, the running Pods whose replacements a new or changed ResourceQuota or LimitRange rejects,
-    and CronJobs whose next Pods these reject. `drains`: the PDBs that never allow an eviction; of an upgrade, those
-    that block evictions at its start. `rollouts`: the workloads whose rollout Pending or rejected Pods block at the
-    end.
+    and CronJobs whose next Pods these reject. `drains`: the PDBs that never allow an eviction, or none in the
+    steady state; of an upgrade, those that block evictions at its start. `rollouts`: the workloads whose rollout
+    Pending or rejected Pods block at the end.
     """
 
     recreation: Mapping[str, NotRecreated] = MappingProxyType({})

@@ -201,7 +201,7 @@ def answer_after(
         drained=[*drains],
         blocks=Blocks(
             _not_recreated(simulation, question, start, summary.names),
-            _blockers(simulation, question, start),
+            _blockers(simulation, question, start, summary),
             _blocked_rollouts(start, _templates(simulation, question), summary),
         ),
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
@@ -600,13 +600,16 @@ def _with_evictions(simulation: Simulation, question: Question) -> Iterable[str]
     return _upgraded(question) if is_of_nodes else simulation.api.nodes
 
 
-def _blockers(simulation: Simulation, question: Question, start: Start) -> Sequence[DrainBlocker]:
-    """Return the PDBs that block drains at the start of an upgrade, or never allow one only after another change."""
+def _blockers(simulation: Simulation, question: Question, start: Start, summary: Summary) -> Sequence[DrainBlocker]:
+    """Return the PDBs that block drains at the start of an upgrade, or after another change: that never allow one, or
+    not in the steady state.
+    """
     if question.upgrade is not None:
         return start.blocking
-    known = {each.budget for each in start.blocking if each.never}
+    known = {(each.budget, each.never) for each in start.blocking}
     found = blockers_of(simulation, _with_evictions(simulation, question))
-    return [each for each in found if each.never and each.budget not in known]
+    lasting = (each for each in found if each.never or not summary.is_changing)
+    return [each for each in lasting if known.isdisjoint([(each.budget, True), (each.budget, each.never)])]
 
 
 def _not_recreated(simulation: Simulation, question: Question, start: Start, names: Names) -> dict[str, NotRecreated]:

@@ -179,6 +179,48 @@ def test_json_has_pdbs_that_block_drains(tmp_path: Path, capsys: pytest.CaptureF
     assert (blocker["budget"], blocker["nodes"], blocker["never"]) == ("x/p", ["n1"], True)
 
 
+_OWN = [_pod("set-0", node="n1", owner="StatefulSet"), _pod("set-1", node="n2", owner="StatefulSet")]
+
+
+@pytest.mark.parametrize(
+    ("required", "others", "after", "line"),
+    [
+        (
+            2,
+            [_pod("set-2", node="n2", owner="StatefulSet")],
+            _set("StatefulSet", "a", replicas=1),
+            "2 Pods of x/set removed; PDB x/p with too few healthy Pods blocks drains of node n1 from now on: ",
+        ),
+        (
+            1,
+            [_pod("waiting")],
+            _set("StatefulSet", "b", replicas=2),
+            "1 of 2 replicas of x/set lost (Pending), PDB x/p blocks drains of node n1 from now on",
+        ),
+        (
+            2,
+            [_pod("waiting")],
+            _set("StatefulSet", "b", replicas=2),
+            " lost, 1 PDB with too few healthy Pods: ",
+        ),
+    ],
+    ids=["scaled down", "not restarted", "blocked before"],
+)
+def test_a_pdb_that_then_blocks_drains_is_named_once(
+    required: int,
+    others: list[dict[str, Any]],
+    after: dict[str, Any],
+    line: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pdb = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "p", "namespace": "x"}}
+    spec = {"minAvailable": required, "selector": {"matchLabels": {"app": "set"}}}
+    before = 2 + sum("ownerReferences" in each["metadata"] for each in others)
+    cluster = [_set("StatefulSet", "a", replicas=before), *_OWN, *others, {**pdb, "spec": spec}]
+    assert line in _first_line(cluster, after, tmp_path, capsys)
+
+
 def test_rejected_new_pods_follow_those_that_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     high = {
         "apiVersion": "scheduling.k8s.io/v1",
@@ -303,7 +345,7 @@ _RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
         (
             [_cron_job(), _quota(2, 1)],
             _pod("b"),
-            "new Pods of x/report rejected by quota x/q, Pod x/b runs; no replica lost",
+            "Pod x/b runs, new Pods of x/report rejected by quota x/q; no replica lost",
         ),
         ([_cron_job(), _MEMORY, _limit_range("1Gi")], _limit_range("2Gi"), _LOWERED),
         ([_cron_job(), _quota(1, 1)], _quota(0, 1), "new Pods of x/a rejected by quota x/q (1 running Pod"),
@@ -314,7 +356,7 @@ _RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
         (
             [_cron_job(3), _OFTEN, _quota(9, 1)],
             _quota(3, 1),
-            "new Pods of x/report rejected by quota x/q, 2 of 8 new Pods",
+            "2 of 8 new Pods of x/often run, new Pods of x/report rejected by quota x/q; 6 Pods",
         ),
         ([_cron_job(), _OFTEN, _quota(3, 1)], _pod("b"), "2 of 3 new Pods of 2 workloads run; 1 Pod of x/often "),
     ],

@@ -479,6 +479,7 @@ def test_lost_pods_of_failed_jobs_count_once_in_the_shortest_line() -> None:
         new_nodes=None,
         until_scheduled=False,
         blocks=Blocks(),
+        upgrade=None,
         has_blocked_rollouts=False,
     )
     assert effects_of(answer, most=2) == ["6 replicas of 2 workloads such as default/one lost (2 failed Jobs)"]
