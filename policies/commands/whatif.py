@@ -364,7 +364,7 @@ def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
         usage = ", ".join(f"{scope} {item.upper()}" for scope, item in (("node", "name…"), ("zone", "name")))
         parser.error(f"nothing to lose given. Fix: name what is lost: {usage}, pool LABEL=VALUE, or --each node|zone")
     if options.scope != "node" and len(options.names) > 1:
-        parser.error(f"several names given. Fix: name {SCOPES[options.scope]}")
+        parser.error(f"several names given. Fix: name {SCOPES[options.scope]}, or all nodes: lose node NAME…")
 
 
 def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
