@@ -321,8 +321,9 @@ def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Le
 
     `others`: identities of victims that do not count.
     """
+    end_of_ties = 0
     for number, each in enumerate(predictions):
-        if (fewest := each.fewest) is None:
+        if number < end_of_ties or (fewest := each.fewest) is None:
             continue
         if not fewest or any(_may_differ(other, each) for other in predictions[number + 1 :]):
             is_estimate = fewest == "unknown"
@@ -330,14 +331,16 @@ def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Le
             before = [newly_preempted((other,)) - {*others} for other in predictions[:end]]
             victims = len(set[str]().union(*before)) + more
             return Least(end + bool(more), sum(map(bool, before)) + bool(more), victims, is_estimate)
+        end_of_ties = number + len(each.best_nodes)  # these Pods preempt on each of the tied nodes, see `_may_differ`
     return None
 
 
 def _may_differ(later: Prediction, before: Prediction) -> bool:
-    """Report whether the outcome of a Pod depends on where a Pod before it preempts: a Pod of the same template that
+    """Report whether the outcome of a Pod depends on where a Pod before it preempts. A Pod of the same template that
     stays Pending fits nowhere after as many Pods of this template.
     """
-    return later.outcome == "preempts" or later.pod.spec is not before.pod.spec
+    is_alike = later.pod.spec is before.pod.spec
+    return not is_alike or (later.outcome == "preempts" and not before.takes_ties_in_turn)
 
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:

@@ -52,7 +52,7 @@ from forewarn.policies.scheduling.preemption import (
     violated_pdbs,
 )
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
-from forewarn.policies.scheduling.ties import fewest_victims
+from forewarn.policies.scheduling.ties import are_independent, fewest_victims
 from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from forewarn.policies.scheduling.vectorized_cycle import (
     Candidates,
@@ -634,6 +634,24 @@ class Prediction:
         if self._known is not None or self.not_predicted:
             return self._decision.fewest
         return fewest_victims(self.pod, self._decision, self.framework)
+
+    @cached_property
+    def takes_ties_in_turn(self) -> bool:
+        """Whether Pods like this one preempt on each of the tied nodes once before they preempt at a higher cost: then
+        the order affects nothing but names.
+        """
+        if self._known is not None or self.fewest in (None, 0, "unknown"):
+            return False
+        best = self.preemption.best_candidates
+        if not are_independent(self.pod, best, self.framework):
+            return False
+        others = (replace(self.pod, uid=f"{self.pod.identity}/{number}") for number in range(len(best)))
+        cycles = [(other, one.node_name, one.victims) for other, one in zip(others, best, strict=True)]
+        after = Prediction(self.snapshot.with_preemptions(cycles), self.pod)
+        if after.outcome != "preempts":
+            return after.outcome == "pending"
+        before, then = costs_of_candidates([best[0], after.preemption.best_candidates[0]]).T.tolist()
+        return bool(before < then)
 
     @property
     def may_be_elsewhere(self) -> bool:

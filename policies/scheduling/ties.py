@@ -51,6 +51,26 @@ def fewest_victims(pod: Pod, decision: Decision, framework: Framework) -> Fewest
     return len(candidate.victims)
 
 
+def are_independent(pod: Pod, candidates: Sequence[Candidate], framework: Framework) -> bool:
+    """Report whether preemption by Pods like `pod` on one of these nodes changes nothing on other nodes, and leaves the
+    same whichever of equal Pods it deletes.
+    """
+    snapshot = framework.snapshot
+    comparison, priority = _Comparison(pod, snapshot), pod.effective_priority
+    if _depends_on_more(pod, framework) or comparison.has_constraints or snapshot.may_preempt_groups(priority):
+        return False
+    infos = [snapshot.node_infos[snapshot.rows[candidate.node_name]] for candidate in candidates]
+    nominated = (other for info in infos for other in snapshot.nominated_pods(info.name))
+    if any(info.pods_with_required_anti_affinity for info in infos):
+        return False
+    if any(other.effective_priority < priority for other in nominated):
+        return False  # it would lose its nomination
+    victims = (victim for candidate in candidates for victim in candidate.victims)
+    if any(True for victim in victims for _ in matching(victim, snapshot.pdbs.get(victim.namespace, ()))):
+        return False
+    return all(map(comparison.are_victims_alike, candidates))
+
+
 def fewest_of(numbers: Iterable[Fewest]) -> Fewest:
     """Return the least number of Pods that each of several preemptions by one Pod deletes."""
     known = [number for number in numbers if number is not None]
@@ -99,6 +119,8 @@ class _Comparison:
         self._terms = (*affinity.required_affinity, *affinity.required_anti_affinity)
         self._spread = [each for each in pod.spec.topology_spread if each.when_unsatisfiable == DO_NOT_SCHEDULE]
         self._keys = sorted({each.topology_key for each in self._terms} | {each.topology_key for each in self._spread})
+        self.has_constraints = bool(self._keys)
+        """Whether required constraints are about other Pods."""
 
     def are_alike(self, rows: Sequence[int]) -> bool:
         """Report whether Pods like `pod` preempt as many Pods, also on other nodes, after the choice of any node.

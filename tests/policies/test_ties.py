@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,10 +31,10 @@ SEED = os.environ.get("FOREWARN_SEED", "1")
 HALVES = {"n1": [4], "n2": [2, 2]}
 
 
-def of_nodes(nodes: dict[str, list[int]], start: int = 0) -> list[Made]:
-    """Nodes with 4 cpu, and on each Pods with these cpu."""
+def of_nodes(nodes: dict[str, list[int]], start: int = 0, step: int = 0) -> list[Made]:
+    """Nodes with 4 cpu, and on each Pods with these cpu. `step`: how much higher the priority of each next one is."""
     pods = (
-        make_pod(f"{node}-{number}").priority(0).request(cpu=str(cpu)).on(node, started=start)
+        make_pod(f"{node}-{number}").priority(number * step).request(cpu=str(cpu)).on(node, started=start)
         for node, sizes in nodes.items()
         for number, cpu in enumerate(sizes)
     )
@@ -103,11 +104,55 @@ def test_certain_are_only_numbers_that_each_choice_has(
     assert check(cluster(*of_nodes(nodes)), web(replicas)) == certain
 
 
-def test_certain_are_only_numbers_that_each_choice_has_in_random_clusters() -> None:
+@pytest.mark.parametrize(
+    ("nodes", "replicas", "certain"),
+    [
+        ({"n1": [1, 3], "n2": [1, 1, 2], "n3": [1, 2, 1]}, 2, None),
+        ({"n1": [1, 3], "n2": [1, 1, 2], "n3": [1, 2, 1]}, 3, None),
+        ({"n1": [1, 3], "n2": [1, 1, 2]}, 4, None),
+        ({"n1": [1, 3], "n2": [1, 2, 1]}, 3, 2),
+        ({"n1": [1, 3], "n2": [2, 1, 1]}, 2, 1),
+    ],
+)
+def test_the_order_of_nodes_is_irrelevant_if_each_costs_more_afterwards(
+    nodes: dict[str, list[int]], replicas: int, certain: int | None
+) -> None:
+    assert check(cluster(*of_nodes(nodes, step=10)), web(replicas, 1)) == certain
+
+
+TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
+APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}
+
+
+@pytest.mark.parametrize(
+    ("of_new", "of_victims", "more", "certain"),
+    [
+        ({}, {}, [], None),
+        (APART, {}, [], 1),
+        ({}, APART, [], 1),
+        ({}, {}, [make_budget("pdb", 1, part="a")], 1),
+        ({}, {}, [make_pod("nominated").priority(5).request(cpu="1").nominated("n1")], 1),
+    ],
+    ids=["independent", "anti-affinity of new Pods", "anti-affinity of victims", "PDB", "nominated Pod"],
+)
+def test_the_order_may_matter_if_nodes_depend_on_each_other(
+    of_new: dict[str, Any], of_victims: dict[str, Any], more: list[Made], certain: int | None
+) -> None:
+    made, new = of_nodes({"n1": [1, 3], "n2": [1, 1, 2]}, step=10), web(2, 1)
+    for pod in (each for each in made if each.name.endswith("-0")):
+        pod.spec(**of_victims).labels(part="a").status(conditions=[{"type": "Ready", "status": "True"}])
+    new.obj["spec"]["template"]["spec"].update(of_new)
+    assert check(cluster(*made, *more), new) == certain
+
+
+@pytest.mark.parametrize("step", [0, 10])
+def test_certain_are_only_numbers_that_each_choice_has_in_random_clusters(step: int) -> None:
     rng, exact, open_ = random.Random(f"{SEED} ties"), 0, 0
     for _ in range(cases(150)):
         sizes = [[4], [2, 2], [3, 1], [1, 1, 2], [2]]
-        made = of_nodes({f"n{number}": rng.choice(sizes[: rng.randint(1, 5)]) for number in range(rng.randint(2, 3))})
+        made = of_nodes(
+            {f"n{number}": rng.choice(sizes[: rng.randint(1, 5)]) for number in range(rng.randint(2, 3))}, step=step
+        )
         if rng.random() < 0.3:
             made.append(make_budget("pdb", rng.randint(0, 1), part="a"))
             for pod in made:
