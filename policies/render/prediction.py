@@ -396,7 +396,7 @@ def _about_victims(
         yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{ending}"
     if num_violations:
         yield f"  PDB: {violating(num_violations)} with no disruptions allowed ({listed(violated)})"
-    elif pdbs := pdbs_of(victims, cluster):
+    elif pdbs := pdbs_of([victim for victim in victims if not victim.terminating], cluster):
         yield f"  {listed([f'PDB {pdb}' for pdb in pdbs])} allow{'s' if len(pdbs) == 1 else ''} this disruption"
     yield from (f"  {line}" for line in Consequences.of(victims, cluster.workload).phrases())
     seconds = plural(wait_seconds(victims), "second")

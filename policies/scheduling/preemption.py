@@ -204,16 +204,24 @@ def violations(
         yield pod, violated
 
 
-def violated_pdbs(evicted: Sequence[Pod], victims: Sequence[Victim], snapshot: Snapshot) -> list[str]:
-    """Return the PDBs (`namespace/name`) that the eviction of these Pods violates, some of which violate one.
+def violated_by(victims: Sequence[Victim], snapshot: Snapshot) -> dict[str, Sequence[PodDisruptionBudget]]:
+    """Return identity -> the PDBs that the eviction of the Pod violates, of Pods that violate any.
 
     `victims`: all that kube-scheduler considered; also those that it reprieved use up disruptions.
     """
     pods = [pod for victim in victims_by_importance(victims, snapshot.semantics) for pod in victim.pods]
     matched = ((pod, matching(pod, snapshot.pdbs.get(pod.namespace, ()))) for pod in pods)
     numbers = violations(matched, first_ends_the_count=snapshot.semantics.pdb_count_ends_at_first_violation)
-    keys = {pod.identity for pod in evicted}
-    found = [pdb for pod, violated in numbers if pod.identity in keys for pdb in violated]
+    return {pod.identity: violated for pod, violated in numbers if violated}
+
+
+def violated_pdbs(evicted: Sequence[Pod], victims: Sequence[Victim], snapshot: Snapshot) -> list[str]:
+    """Return the PDBs (`namespace/name`) that the eviction of these Pods violates, some of which violate one.
+
+    `victims`: see `violated_by`.
+    """
+    violated = violated_by(victims, snapshot)
+    found = [pdb for pod in evicted for pdb in violated.get(pod.identity, ())]
     selecting = found or [pdb for pod in evicted for pdb in matching(pod, snapshot.pdbs.get(pod.namespace, ()))]
     return sorted({f"{pdb.namespace}/{pdb.name}" for pdb in selecting})
 

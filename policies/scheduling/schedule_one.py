@@ -49,6 +49,7 @@ from forewarn.policies.scheduling.preemption import (
     costs_of_candidates,
     pod_eligible_to_preempt_others,
     victims_below,
+    violated_by,
     violated_pdbs,
 )
 from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.releases.profiles import Extender, SchedulerConfiguration
     from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.preemption import Fewest
+    from forewarn.policies.scheduling.preemption import Fewest, Victim
 
 __all__ = ["NO_PREEMPTION", "Prediction"]
 
@@ -499,22 +500,35 @@ class Prediction:
         """The Pods that kube-scheduler preempts, most important first."""
         return self._decision.candidate.victims if self._decision.candidate else ()
 
-    @property
+    @cached_property
     def num_pdb_violations(self) -> int:
-        """The number of victims whose preemption violates a PodDisruptionBudget."""
-        return self._decision.candidate.num_pdb_violations if self._decision.candidate else 0
+        """The number of victims whose preemption violates a PodDisruptionBudget, without those already terminating."""
+        candidate = self._decision.candidate
+        number = candidate.num_pdb_violations if candidate else 0
+        is_settled = self._known is not None and self._known.is_final
+        if not number or is_settled or len(self._newly_preempted) == len(self.victims):
+            return number
+        violated = violated_by(self._considered, self.snapshot)
+        return sum(victim.identity in violated for victim in self._newly_preempted)
 
     @property
     def violated_pdbs(self) -> list[str]:
         """The PodDisruptionBudgets that the preemption violates, as `namespace/name`."""
-        info = self.snapshot.get(self.nominated_node)
-        if info is None or not self.num_pdb_violations:
+        if not self.num_pdb_violations:
             return []
-        try:
-            victims = victims_below(self.pod.effective_priority, (info,), self.snapshot)
-        except MissingNode:
-            victims = []
-        return violated_pdbs(self.victims, victims, self.snapshot)
+        return violated_pdbs(self._newly_preempted, self._considered, self.snapshot)
+
+    @property
+    def _newly_preempted(self) -> list[Pod]:
+        return [victim for victim in self.victims if not victim.terminating]
+
+    @property
+    def _considered(self) -> list[Victim]:
+        """The Pods on the nominated node that the Pod may preempt."""
+        info = self.snapshot.get(self.nominated_node)
+        with suppress(MissingNode):
+            return victims_below(self.pod.effective_priority, (info,), self.snapshot) if info else []
+        return []
 
     @cached_property
     def nomination_probabilities(self) -> Mapping[str, float]:
@@ -600,8 +614,16 @@ class Prediction:
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
         by_chance, fewest = with_ties and self.may_be_others, self.fewest
         certain = self.certain_victims if by_chance else None
-        decision = self._decision._replace(
-            feasible=feasible, best_nodes=best_nodes, by_chance=by_chance, certain=certain, fewest=fewest, is_final=True
+        decision, number = self._decision, self.num_pdb_violations
+        candidate = decision.candidate and replace(decision.candidate, num_pdb_violations=number)
+        decision = decision._replace(
+            feasible=feasible,
+            best_nodes=best_nodes,
+            candidate=candidate,
+            by_chance=by_chance,
+            certain=certain,
+            fewest=fewest,
+            is_final=True,
         )
         return Prediction(snapshot, self.pod, decision)
 
@@ -710,7 +732,8 @@ class Prediction:
         preemption = self.preemption
         candidates = {c.node_name: Evicted([v.key for v in c.victims], c.num_pdb_violations) for c in self.candidates}
         if self._decision.candidate is not None:  # perhaps with the victims of earlier attempts
-            candidates[self.nominated_node] = Evicted([v.key for v in self.victims], self.num_pdb_violations)
+            number = self._decision.candidate.num_pdb_violations
+            candidates[self.nominated_node] = Evicted([v.key for v in self.victims], number)
         may_stop_early = preemption.may_stop_early and self.nomination_probabilities
         return PredictionDocument(
             outcome=outcome,

@@ -200,6 +200,9 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
         "Deployment default/web: 4 new Pods: 1 would preempt 1 Pod on n1: default/old (priority 0), "
         "1 victim violates a PDB, 1 would wait for terminating Pods, 2 would stay Pending"
     )
+    assert "  PDB: 1 victim violates a PDB with no disruptions allowed" in out
+    assert "default/web-1 (priority 5): waits for 1 terminating Pod on n1: default/old (priority 0)\n" in out
+    assert out.count("PDB: ") == 1, "a terminating victim violates no PDB again"
     assert "default/web-3 (priority 5): same as above" in out
     assert "Pods are placed one after the other" in out
 

@@ -108,6 +108,24 @@ def test_the_cheapest_node_is_chosen(first: list[MadePod], second: list[MadePod]
         assert prediction.nominated_node == chosen[0]
 
 
+@pytest.mark.parametrize(
+    ("cpu", "terminating", "violations", "candidate"),
+    [("4", False, 2, 2), ("4", True, 1, 2), ("2", True, 0, 1)],
+    ids=["both", "one terminates", "the only one terminates"],
+)
+def test_terminating_victims_violate_no_pdb_again(cpu: str, terminating: bool, violations: int, candidate: int) -> None:
+    """kube-scheduler counts their violations when it compares nodes."""
+    old = [make_pod(name).labels(app="old").request(cpu="2").on("n1") for name in ("a", "b")]
+    if terminating:
+        old[1].terminating()
+    budget = make_budget("pdb", 0, app="old")
+    found = ask(make_pod("new").priority(5).request(cpu=cpu), make_node("n1").has(cpu="4"), *old, budget)
+    settled = found.settled(found.snapshot, with_ties=True)
+    assert (found.num_pdb_violations, settled.num_pdb_violations) == (violations, violations)
+    assert (found.violated_pdbs == []) is (violations == 0)
+    assert found.to_dict()["candidates"]["n1"]["pdbViolations"] == candidate
+
+
 def test_violations_weigh_more_than_priority() -> None:
     made = [make_node("n1"), make_node("n2"), old("cheap", 1, "4"), old("dear", 99, "4", node="n2")]
     assert ask(NEW, *made, make_budget("b", 0, app="cheap")).best_nodes == ["n2"]
