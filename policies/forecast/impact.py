@@ -119,11 +119,13 @@ class Impact(NamedTuple):
     """The impact of one object's new Pods.
 
     - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
-      `displacing`: those of them that preempt only Pods that start later. `preempted`: number of all Pods that are
-      preempted in a simulation, also of and by replacement Pods.
+      `displacing`: those of them that preempt only Pods that start later. `preempted`, `num_pdb_violations`: numbers of
+      all Pods that are preempted in a simulation, also of and by replacement Pods, and of those beyond what their PDBs
+      allow.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
+      `delay`: upstream's message if a quota rejects Pods in a simulation only at first; otherwise "".
       `after_rejected`: those of them that the controller does not try to create until a rejected Pod runs.
     - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
@@ -148,8 +150,10 @@ class Impact(NamedTuple):
     fitting: int = 0
     displacing: int = 0
     preempted: int = 0
+    num_pdb_violations: int = 0
     rejected: int = 0
     rejection: str = ""
+    delay: str = ""
     after_rejected: int = 0
     by_chance: str = ""
     keeps_old: bool = False

@@ -191,7 +191,8 @@ class Rehearsal(NamedTuple):
     - `preempting`, `by_waiting`: predictions of Pods that the workload has at the end, and of other Pending Pods, with
       the running Pods that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
-      at the end. `rejection`: upstream's message about one of them.
+      at the end. `rejection`: upstream's message about one of them. `delay`: about the first rejected Pod; "" for none.
+    - `num_pdb_violations`: number of all Pods that are preempted beyond the allowed disruptions of their PDBs.
     - `let_in`: identities of Pending Pods that got a node.
     - `aftermath`: the cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end.
     """
@@ -205,9 +206,11 @@ class Rehearsal(NamedTuple):
     snapshot: Snapshot
     rejected: int = 0
     rejection: str = ""
+    delay: str = ""
     displacing: int = 0
     preempted: int = 0
     deleted_again: int = 0
+    num_pdb_violations: int = 0
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
 
@@ -445,11 +448,19 @@ class _Run(Simulation):
             self.cache.snapshot(),
             sum(rejection.missing for rejection in rejected),
             next((rejection.message for rejection in rejected), ""),
+            self._delay,
             self._displacing(created, own),
             len(evictions),
             sum(o.workload == self._own and not o.before for o in self.timeline.origins.values()) - len(created),
+            sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
         )
+
+    @property
+    def _delay(self) -> str:
+        name = f"{self._own[1]}: "
+        messages = (event.message for event in self.timeline.events if event.event == "refused")
+        return next((message.removeprefix(name) for message in messages if message.startswith(name)), "")
 
     def _preempting(
         self, waited: Collection[str], ours: Collection[str]

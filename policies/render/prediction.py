@@ -205,7 +205,9 @@ def _overview(placement: Placement, result: PredictResult, applied: Applied | No
     if placement.rollout is not None:
         none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
         rollout = "rollout blocked, " if placement.is_blocked_rollout else "rollout, " if placement.rollout.own else ""
-        return f"{rollout}{plural(placement.wanted, 'new Pod')}: {counts or none}"
+        pods, delay = f"{rollout}{plural(placement.wanted, 'new Pod')}", placement.rollout.delay
+        delayed = delay and f", delayed by {rejecting([(_namespace(placement), delay)])}"
+        return f"{pods}{_fitting(f'{placement.name}: {pods}: {counts}', [delayed], result)}: {counts or none}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     return f"{there}{plural(_new(placement), 'new Pod')}: {counts or 'none'}"
 
@@ -216,14 +218,15 @@ def _new(placement: Placement) -> int:
 
 def _rest(placement: Placement, result: PredictResult) -> Counter[str]:
     """The number of new Pods without a prediction by outcome, instead of "later" with how other Pods block those, and
-    with the number of further Pods that a simulation preempts.
+    with the numbers of further Pods that a simulation preempts.
     """
     counts = Counter(placement.without_prediction)
     blocked = "after-rejected" if "refused" in counts else "blocked"
     counts += Counter({blocked if placement.is_blocked else "later": counts.pop("later", 0)})
     if rollout := placement.rollout:
         more = 0 if result.cascade else rollout.preempted - len(newly_preempted(rollout.predictions))
-        counts += Counter({"displacing": rollout.displacing, "in-cascade": more})
+        beyond = rollout.num_pdb_violations - sum(prediction.num_pdb_violations for prediction in rollout.predictions)
+        counts += Counter({"displacing": rollout.displacing, "in-cascade": more, "violating": min(beyond, more)})
         counts -= Counter(fits=rollout.displacing)
     return counts
 
@@ -267,6 +270,7 @@ OUTCOMES: Final = {
     "preempts": "would preempt other Pods",
     "by-chance": "may preempt more Pods, depending on kube-scheduler's choice",
     "in-cascade": "more preempted in the cascade",
+    "violating": "violating a PDB",
     "waits": "would wait for terminating Pods",
     "in-vain": "would preempt other Pods and stay Pending",
     "not-predicted": "not predicted",

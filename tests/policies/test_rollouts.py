@@ -37,6 +37,7 @@ from tests.builders import (
     MadePod,
     cluster,
     cluster_text,
+    make_budget,
     make_node,
     make_pod,
     make_priority_class,
@@ -340,6 +341,7 @@ def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Pat
     """The replacement of mid-0 preempts low-0. The second new Pod preempts this replacement."""
     made = [*deployment("web", ["m", "m"], "1", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="2")]
     made += [*deployment("mid", ["n"], "1", 50), make_node("m").has(cpu="3"), *deployment("low", ["m"], "1", 0)]
+    made.append(make_budget("low", 0, app="low"))
     containers = make_pod("").request(cpu="2").obj["spec"]["containers"]
     (tmp_path / "cluster.json").write_text(cluster_text([*made, make_priority_class(100, "gold")]))
     change = changed(made, containers=containers, priorityClassName="gold")
@@ -349,7 +351,7 @@ def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Pat
     line, *rest = forewarn(*given).stdout.splitlines()
     assert line == (
         "Deployment default/web: rollout, 2 new Pods: 1 would preempt only Pods that start later, 1 would preempt 1 "
-        "Pod on n: default/mid-0 (priority 50), 2 more preempted in the cascade"
+        "Pod on n: default/mid-0 (priority 50), 2 more preempted in the cascade, 1 violating a PDB"
     )
     assert "  note: 1 new Pod fits after it preempts Pods that start later, such as replacement Pods" in rest
     assert "  note: replacements preempt 1 more Pod, 1 replacement stays Pending" in rest
@@ -633,6 +635,19 @@ def test_a_controller_creates_no_surge_pod_after_a_rejected_one() -> None:
     (placement,) = place_all(cluster(*made), [changed(made, priority=200)]).placed
     assert placement.without_prediction == {"refused": 1, "later": 1}
     assert placement.is_blocked
+
+
+def test_predict_says_that_a_quota_delays_new_pods(tmp_path: Path) -> None:
+    """The second surge Pod is created after an old Pod has terminated."""
+    made = [*deployment("web", ["n"] * 2, "1", 0, strategy=rolling(2, 0)), make_node("n").has(cpu="9")]
+    quota = Made("v1", "ResourceQuota", "tight", "default").spec(hard={"pods": "3"})
+    made.append(quota.status(hard={"pods": "3"}, used={"pods": "2"}))
+    change = changed(made, terminationGracePeriodSeconds=6)
+    (tmp_path / "cluster.json").write_text(cluster_text(in_a_file(made, change)))
+    (tmp_path / "web.json").write_text(json.dumps(change))
+    out = forewarn("predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json").stdout
+    assert out.startswith("Deployment default/web: rollout, 2 new Pods, delayed by quota default/tight: 2 would fit\n")
+    assert "  note: a quota rejects new Pods at first, and the controller retries: exceeded quota: tight, " in out
 
 
 def half_rolled_out(old: int, new: int, priority: int, free: int) -> list[Made]:

@@ -68,6 +68,8 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
         yield "the new Pods preempt Pods of the same workload only if they are scheduled before the old Pods terminate"
+    if impact.delay:
+        yield f"a quota rejects new Pods at first, and the controller retries: {impact.delay}"
     if impact.by_chance:
         yield f"how many Pods preempt depends on {impact.by_chance}"
     if impact.by_waiting:
