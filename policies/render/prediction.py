@@ -289,14 +289,16 @@ def _counts(placements: Sequence[Placement], lost: Collection[int], result: Pred
     predictions = [p for placement in placements for p in placement.predictions if id(p) not in lost]
     numbers = sum((_rest(each, result) for each in placements), Counter(outcomes(predictions)))
     in_vain = {p.pod.uid for p in predictions if p.outcome == "pending"} - {""}
-    if certain := least(predictions):
+    verb = _verb(placements)
+    certain = None if verb == "may" else least(predictions)
+    if certain:
         by_chance = [p for p in predictions[certain.number :] if p.outcome != "pending" and p.pod.uid not in in_vain]
         numbers = numbers - Counter(outcomes(by_chance)) + Counter({"by-chance": len(by_chance)})
         predictions = predictions[: certain.number]
     may_run = (p for p in predictions if p.outcome == "preempts" and p.pod.uid not in in_vain)
     preempting = tuple(p for p in may_run if not waits_for_victims(p))
     uncertain = max(len(newly_preempted(preempting)) - certain.victims, 0) if certain else 0
-    return _Counts(_verb(placements), numbers, preempting, uncertain, bool(certain and certain.is_estimate))
+    return _Counts(verb, numbers, preempting, uncertain, bool(certain and certain.is_estimate))
 
 
 def _verb(placements: Sequence[Placement]) -> str:

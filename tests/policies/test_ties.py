@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import permutations
@@ -248,6 +249,25 @@ def test_a_tie_makes_no_rollout_uncertain_that_is_evaluated_apart(is_reversed: b
     out = forewarn("predict", "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster.json").stdout
     assert out.startswith("2 objects, 3 new Pods: 2 would preempt 2 Pods on b1, n1 or n2: default/low, possibly ")
     assert ", 1 may preempt more Pods, depending on kube-scheduler's choice; 1 object evaluated without" in out
+
+
+def test_of_two_kinds_of_chance_the_first_line_states_one(tmp_path: Path) -> None:
+    """Pods of `low` may use the quota that victims free, and nodes tie."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "low", "uid": "low", "controller": True}
+    made = of_nodes({"n1": [4], "n2": [2, 2], "n3": [4], "n4": [2, 2]})
+    for pod in (each for each in made if each.obj["kind"] == "Pod"):
+        pod.labels(app="low").metadata(namespace="shop", ownerReferences=[owner])
+    spec = make_pod("").request(cpu="2").obj["spec"]
+    low = Made("apps/v1", "ReplicaSet", "low", "shop").metadata(uid="low")
+    low.spec(replicas=6, selector={"matchLabels": {"app": "low"}}, template={"spec": spec}).label("app", "low")
+    quota = Made("v1", "ResourceQuota", "q", "shop").spec(hard={"pods": "9"})
+    made += [low, quota.status(hard={"pods": "9"}, used={"pods": "6"})]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    (tmp_path / "web.json").write_text(json.dumps(web(5).obj))
+    out = forewarn("predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json").stdout
+    assert re.match(
+        r"Deployment shop/web: 5 new Pods: 1 may fit, 3 may preempt \d Pods on .*, 1 rejected by quota", out
+    )
 
 
 @pytest.mark.parametrize(
