@@ -21,6 +21,7 @@ from forewarn.policies.kubelet.pods import KubeletPod, read_pod
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif.questions import is_there, node_named, pod_not_found, with_pods
 from forewarn.policies.whatif.resize import GATE, Resized, StoredPods, Wanted
@@ -29,7 +30,7 @@ from forewarn.policies.why.troubles import kind_named, meanings
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
-_NOT_CHECKED: Final = "ResourceQuotas, LimitRanges and resizes that are already pending are not evaluated"
+_NOT_CHECKED: Final = "resizes that are already pending are not evaluated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +250,8 @@ def resize(pods: StoredPods, request: ResizeRequest) -> ResizeResult:
         raise SourceError("--feature-gates", f"{GATE} came with Kubernetes {Semantics.resizes_can_preempt.first}")
     wanted = Wanted(request.container, request.requests, request.limits)
     results = list(results_of(pods, _keys(request, pods), wanted, preempts=request.preempts))
-    return ResizeResult(head_of(pods.cache.snapshot()), results)
+    cluster = pods.cache.snapshot()
+    return ResizeResult(head_of(cluster, assumptions(cluster.objects, created=True)), results)
 
 
 def _keys(request: ResizeRequest, pods: StoredPods) -> list[tuple[str, str]]:

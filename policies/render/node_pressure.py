@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.node import NodePressure, Order, ResizeResult, amount_of
 from forewarn.policies.findings import cut, duration, first_of, grouped, listed, one_line, plural
+from forewarn.policies.kube_apiserver.quota import quota_in, rejecting
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import MAX_ROWS, left_out, markdown_table, text_of
 from forewarn.policies.render.whatif import named
@@ -197,14 +198,22 @@ def _line(text: str) -> str:
 
 
 def resize_lines(result: ResizeResult) -> Iterator[str]:
-    """The lines of `forewarn whatif resize`; of several Pods, first the number of each verdict."""
+    """The lines of `forewarn whatif resize`; of several Pods, first the number of each verdict, the rejected first."""
     if len(result.pods) > 1:
-        pods = grouped((_verdict(resized).partition("; ")[0], resized.pod) for resized in result.pods)
+        ordered = sorted(result.pods, key=lambda resized: resized.verdict != "rejected")
+        pods = grouped((_in_short(resized), resized.pod) for resized in ordered)
         counts = "; ".join(f"{len(names)} {verdict} ({named(names, 'Pod')})" for verdict, names in pods.items())
         yield f"{counts}: resize of {len(result.pods)} Pods"
     for resized in result.pods:
         yield from _resized(resized)
     yield from (f"note: {note}" for note in result.notes)
+
+
+def _in_short(resized: Resized) -> str:
+    """The verdict without what differs between Pods that one quota rejects."""
+    if quota_in(resized.reason):
+        return f"rejected by {rejecting([(resized.pod.partition('/')[0], resized.reason)])}"
+    return _verdict(resized).partition("; ")[0]
 
 
 def _verdict(resized: Resized) -> str:

@@ -1,6 +1,7 @@
 """Predict an in-place resize: kube-apiserver's checks, then the kubelet's, then preemption.
 
 Source: kubernetes `pkg/apis/core/validation` (`ValidatePodResize`), `plugin/pkg/admission/podresize` (since 1.36),
+`plugin/pkg/admission/limitranger` (`SupportsAttributes`), `pkg/quota/v1/evaluator/core/pods.go` (`Handles`),
 `pkg/kubelet/allocation`, `pkg/kubelet/lifecycle/predicate.go`.
 """
 
@@ -12,6 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.findings import quote
+from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
+from forewarn.policies.kube_apiserver.quota import RemainingQuota
+from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources, validate_limits
 from forewarn.policies.kubelet.admission import admit, request_of
 from forewarn.policies.kubelet.pods import GUARANTEED, KubeletPod, read_pod
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidInput, at, items, text
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.documents import Always
+    from forewarn.policies.scheduling.node_info import NodeInfo
 
 Verdict = Literal["accepted", "deferred", "infeasible", "rejected", "not-evaluated"]
 GATE: Final = "InPlacePodVerticalScalingSchedulerPreemption"
@@ -81,13 +87,16 @@ class StoredPods:
 
 
 def resize(pods: StoredPods, keys: Iterable[tuple[str, str]], wanted: Wanted, *, preempts: bool) -> Iterator[Resized]:
-    """Yield the results in the order in which a kubelet evaluates resizes; each accepted resize affects the following.
+    """Yield the results in the order in which a kubelet evaluates resizes; each accepted resize affects the following,
+    for ResourceQuotas also each deferred one.
 
     `keys`: of stored Pods. `preempts`: true if the feature gate GATE is on. Raises InvalidInput.
     """
-    resizes = [(obj, changed(obj, wanted)) for obj in (pods.stored[key] for key in keys)]
+    cluster = pods.cache.snapshot()
+    quotas = RemainingQuota(cluster.quotas_of)
+    resizes = [(obj, _defaulted(changed(obj, wanted), cluster)) for obj in (pods.stored[key] for key in keys)]
     for old, new in sorted(resizes, key=lambda pair: _order(*pair)):
-        result = _result(pods, old, new, preempts=preempts)
+        result = _result(pods, old, new, quotas, preempts=preempts)
         if result.verdict == "accepted":
             pods.cache.add(_allocated(new))
         yield result
@@ -111,6 +120,20 @@ def changed(pod: ApiObject, wanted: Wanted) -> ApiObject:
     return new  # type: ignore[no-any-return]
 
 
+def _defaulted(pod: ApiObject, cluster: ClusterSnapshot) -> ApiObject:
+    """Return the Pod with the defaults of LimitRanges, which the plugin also sets on a resize."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key != "uid"}  # as that of a new Pod
+    ranges = cluster.limit_ranges_of(_namespace(pod))
+    return {
+        **with_limit_range_defaults({**pod, "metadata": metadata}, ranges, cluster.semantics),
+        "metadata": pod["metadata"],
+    }
+
+
+def _namespace(pod: ApiObject) -> str:
+    return text(pod, "metadata", "namespace", default=DEFAULT_NAMESPACE)
+
+
 def _order(old: ApiObject, new: ApiObject) -> tuple[bool, int, bool, str]:
     """Return the sort key of pending resizes. Source: upstream `sortPendingResizes`.
 
@@ -121,7 +144,7 @@ def _order(old: ApiObject, new: ApiObject) -> tuple[bool, int, bool, str]:
     return increases, -will.priority, will.qos != GUARANTEED, will.key
 
 
-def _result(pods: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool) -> Resized:
+def _result(pods: StoredPods, old: ApiObject, new: ApiObject, quotas: RemainingQuota, *, preempts: bool) -> Resized:
     pod, node = read_pod(_without_status(new)), text(old, "spec", "nodeName")
     semantics = pods.cache.semantics
     at_node = (pod.key, node)
@@ -132,22 +155,33 @@ def _result(pods: StoredPods, old: ApiObject, new: ApiObject, *, preempts: bool)
         return Resized(*at_node, "not-evaluated", "the Pod has no known node")
     if at(old, "spec", "resources"):
         return Resized(*at_node, "not-evaluated", "Pods with spec.resources are not supported")
+    exceeds = _exceeds(pod, info)
     fault = _fault(old, new)
-    if not fault and semantics.resizes_are_checked_at_admission and info.node.operating_system != "linux":
-        fault = "the node does not run Linux"
-    if fault:
+    if not fault and semantics.resizes_are_checked_at_admission:
+        fault = exceeds if info.node.operating_system == "linux" else "the node does not run Linux"
+    if fault := fault or _forbidden(new, old, pods.cache.snapshot(), quotas):
         return Resized(*at_node, "rejected", fault)
-    allocatable = info.node.allocatable
-    limits = {CPU: allocatable.milli_cpu, MEMORY: allocatable.memory}
-    exceeding = [name for name, most in limits.items() if request_of(pod, name) > most]
-    if exceeding:
-        verdict: Verdict = "rejected" if semantics.resizes_are_checked_at_admission else "infeasible"
-        return Resized(*at_node, verdict, f"the requests exceed the node's allocatable {' and '.join(exceeding)}")
+    if exceeds:
+        return Resized(*at_node, "infeasible", exceeds)
     pods.cache.remove(old)
     try:
         return _of_kubelet(pods, new, pod, node, preempts=preempts)._replace(depends_on=_depends(old, new, pod))
     finally:
         pods.cache.add(old)
+
+
+def _exceeds(pod: KubeletPod, info: NodeInfo) -> str:
+    limits = {CPU: info.node.allocatable.milli_cpu, MEMORY: info.node.allocatable.memory}
+    exceeding = [name for name, most in limits.items() if request_of(pod, name) > most]
+    return f"the requests exceed the node's allocatable {' and '.join(exceeding)}" if exceeding else ""
+
+
+def _forbidden(new: ApiObject, old: ApiObject, cluster: ClusterSnapshot, quotas: RemainingQuota) -> str:
+    """Return why a LimitRange or ResourceQuota rejects the resize; otherwise "", and `quotas` includes the resize."""
+    for limit_range in cluster.limit_ranges_of(_namespace(new)):
+        for error in validate_limits(read_pod_resources(new), limit_range):
+            return f"{error.text} (LimitRange {limit_range.name})"
+    return quotas.rejection(_namespace(new), new, old)
 
 
 def _of_kubelet(pods: StoredPods, new: ApiObject, pod: KubeletPod, node: str, *, preempts: bool) -> Resized:

@@ -205,3 +205,51 @@ def test_a_namespace_may_have_the_name_of_a_kind(tmp_path: Path, capsys: pytest.
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [make_node("a").obj, pod.obj]}))
     assert main(["whatif", "resize", "jobs/web", "--requests", "cpu=2", "--cluster", str(file)]) == 0
     assert capsys.readouterr().out.startswith("Pod jobs/web on a: accepted\n")
+
+
+def limited(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **fields}
+
+
+def quota(name: str, hard: dict[str, str], used: dict[str, str]) -> dict[str, Any]:
+    return limited("ResourceQuota", name, spec={"hard": hard}, status={"hard": hard, "used": used})
+
+
+def limit_range(**item: Any) -> dict[str, Any]:
+    return limited("LimitRange", "bounds", spec={"limits": [{"type": "Container", **item}]})
+
+
+CPU_OF_6 = quota("q", {"requests.cpu": "6"}, {"requests.cpu": "4"})
+
+
+@pytest.mark.parametrize(
+    ("limits", "cpu", "first"),
+    [
+        (CPU_OF_6, "2500m", "2 rejected by quota default/q (default/web-2 and default/web-3); 2 accepted"),
+        (CPU_OF_6, "500m", "4 accepted"),
+        (quota("other", {"services": "1"}, {"services": "1"}), "3", "4 accepted"),
+        (
+            limit_range(min={"cpu": "1"}),
+            "500m",
+            "4 rejected: minimum cpu usage per Container is 1, but request is 500m",
+        ),
+        (limit_range(max={"cpu": "2"}), "2", "4 accepted"),
+        (limit_range(default={"cpu": "2"}), "2500m", "4 rejected: container c: the cpu request exceeds the limit"),
+    ],
+)
+def test_quotas_and_limit_ranges_reject_resizes(
+    limits: dict[str, Any], cpu: str, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Source: `Handles` of the Pods' quota evaluator, and `SupportsAttributes` of LimitRanger."""
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "s", "controller": True}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": make_pod("x").obj["spec"]}
+    spec = {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    metadata = {"name": "web", "namespace": "default", "uid": "s"}
+    stateful = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+    pods = [make_pod(f"web-{n}").labels(app="web").request(cpu="1500m").on("a") for n in range(4)]
+    owned = [pod.metadata(ownerReferences=[owner], uid=f"u{n}").obj for n, pod in enumerate(pods)]
+    items = [make_node("a").has(cpu="16").obj, stateful, limits, *owned]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["whatif", "resize", "sts/web", "--requests", f"cpu={cpu}", "--cluster", str(file)]) == 0
+    assert capsys.readouterr().out.startswith(first)
