@@ -44,6 +44,7 @@ _ADD_NODES: Final = "add such nodes, or change the request"
 _MATCHES: Final = "matches its node selector or affinity"
 _CAPACITY: Final = attrgetter("capacity")
 _LONGEST: Final = 200
+_LABELS: Final = 3
 _UNITS_PER_NODE: Final = 4
 """Of work, as in `charge`."""
 _NO_CAUSE: Final = Reason("")
@@ -117,7 +118,9 @@ def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: st
         info for info in large if NodeAffinity.name not in static or affinity.matches(info.node.labels, info.name)
     ]
     if not matching:
-        return _cause(f"no node{which} {_MATCHES}", "", *joined(REASON.reasons).fixes)
+        labels = [f"{key}={value}" for key, value in (affinity.node_selector or {}).items() if not affinity.required]
+        short = f"no node{which} matches its node selector {listed(labels, _LABELS)}" if labels else ""
+        return _cause(f"no node{which} {_MATCHES}", short, *joined(REASON.reasons).fixes)
     on_all = prediction.statuses
     statuses = {info.name: on_all[info.name] for info in matching}
     reasons = {status.reasons for status in statuses.values()}

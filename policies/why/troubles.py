@@ -979,7 +979,7 @@ def _fits_nowhere(cluster: ClusterSnapshot, queued: InQueue) -> Trouble:
         fix = predictions.fix_of(predictions.reasons_of([prediction]))
         return Trouble("fits-nowhere", f"fits on no node: {why}{then}", fix)
     if found := cause(prediction):
-        return Trouble("fits-nowhere", f"{found.short}{then}", predictions.fix_of([(found, 0)]))
+        return Trouble("fits-nowhere", found.short, predictions.fix_of([(found, 0)]))  # at any position in the queue
     nowhere = f"fits on no node{on_no_node(prediction)}"
     reserves = predictions.is_placeholder(pod, Options())  # with a higher class, it would no longer be preempted
     volumes = predictions.volume_fix(prediction)

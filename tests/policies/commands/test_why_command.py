@@ -357,6 +357,22 @@ def test_pods_before_it_in_the_queue_are_scheduled_first(tmp_path: Path, capsys:
     assert "and its preemptionPolicy is Never; 1 Pending Pod is scheduled first: default/ahead" in out.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    ("cpu", "spec", "line"),
+    [
+        ("9", {}, "requests 9 cpu, more than any node has (4)"),
+        ("1", {"nodeSelector": {"disk": "ssd"}}, "no node matches its node selector disk=ssd"),
+    ],
+)
+def test_no_pods_before_it_are_named_if_no_position_in_the_queue_helps(
+    cpu: str, spec: dict[str, Any], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = make_pod("new").priority(5).request(cpu=cpu).spec(**spec)
+    made = [new, make_node("n1").has(cpu="4"), make_pod("ahead").priority(9).request(cpu="1")]
+    _, out, _ = run(capsys, tmp_path, made, "default/new")
+    assert out.splitlines()[0] == f"default/new (priority 5): Pending: {line}"
+
+
 def test_each_of_several_pending_pods_preempts_other_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node(name).has(cpu="1") for name in ("n1", "n2")]
     low = [make_pod(f"low-{name}").priority(1).request(cpu="1").on(name) for name in ("n1", "n2")]

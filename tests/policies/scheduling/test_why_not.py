@@ -101,6 +101,10 @@ def asking(cpu: str = "1", gpu: str = "0", memory: str = "1Gi", **spec: Any) -> 
 SELECTOR = "matches its node selector or affinity"
 LONG = f"no node has {'b' * 60}.{'c' * 60}.{'d' * 60}.eeee…"
 IN_A: dict[str, Any] = {"nodeSelector": {"pool": "a"}}
+TERMS = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["b"]}]}]
+IN_B_BY_AFFINITY: dict[str, Any] = {
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": TERMS}}}
+}
 
 
 @pytest.mark.parametrize(
@@ -115,8 +119,13 @@ IN_A: dict[str, Any] = {"nodeSelector": {"pool": "a"}}
         (asking(gpu="8"), [node("n1", gpu="4"), node("n2")], f"requests 8 {GPU}, more than any node has (4)"),
         (asking(gpu="8"), [node("n1")], f"no node has {GPU}"),
         (asking("12", "8"), [node("n1", "16"), node("n2", gpu="8")], f"no node has enough cpu and {GPU}"),
-        (asking(**IN_A), [node("n1"), node("n2", taint="other")], f"no node {SELECTOR}"),
-        (asking("4", **IN_A), [node("n1"), node("n2", "2", pool="a")], f"no node with enough cpu {SELECTOR}"),
+        (asking(**IN_A), [node("n1"), node("n2", taint="other")], "no node matches its node selector pool=a"),
+        (
+            asking("4", **IN_A),
+            [node("n1"), node("n2", "2", pool="a")],
+            "no node with enough cpu matches its node selector pool=a",
+        ),
+        (asking(**IN_A, **IN_B_BY_AFFINITY), [node("n1")], f"no node {SELECTOR}"),
         (asking(), [node("n1").spec(unschedulable=True)], "fits on no node: cordoned"),
         (asking(), [node("n1", taint="x"), node("n2", taint="x")], "fits on no node: untolerated taint x:NoSchedule"),
         (asking(), [node("n1", taint="x"), node("n2", taint="y")], "fits on no node: untolerated taint"),
