@@ -187,6 +187,9 @@ def _preemption(
 
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
     are_placeholders = len(placeholders) == len(victims)
+    workloads = (
+        {context.cluster.top_workload_of(victim) for victim in victims} if context.cluster is not None else set()
+    )
     details = Preemption(
         Cause.NEW_PODS,
         impact,
@@ -197,6 +200,7 @@ def _preemption(
         sum(prediction.num_pdb_violations for prediction in preempting),
         wait_seconds(victims),
         losses=losses_of(victims, context.cluster.workload) if context.cluster is not None else (),
+        workload=workloads.pop() if len(workloads) == 1 < len(victims) else "",
     )
     return Problem(details, path, severity=Severity.NOTE if are_placeholders else None)
 

@@ -46,7 +46,7 @@ class Preemption(NamedTuple):
     `preempting`: predictions for the Pods that preempt. `victims`: the most important first. `placeholders`: the
     victims that are placeholder Pods. `pdb_violations`: number of victims whose PDB is violated. `grace_seconds`: the
     longest termination grace period of a victim; None to omit from the text. `expectation`: the expectation of the
-    configuration that is violated; None if none.
+    configuration that is violated; None if none. `workload`: that of all victims, if there are several; "" otherwise.
     """
 
     cause: Cause
@@ -60,6 +60,7 @@ class Preemption(NamedTuple):
     expectation: Promise | None = None
     losses: Sequence[PodLoss] = ()
     """What fails or is interrupted without the victims."""
+    workload: str = ""
 
 
 class NotPredicted(NamedTuple):

@@ -58,11 +58,24 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     facts = (*failing(losses), *facts)
     least, head = _least(details), _head(details, audience)
     text = victims_text(head, details.preempting, details.victims, audience, facts, noun, least)
+    if details.workload and audience.may_name(details.victims[0].namespace):
+        number = _number(shown_pods(details.victims, audience), least, audience, noun)
+        text = text._replace(shorter=(*_of_workload(details, head, number, facts, audience), *text.shorter))
     if details.expectation is not None:
         text = text._replace(shorter=(*text.shorter, f"violates expectation {_name_of(details.expectation, audience)}"))
     return text._replace(
         fix=details.fix, more=(*text.more, *loss_phrases(losses, MAX_NAMED, "Preempting"), *more), caveats=gaps
     )
+
+
+def _of_workload(
+    details: Preemption, head: str, number: str, facts: Sequence[str], audience: Audience
+) -> Iterator[str]:
+    """Yield versions with the workload instead of names, most facts first; each also without `all new Pods`."""
+    all_new = of_new_pods(details.impact.new, details.impact, audience)
+    for count in range(len(facts), 0, -1):
+        for start in (head, head.removeprefix(all_new)):
+            yield f"{start} {number} of {details.workload} ({', '.join(facts[:count])})"
 
 
 def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:

@@ -635,3 +635,22 @@ def test_a_missing_extra_is_named() -> None:
     run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 3
     assert run.stderr == "forewarn webhook serve: flask is not installed; install forewarn with the extra `webhook`\n"
+
+
+def test_a_long_warning_names_the_workload_and_what_its_pods_lose(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bulk = deployment()
+    bulk["spec"]["replicas"] = 4
+    bulk["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    pdb = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "status": {"disruptionsAllowed": 1}}
+    pdb["metadata"] = {"name": "nightly", "namespace": "reports"}
+    pdb["spec"] = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "nightly"}}}
+    file, pdbs = tmp_path / "review.json", tmp_path / "pdb.json"
+    file.write_bytes(body(bulk))
+    pdbs.write_text(json.dumps(pdb))
+    cluster = str(ROOT / "docs/examples/whatif/cluster.yaml")
+    main(["webhook", "review", "-f", str(file), "--cluster", cluster, "--cluster", str(pdbs), "--phase", "validate"])
+    facts = "3 violate a PDB, replacements stay Pending"
+    warning = f"would preempt 4 Pods of reports/nightly ({facts}). Fix: lower requests or priority"
+    assert capsys.readouterr().out.splitlines()[0].endswith(f": {warning} [preempts-running-pods]")
