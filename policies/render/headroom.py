@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import ObjectHeadroom
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.whatif.capacity_buffers import Buffers
-    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Quota, Stranded
+    from forewarn.policies.whatif.headroom import Count, Headroom, OfClass, OfGroup, Preempted, Quota, Stranded
     from forewarn.policies.whatif.placeholders import NewPlaceholders, PlaceholderNodes, PlaceholderPool, Placeholders
 
 _ALONE: Final = (("", ""),)
@@ -81,13 +81,22 @@ def answer_of(headroom: Headroom) -> str:
         limit = f" (no node is large enough: the largest has {cpu(most) if name == 'cpu' else memory(most)} {name})"
     elif quota is None and preempting.pods == without.pods:
         limit = most_frequent(by_nodes(headroom.reasons))
-    answer = f"{first}, {number_text(preempting)} with preemption{limit}"
+    answer = f"{first}, {number_text(preempting)} with preemption{_price(headroom.preempted)}{limit}"
     together = [] if headroom.all_node_groups is None else [headroom.all_node_groups]
     grown = {each.group: each.more.admitted for each in together or headroom.node_groups or ()}
     best = max(grown, key=lambda name: grown[name].pods, default=None)
     if best is None or not grown[best].pods:
         return answer
     return f"{answer}, {number_text(grown[best])} on new nodes of {f'group {best}' if best else 'all groups'}"
+
+
+def _price(preempted: Preempted | None) -> str:
+    """The number of preempted Pods as a phrase: ` of 4 Pods (3 violate a PDB)`; "" if unknown."""
+    if preempted is None:
+        return ""
+    violate = plural(preempted.pdb_violations, "violates", "violate")
+    violations = f" ({violate} a PDB)" if preempted.pdb_violations else ""
+    return f" of {'at least ' * preempted.at_least}{plural(preempted.pods, 'Pod')}{violations}"
 
 
 def number_text(count: Count) -> str:

@@ -93,6 +93,8 @@ MAX_PLACED: Final = 200_000
 
 The number of Pods per node depends on user input.
 """
+MAX_PREEMPTING: Final = 50
+"""Maximum Pods whose victims are predicted."""
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
 
 
@@ -198,6 +200,16 @@ class OfGroup(NamedTuple):
         return self.more.quota_
 
 
+class Preempted(NamedTuple):
+    """The Pods that the further Pods preempt, one Pod after the other. `pdbViolations`: number of victims whose PDB is
+    violated. `atLeast`: only the first of many Pods are predicted.
+    """
+
+    pods: int
+    pdb_violations: int
+    at_least: bool
+
+
 class PodGroupHeadroom(NamedTuple):
     """The number of PodGroups that fit, without and with preemption. `pods`: number of Pods of a PodGroup.
 
@@ -226,7 +238,8 @@ class Headroom(NamedTuple):
     `reasons`: kube-scheduler's reasons why nodes accept no more Pods, with the number of nodes, most nodes first.
     `stranded`: unusable free capacity, by insufficient resources. `nodeGroups`: additional replicas if one node group
     grows. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`: what the answer assumes, as clauses.
-    `largest`: resource -> the most that a node has, for those of which a Pod requests more.
+    `largest`: resource -> the most that a node has, for those of which a Pod requests more. `preempted`: if more Pods
+    fit with preemption than without; absent for a PodGroup.
     """
 
     name: Hidden[str]
@@ -243,6 +256,7 @@ class Headroom(NamedTuple):
     assumes: Hidden[Sequence[str]] = ()
     pod_group: PodGroupHeadroom | None = None
     largest: Hidden[Mapping[str, int]] = NOTHING
+    preempted: Preempted | None = None
 
     @optional_in_json
     def quota(self) -> Quota | None:
@@ -324,6 +338,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     without = without._replace(quota=quota)
     assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods, created=True)
     group = _of_pod_group(cluster, obj, member, without.admitted, preempting.admitted) if member else None
+    more = 0 if member or full is None else preempting.admitted.pods - without.admitted.pods
     notes = [*notes, *ahead_in_queue(pod, cluster), *_not_counted(autoscaling), *_foreign(pod, snapshot)]
     return Headroom(
         name=str(ref_of(obj, "default")),
@@ -340,6 +355,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         assumes=assumed,
         largest=_exceeded(pod, snapshot),
         pod_group=group,
+        preempted=_preempted(full, pod, more) if full is not None and more > 0 else None,
     )
 
 
@@ -432,6 +448,21 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
     if (capacity := capacity_for(snapshot, pod, preempting=True)) is None:
         return _one_by_one(snapshot, pod, preempting=True)[0]
     return Count(capacity.total, by_node=capacity.by_node)
+
+
+def _preempted(snapshot: Snapshot, pod: Pod, more: int) -> Preempted | None:
+    """Return what so many further Pods preempt; None if no Pod is preempted. `snapshot`: with all that fit without."""
+    victims = violations = 0
+    at_least = more > MAX_PREEMPTING
+    for new in itertools.islice(_numbered(replace(pod, name=f"{pod.name}-preempting")), min(more, MAX_PREEMPTING)):
+        prediction = Prediction(snapshot, new)
+        if not prediction.node:
+            at_least = True
+            break
+        victims += sum(not victim.terminating for victim in prediction.victims)
+        violations += prediction.num_pdb_violations
+        snapshot = prediction.in_the_end()
+    return Preempted(victims, violations, at_least) if victims else None
 
 
 def _not_counted(autoscaling: Autoscaling) -> Iterator[str]:

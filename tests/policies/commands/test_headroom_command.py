@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from dataclasses import replace
@@ -27,7 +28,7 @@ from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.headroom import Headroom, headroom, quota_room
 from forewarn.policies.whatif.node_groups import read_node_groups
-from tests.builders import Made, cluster, cluster_text, make_node, make_pod
+from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod
 from tests.cases import cases
 from tests.in_process import without_head
 from tests.policies.autoscaling.test_discovery import status
@@ -98,6 +99,28 @@ def test_pending_pods_ahead_in_the_queue_are_noted() -> None:
     found = headroom(state, make_pod("new").priority(10).request(cpu="1").obj)
     note = "2 Pending Pods of equal or higher priority are ahead in the queue: default/ahead-0, default/ahead-1"
     assert (found.without.pods, list(found.notes)) == (8, [note])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "budget", "says"),
+    [
+        (2, False, "2 more Pods, 4 with preemption of 2 Pods"),
+        (2, True, "2 more Pods, 4 with preemption of 2 Pods (1 violates a PDB)"),
+        (60, False, "60 more Pods, 120 with preemption of at least 50 Pods"),
+    ],
+)
+def test_the_price_of_preemption_is_told(nodes: int, budget: bool, says: str) -> None:
+    low = make_pod("low").priority(1).labels(app="low").request(cpu="1")
+    there = [
+        made
+        for number in range(nodes)
+        for made in (
+            make_node(f"n{number}").has(cpu="2"),
+            copy.deepcopy(low).metadata(name=f"low-{number}").on(f"n{number}"),
+        )
+    ]
+    pdbs = [make_budget("b", 1, app="low")] if budget else []
+    assert answer_of(headroom(cluster(*there, *pdbs), make_pod("new").priority(10).request(cpu="1").obj)) == says
 
 
 @settings(max_examples=cases(75), deadline=None)
