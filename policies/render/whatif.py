@@ -908,7 +908,10 @@ def _scheduled_on(nodes: str, answer: Answer) -> str:
     return where if pods else f"{nodes} not needed, no Pod is Pending"
 
 
-def _now_run(count: int, whose: str) -> str:
+def _now_run(count: int, whose: str, after: int = 0) -> str:
+    """`after`: when the last one runs, in seconds; 0 to omit it."""
+    if after:
+        return f"{plural(count, f'Pending Pod{whose} runs', f'Pending Pods{whose} run')} after {duration(after)}"
     return plural(count, f"Pending Pod{whose} now runs", f"Pending Pods{whose} now run")
 
 
@@ -934,7 +937,10 @@ def _started(answer: Answer) -> tuple[str, str]:
     started = sum(row.started for row in answer.workloads)
     if not started or answer.upgrade is not None or answer.new_nodes is not None:
         return "", ""
-    runs = _now_run(started, of_workloads(row.workload for row in answer.workloads if row.started))
+    whose = [row.workload for row in answer.workloads if row.started]
+    is_all = not (answer.does_harm or answer.summary.new_pods or any(row.removed for row in answer.workloads))
+    after = max((int(each.t) for each in answer.bound if is_all and each.workload in whose), default=0)
+    runs = _now_run(started, of_workloads(whose), after)
     waiting = _waiting_without(answer)
     also = started - sum(min(row.started, waiting[row.workload]) for row in answer.workloads)
     if answer.without_change is None or not also:

@@ -71,6 +71,28 @@ def test_a_waiting_pod_starts_when_a_job_completes(answer: Any) -> None:
     assert (found["fewer"], found["completed"], found["running"]) == (0, 1, {"before": 1, "after": 1})
 
 
+@pytest.mark.parametrize(
+    ("events", "runs"),
+    [
+        ([run("first")], "1 Pending Pod of default/second runs after 9 min"),
+        (
+            [{"delete": make_pod("first-x").obj}],
+            "1 Pending Pod of default/second now runs; 1 replica of default/first lost",
+        ),
+    ],
+)
+def test_the_first_line_tells_when_a_pending_pod_runs_if_that_is_the_only_effect(
+    events: list[Any], runs: str, tmp_path: Path, capsys: Capture
+) -> None:
+    second = make_pod("second").request(cpu="2").obj
+    objects = [node("n", "2"), job("first", "2"), pod_of("first-x", "first", "n", "2"), second]
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    (tmp_path / "events.json").write_text(json.dumps(events))
+    main(["whatif", "events", "--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json")])
+    out, err = capsys.readouterr()
+    assert runs in out.partition("\n")[0], out + err
+
+
 def test_a_job_creates_pods_until_all_completions(answer: Any) -> None:
     new = job("new", "1", parallelism=2, completions=5)
     found = answer([node("n", "9"), IDLE], [{"create": new}, run("new", "1m")])
