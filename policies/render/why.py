@@ -10,10 +10,10 @@ from forewarn.policies.findings import first_line, grouped, listed, plural, shor
 from forewarn.policies.why.evidence import shown_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.render import Painter
-    from forewarn.policies.why.troubles import Diagnosis
+    from forewarn.policies.why.troubles import Diagnosis, PendingPods, Timeline
 
 _MAX_SHOWN: Final = 20
 
@@ -76,7 +76,7 @@ def _headline(key: str, diagnosis: Diagnosis) -> str:
 
 def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
     """Lines about the ends of a workload's Pods, at most one screen."""
-    timeline, first = result.timeline, result.timeline.first_pending
+    timeline = result.timeline
     states = ", ".join([*filter(None, [result.inactive]), *_states(result)]) or _without_pods(result)
     if result.not_created:
         if result.kind == "CronJob":
@@ -96,16 +96,45 @@ def _workload(result: WorkloadWhy, paint: Painter) -> Iterator[str]:
         yield f"  and {plural(rest.total(), 'more Pod')}: {counts}"
     fixes = grouped((each.cause.help, each.cause.words) for each in timeline.endings[:_MAX_SHOWN] if each.cause.help)
     yield from (f"  Fix ({', '.join(dict.fromkeys(causes))}): {fix}" for fix, causes in fixes.items())
-    if first:
-        yield f"  {timeline.pending[0]}: {paint(first.cause.words, 'bold')}: {first.cause.message}"
-        yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {first.pod}`"
+    yield from _pending_pods(timeline, paint)
     if timeline.not_explained:
         yield f"  {plural(timeline.not_explained, 'more Pod')} not explained"
     yield from (f"  {sentence}" for sentence in result.missing)
 
 
+def _pending_pods(timeline: Timeline, paint: Painter) -> Iterator[str]:
+    """Lines about the Pending Pods, those that stay Pending first."""
+    causes = timeline.pending_causes
+    for pods, first in causes:
+        more = f" and {plural(pods - 1, 'other Pod')}" if pods > 1 and len(causes) > 1 else ""
+        yield f"  {first.pod.rpartition('/')[2]}{more}: {paint(first.cause.words, 'bold')}: {first.cause.message}"
+    if causes:
+        yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {causes[0].first.pod}`"
+
+
 _SHORT: Final = 100
 """Maximum characters of the reason in the first line about Pending Pods of a workload."""
+_SHORT_ALONE: Final = 120
+"""The same of a reason that is shown without names."""
+_ATTEMPT: Final = "its next scheduling attempt "
+
+
+def _why_pending(causes: Sequence[PendingPods]) -> str:
+    """Why Pods are Pending as the end of a phrase, those that stay Pending first."""
+    (pods, first), *others = causes
+    if not others:
+        return f"{', the first' if pods > 1 else ''}: {shortened(first.cause.message, _SHORT)}"
+    return f": {', '.join(_counted(pods, first.cause.message) for pods, first in causes)}"
+
+
+def _counted(pods: int, reason: str) -> str:
+    """A number of Pods with the reason: `1 fits on no node (1 node: insufficient cpu)`, `2 preempt 1 Pod on w1`."""
+    if reason.startswith(_ATTEMPT):
+        reason = reason.removeprefix(_ATTEMPT).partition(": ")[0]  # without the names of victims
+    verb, _, rest = shortened(reason, _SHORT_ALONE).partition(" ")
+    if verb not in ("fits", "preempts"):
+        return f"{pods}: {verb} {rest}"
+    return f"{pods} {verb if pods == 1 else verb[:-1]} {rest}"
 
 
 def _without_pods(result: WorkloadWhy) -> str:
@@ -126,15 +155,14 @@ def _running(result: WorkloadWhy) -> str:
 
 
 def _states(result: WorkloadWhy) -> Iterator[str]:
-    """Yield the number of Pods by state, with the causes, of Pending Pods that of the first one."""
+    """Yield the number of Pods by state, with the causes, of Pending Pods with the same outcome that of the first."""
     timeline = result.timeline
     for state, count in {"running": 0, **timeline.states}.items():
         causes = Counter(ending.words for ending in timeline.endings if ending.diagnosis.state == state)
         texts = [cause if number == count else f"{number} {cause}" for cause, number in causes.most_common()]
         end = ""
-        if state == "pending" and timeline.first_pending:
-            unbound = len(timeline.pending)
-            end = f"{', the first' if unbound > 1 else ''}: {shortened(timeline.first_pending.cause.message, _SHORT)}"
+        if state == "pending" and timeline.pending_causes:
+            unbound, end = len(timeline.pending), _why_pending(timeline.pending_causes)
             if unbound < count:
                 texts.append(f"{unbound} not scheduled{end}")
                 end = ""

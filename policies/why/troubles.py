@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.controllers.taint_eviction import tolerated_for
 from forewarn.policies.disclosure import OPEN
-from forewarn.policies.findings import cut, described, listed, plural
-from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, queue_key
+from forewarn.policies.findings import cut, described, grouped, listed, plural
+from forewarn.policies.forecast.aftermath import MAX_PENDING, before_in_queue, pending_in_order, queue_key
 from forewarn.policies.forecast.placement import place_pods
 from forewarn.policies.forecast.pod_groups import REMOVE_GATES, group_forecast
 from forewarn.policies.forecast.why_not import cause, ending_on_nominated_node, on_no_node, waits_for
@@ -749,6 +749,14 @@ def predicted_in_queue(cluster: ClusterSnapshot, pod: Pod) -> InQueue:
     return InQueue(prediction, tuple(before))
 
 
+def _in_turn(cluster: ClusterSnapshot, pods: Sequence[Pod]) -> dict[str, InQueue]:
+    """The predictions for those of these Pods that are among the first of the queue, by identity."""
+    own, queue = {pod.identity for pod in pods}, pending_in_order(cluster).pods
+    last = max((place for place, pod in enumerate(queue, 1) if pod.identity in own), default=0)
+    placed = place_pods(cluster, queue[:last])
+    return {each.pod.identity: InQueue(each, placed[:place]) for place, each in enumerate(placed)}
+
+
 class Diagnosis(NamedTuple):
     """The explanation of a Pod's state. `pod`: None for a Pod that no longer exists. `state`: the phase of a "pending"
     Pod is Pending, with or without a node; "not-ready" means Running, but not ready; "ended" means Succeeded or Failed,
@@ -773,8 +781,14 @@ class Diagnosis(NamedTuple):
         return described(self, ": ".join([self.state, *(trouble.message for trouble in self.troubles[:1])]))
 
 
-def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float | None = None) -> Diagnosis:
-    """Explain a Pod of the cluster. `now`: None for a snapshot of unknown age."""
+def diagnose(
+    cluster: ClusterSnapshot,
+    pod: Pod,
+    evidence: Evidence,
+    now: float | None = None,
+    queued: InQueue | None = None,
+) -> Diagnosis:
+    """Explain a Pod of the cluster. `now`: None for a snapshot of unknown age. `queued`: its prediction, if known."""
     events = evidence.events
     record = evidence.pods.get(pod.name) or PodRecord(pod.namespace, pod.name, pod.uid)
     preempted = events.preempted(pod.name, pod.uid)
@@ -801,7 +815,7 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, evidence: Evidence, now: float 
         return Diagnosis(pod, "pending", (*held, *stuck, *before))
     if grouped := of_its_group(cluster, pod):
         return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), grouped, *before))
-    queued = predicted_in_queue(cluster, pod)
+    queued = queued or predicted_in_queue(cluster, pod)
     prediction = queued.prediction
     waiting = _waiting(cluster, queued, evidence, record, now)
     reasons = (*waiting, *_of_a_daemon_set(prediction, record), *_of_its_class(cluster, pod))
@@ -1051,12 +1065,24 @@ class PodEnd(NamedTuple):
         return self.cause.id in _BY_CONTROLLERS, -self.cause.when, self.pod
 
 
+class PendingPods(NamedTuple):
+    """Pending Pods with the same predicted outcome. `pods`: their number. `first`: why the first of them is Pending."""
+
+    pods: int
+    first: PodEnd
+
+
+_WORST_FIRST: Final = ("pending", "not-predicted", "", "preempts", "fits")
+"""Outcomes of Pending Pods; "" for a Pod that is not among the first of the queue."""
+
+
 class Timeline(NamedTuple):
     """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods without a node.
-    `firstPending`: why the first one is Pending.
+    `firstPending`: why the first one is Pending. `pendingCauses`: the Pending Pods by outcome, worst first.
 
     `endings`: Pods that terminated, restarted, or have another problem; the newest first, requested terminations last.
-    `notExplained`: number of Pods beyond the limit of 2,000. `ids`: of all troubles; of Pending Pods, only the first.
+    `notExplained`: number of Pods beyond the limit of 2,000. `ids`: of all troubles; of Pending Pods with the same
+    outcome, only the first.
     """
 
     states: Counter[str]
@@ -1064,6 +1090,7 @@ class Timeline(NamedTuple):
     endings: list[PodEnd]
     not_explained: int
     first_pending: PodEnd | None = None
+    pending_causes: Sequence[PendingPods] = ()
     ids: Hidden[frozenset[str]] = frozenset()
 
 
@@ -1120,9 +1147,26 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
             if any(trouble.id not in _NOT_ENDINGS for trouble in diagnosis.troubles):
                 endings.append(PodEnd(f"{evidence.namespace}/{name}", diagnosis))
     endings.sort(key=lambda ending: ending.order)
-    first = None
-    if pending:
-        pod = cluster.pods[evidence.namespace, min(pending)]
-        first = PodEnd(pod.key, diagnose(cluster, pod, evidence, now))
-        found.update(ids(first.diagnosis.troubles))
-    return Timeline(states, sorted(pending), endings, max(0, len(names) - _MAX_PODS), first, frozenset(found))
+    causes = _pending(cluster, evidence, [cluster.pods[evidence.namespace, name] for name in sorted(pending)], now)
+    found.update(each for of in causes for each in ids(of.first.diagnosis.troubles))
+    first = min((of.first for of in causes), key=lambda end: end.pod, default=None)
+    left = max(0, len(names) - _MAX_PODS)
+    return Timeline(states, sorted(pending), endings, left, first, causes, frozenset(found))
+
+
+def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], now: float | None) -> list[PendingPods]:
+    """Return the Pending Pods by outcome. `pods`: sorted by name."""
+    queued = _in_turn(cluster, pods) if pods else {}
+
+    def outcome(pod: Pod) -> tuple[str, bool, bool, bool]:
+        found = queued.get(pod.identity)
+        held = bool(pod.nominated_node_name), pod.spec.gated, pod.terminating
+        return found.prediction.outcome if found else "", *held
+
+    def explained(pod: Pod) -> PodEnd:
+        return PodEnd(pod.key, diagnose(cluster, pod, evidence, now, queued.get(pod.identity)))
+
+    alike = sorted(
+        grouped((outcome(pod), pod) for pod in pods).items(), key=lambda item: _WORST_FIRST.index(item[0][0])
+    )
+    return [PendingPods(len(those), explained(those[0])) for _, those in alike]

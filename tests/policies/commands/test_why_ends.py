@@ -767,6 +767,37 @@ def test_the_first_line_of_a_workload_gives_the_reason_of_pending_pods(
     assert out.splitlines()[0] == f"Deployment default/web: 0 of 3 Pods run, 3 Pending, the first: {reason}{lacks}"
 
 
+INSUFFICIENT = "insufficient cpu even after preempting all Pods of lower priority)"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "pending", "line"),
+    [
+        (
+            [2, 2],
+            "aaab",
+            f"4 Pending: 2 fit on no node (2 nodes: {INSUFFICIENT}…, 2 preempt 1 Pod on n0 or n1",
+        ),
+        ([2, 2], "ab", "2 Pending, the first: "),
+        ([2], "ag", "2 Pending: 1: kept out of the scheduling queue by 1 scheduling gate (g), 1 preempts 1 Pod on n0"),
+    ],
+)
+def test_the_first_line_of_a_workload_counts_pending_pods_by_cause(
+    cpus: list[int], pending: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Pod that kube-scheduler tries last is the one that stays Pending."""
+    nodes = [make_node(f"n{place}").has(cpu=str(cpu)) for place, cpu in enumerate(cpus)]
+    low = [make_pod(f"low-{place}").request(cpu="2").on(f"n{place}") for place in range(len(cpus))]
+    gate = {"schedulingGates": [{"name": "g"}]}
+    pods = [
+        make_pod(f"web-5f-{kind}{place}").priority(5).request(cpu="2").spec(**(gate if kind == "g" else {}))
+        for place, kind in enumerate(pending)
+    ]
+    made = [*deployment(), *nodes, *low, *(owned(each, "ReplicaSet", "web-5f") for each in pods)]
+    _, out, _ = why(capsys, tmp_path, made, "deploy/web")
+    assert line in out.splitlines()[0]
+
+
 def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def of(name: str, made: MadePod) -> MadePod:
         return owned(made.metadata(name=name), "ReplicaSet", "web-5f")
@@ -868,7 +899,6 @@ def test_an_id_of_a_pod_that_is_no_end_meets_fail_on_for_its_workload(
     blocked = of(pod(phase="Running").labels(app="web"), "web-5f-b")
     ended_pod = of(pod(phase="Succeeded", containerStatuses=[ended("Completed", 0)]), "web-5f-c")
     made = [*deployment(), CORDONED, make_budget("b", 0, app="web"), pending, blocked, ended_pod, later]
-    for what in ("fits-nowhere", "drain-blocked", "completed"):
+    for what in ("fits-nowhere", "gated", "drain-blocked", "completed"):
         assert why(capsys, tmp_path, made, "deploy/web", "--fail-on", what)[0] == 1, what
-    for what in ("gated", "oom-killed"):  # only the first Pending Pod is explained
-        assert why(capsys, tmp_path, made, "deploy/web", "--fail-on", what)[0] == 0, what
+    assert why(capsys, tmp_path, made, "deploy/web", "--fail-on", "oom-killed")[0] == 0
