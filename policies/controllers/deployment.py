@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,7 +25,18 @@ from forewarn.policies.controllers.view import (
     UpdateWorkload,
     WorkloadState,
 )
-from forewarn.policies.objects.fields import NOTHING, at, boolean, int32, mapping, ref_of, string_map, text, text_at
+from forewarn.policies.objects.fields import (
+    NOTHING,
+    InvalidObject,
+    at,
+    boolean,
+    int32,
+    mapping,
+    ref_of,
+    string_map,
+    text,
+    text_at,
+)
 from forewarn.policies.objects.workload import contains
 
 if TYPE_CHECKING:
@@ -364,7 +376,10 @@ def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiO
         return None
     from forewarn.policies.kube_apiserver.validation.workload import is_same_template  # imported only if needed
 
-    return newest if is_same_template(without_hash(template_of(newest)), bare) else None
+    with suppress(InvalidObject):  # an unreadable template differs
+        if is_same_template(without_hash(template_of(newest)), bare):
+            return newest
+    return None
 
 
 def revision_of(replica_set: ApiObject) -> tuple[int, str]:

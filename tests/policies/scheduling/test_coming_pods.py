@@ -223,7 +223,9 @@ def test_an_apply_rolls_out_what_it_removes(more: Obj, is_known: bool, created: 
     assert len(pod_change(ReviewedObject(object=new), state, POD_TEMPLATE_PATHS).pods) == created
 
 
-@pytest.mark.parametrize(("more", "is_new"), [({}, True), (DEFAULTED, True), (ON_SSD, False)])
+@pytest.mark.parametrize(
+    ("more", "is_new"), [({}, True), (DEFAULTED, True), (ON_SSD, False), ({"initContainers": "unreadable"}, False)]
+)
 def test_the_replica_set_of_a_template_may_have_more_defaults(more: Obj, is_new: bool) -> None:
     stored = replica_set(more).obj
     assert (find_new_replica_set(workload()["spec"]["template"], [stored]) is stored) is is_new
