@@ -52,6 +52,16 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "divisor": "0",
     "path": "/",  # of httpGet
     "expirationSeconds": 3600,
+    "iscsiInterface": "default",
+    "azureDisk.cachingMode": "ReadWrite",
+    "azureDisk.fsType": "ext4",
+    "azureDisk.kind": "Shared",
+    "rbd.pool": "rbd",
+    "rbd.user": "admin",
+    "rbd.keyring": "/etc/ceph/keyring",
+    "scaleIO.storageMode": "ThinProvisioned",
+    "scaleIO.fsType": "xfs",
+    "fileKeyRef.optional": False,
     "volumeMode": "Filesystem",
     "podManagementPolicy": "OrderedReady",
     "spec.restartPolicy": "Always",  # a container's has no default
@@ -159,16 +169,21 @@ def _template(template: ApiObject, *, resources: bool = False, is_redacted: bool
     pod = dict(mapping(template, "spec"))
     for kind in ("containers", "initContainers"):
         pod[kind] = [_container(each, resources=resources, is_redacted=is_redacted) for each in items(pod, kind)]
+    images = ((each, mapping(each, "image")) for each in items(pod, "volumes"))
+    pod["volumes"] = [
+        {**each, "image": _container(image, resources=False, is_redacted=False)} for each, image in images
+    ]
     pod["serviceAccount"] = None  # the old name of serviceAccountName
     annotations = None if is_redacted else at(template, "metadata", "annotations")
     return {"metadata": {"labels": at(template, "metadata", "labels"), "annotations": annotations}, "spec": pod}
 
 
 def _container(container: ApiObject, *, resources: bool, is_redacted: bool) -> ApiObject:
+    """Return the compared fields of a container, or of a volume's image."""
     hidden = {*(REDACTED if is_redacted else ()), *(("resources",) if resources else ())}
-    image = str(at(container, "image") or "").rpartition("/")[2]
-    if is_redacted or at(container, "imagePullPolicy") == ("IfNotPresent" if _has_version(image) else "Always"):
-        hidden.add("imagePullPolicy")
+    image = str(at(container, "image") or at(container, "reference") or "").rpartition("/")[2]
+    default = "IfNotPresent" if _has_version(image) else "Always"
+    hidden |= {name for name in ("imagePullPolicy", "pullPolicy") if is_redacted or at(container, name) == default}
     return {key: value for key, value in container.items() if key not in hidden}
 
 

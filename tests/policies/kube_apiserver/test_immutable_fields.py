@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.findings import field_path
-from forewarn.policies.kube_apiserver.validation.workload import validate_workload_update
+from forewarn.policies.kube_apiserver.validation.workload import is_same_template, validate_workload_update
 from forewarn.policies.objects.workload import Workload, applied_to
 from forewarn.policies.releases.semantics import Semantics
 
@@ -132,6 +132,33 @@ def test_defaults_are_no_change() -> None:
         f"{where}.livenessProbe.terminationGracePeriodSeconds",
         f"{where}.imagePullPolicy",
     ]
+
+
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "iscsi": {"iscsiInterface": "default"},
+    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": False},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+    "image": {"pullPolicy": "Always"},
+    "fileKeyRef": {"optional": False},
+    "hostPath": {"type": ""},
+    "secret": {"defaultMode": 0o644},
+    "ephemeral": {
+        "volumeClaimTemplate": {"metadata": {"creationTimestamp": None}, "spec": {"volumeMode": "Filesystem"}}
+    },
+}
+"""The defaults of volumes, and of a source of `env`."""
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_templates_with_and_without_defaults_are_equal(kind: str) -> None:
+    def template(fields: dict[str, Any]) -> dict[str, Any]:
+        env = {"name": "E", "valueFrom": {kind: fields}}
+        containers = [{"name": "c", "image": "c", "env": [env] if kind == "fileKeyRef" else []}]
+        return {"spec": {"containers": containers, "volumes": [{"name": "v", kind: fields}]}}
+
+    assert is_same_template(template(DEFAULTS[kind]), template({}))
+    assert not is_same_template(template({**DEFAULTS[kind], "readOnly": True}), template({}))
 
 
 @pytest.mark.parametrize("labels", [{"status": "True"}, {"protocol": "TCP"}, {"team": ""}])
