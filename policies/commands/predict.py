@@ -79,6 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output, more)
         row = {head: sum(result.outcomes.get(name, 0) for name in names) for head, names in _COLUMNS.items()}
+        displacing = sum(each.rollout.displacing for each in result.placements if each.rollout)
+        row = {**row, "FIT": row["FIT"] - displacing, "PREEMPT": row["PREEMPT"] + displacing}
         preempts = any(each.rollout and each.rollout.preempted for each in result.placements)
         happens = result.outcomes.keys() | ({"preempts"} if preempts else set())
         met = [name for name, outcomes in CONDITIONS.items() if happens & outcomes]

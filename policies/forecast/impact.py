@@ -181,6 +181,11 @@ class Impact(NamedTuple):
         return self.is_incomplete or (self.aftermath is not None and self.aftermath.incomplete)
 
     @property
+    def pdb_violations_in_cascade(self) -> int:
+        """The number of Pods that other Pods than `predictions` preempt in a simulation, beyond what PDBs allow."""
+        return max(self.num_pdb_violations - sum(each.num_pdb_violations for each in self.predictions), 0)
+
+    @property
     def by_timing(self) -> bool:
         """Whether new Pods preempt the workload's Pods only if scheduled before the rollout deletes old Pods."""
         return self.keeps_old and self.deleted_first > 0 and self.preempts_own

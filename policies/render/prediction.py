@@ -225,8 +225,8 @@ def _rest(placement: Placement, result: PredictResult) -> Counter[str]:
     counts += Counter({blocked if placement.is_blocked else "later": counts.pop("later", 0)})
     if rollout := placement.rollout:
         more = 0 if result.cascade else rollout.preempted - len(newly_preempted(rollout.predictions))
-        beyond = rollout.num_pdb_violations - sum(prediction.num_pdb_violations for prediction in rollout.predictions)
-        counts += Counter({"displacing": rollout.displacing, "in-cascade": more, "violating": min(beyond, more)})
+        beyond = min(rollout.pdb_violations_in_cascade, more)
+        counts += Counter({"displacing": rollout.displacing, "in-cascade": more, "violating": beyond})
         counts -= Counter(fits=rollout.displacing)
     return counts
 

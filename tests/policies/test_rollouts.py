@@ -404,6 +404,18 @@ def test_pods_that_a_rollout_deletes_again_are_no_new_pods() -> None:
     assert (found.aftermath.preempted, found.preempted) == (5, 10)
 
 
+def test_pdb_violations_of_a_cascade_and_columns_count_as_in_the_first_line(tmp_path: Path) -> None:
+    found = random_rollout(344, ["Deployment"])
+    assert found is not None
+    made, change = found
+    pdbs = [one for one in made if one.obj["kind"] == "PodDisruptionBudget"]
+    (tmp_path / "cluster.json").write_text(cluster_text([*in_a_file(made, change), *pdbs]))
+    (tmp_path / "web.json").write_text(json.dumps(change))
+    given = tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
+    assert "5 more preempted in the cascade, 3 violating a PDB" in forewarn("predict", "-f", *given).stdout
+    assert "3 in the cascade violate a PDB, replacements preempt 5 more Pods" in forewarn("lint", *given).stdout
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_predict_counts_all_pods_that_whatif_apply_preempts(kind: str) -> None:
     """Of 1,276 rollouts (WORLDS=750) none differs; with PDBs, 3 do, for the reason in `ROLLOUT`."""

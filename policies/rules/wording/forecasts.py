@@ -23,11 +23,10 @@ MISSING_ONLY: Final = (
 )
 """The scope of the counts for a workload that already has Pods."""
 
-ROLLOUT: Final = (
-    "counts cover the new Pods of the rollout; victims count for their PDBs at once, with --cascade and `forewarn "
-    "whatif apply` when the disruption controller has counted them"
+_PDBS_AT_ONCE: Final = (
+    "each victim counts for its PDBs at once. With --cascade and `forewarn whatif apply`, it counts when the disruption"
+    " controller has noticed it"
 )
-"""The scope of the counts if the Pod template of a stored workload changes."""
 NOT_CREATED: Final = "not created until Pending Pods run"
 """The outcome of Pods that a workload creates only after Pods that are Pending."""
 NOT_CREATED_AFTER_REJECTED: Final = "not created until rejected Pods run"
@@ -83,7 +82,11 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.why_not:
         yield f"not predicted: {impact.why_not}"
     yield from unfinished(impact)
-    yield ROLLOUT
+    if impact.preempted:
+        violating = f", {impact.num_pdb_violations} violating a PDB" if impact.num_pdb_violations else ""
+        yield f"in all, the rollout and its cascade preempt {plural(impact.preempted, 'Pod')}{violating}"
+    if impact.num_pdb_violations:
+        yield _PDBS_AT_ONCE
 
 
 def unfinished(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:

@@ -126,9 +126,13 @@ def _name_of(expectation: Promise, audience: Audience) -> str:
 def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
     """Yield the facts for the parentheses after the priorities: PDBs, placeholder Pods, cascade, grace period."""
     victims, violations = len(details.victims), details.pdb_violations
-    if violations:
-        is_one = audience.coarse or victims == violations == 1
-        yield f"violates{_A_PDB}" if is_one else f"{violations} {'violates' if violations == 1 else 'violate'}{_A_PDB}"
+    later = details.impact.pdb_violations_in_cascade if details.cause is Cause.NEW_PODS else 0
+    if (violations and victims == violations == 1) or (audience.coarse and violations + later):
+        yield f"violates{_A_PDB}"
+    elif violations:
+        yield f"{plural(violations, 'violates', 'violate')}{_A_PDB}"
+    if later and not audience.coarse:
+        yield f"{later} in the cascade {'violates' if later == 1 else 'violate'}{_A_PDB}"
     if len(details.placeholders) < victims:
         count = sum(audience.may_name(victim.namespace) for victim in details.placeholders)
         yield from (plural(count, "placeholder"),) if count else ()
