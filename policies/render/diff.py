@@ -335,6 +335,8 @@ def _effects(diff: Diff) -> str:
         return f"{_title(first)}: {first.reason}" if first.reason and not others else ""
     many, heading = len(affected), _heading(affected[0])
     if many == 1:
+        is_only = diff.clusters[1:] and len(_most_affected_first(diff)) == 1
+        heading = f"{f'1 of {len(diff.clusters)} clusters affected, ' if is_only else ''}{heading}"
         return f"{heading}: {_worst(affected[0], len(heading))}"
     of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
     is_alike = all(_worst(cluster, 0) == _worst(affected[0], 0) for cluster in affected)

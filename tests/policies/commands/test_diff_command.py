@@ -175,7 +175,9 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
     assert done.returncode == 1
-    assert done.stdout.startswith('cluster "full": shop/batch loses 1 of 1 Pod (preempted by shop/web)\n')
+    assert done.stdout.startswith(
+        '1 of 2 clusters affected, cluster "full": shop/batch loses 1 of 1 Pod (preempted by shop/web)\n'
+    )
     assert "\n  All Pods of shop/web run\n" in done.stdout
     assert done.stdout.count("1 preempted by shop/web") == 1
     text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
