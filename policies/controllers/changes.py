@@ -82,6 +82,11 @@ class PodChange:
     creates_claims: bool = False
     """Whether a simulation can create these claims."""
 
+    @property
+    def is_at_once(self) -> bool:
+        """Whether all Pods are created before a new one runs or an old one terminates."""
+        return not (self.one_by_one or self.rolled_out or any(self.deleted.values()))
+
 
 def pod_change(
     subject: ReviewedObject,

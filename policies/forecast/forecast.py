@@ -599,9 +599,8 @@ class Forecast:
                 if why_not := prediction.unmodelled:
                     return done("not-predicted", why_not)
                 self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
-                predictions.append(
-                    prediction if is_pending else prediction.settled(begun, MAX_SHOWN - len(predictions) > 0)
-                )
+                settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
+                predictions.append(prediction if is_pending else settled())
                 self._add_replacements(prediction.victims, let_in)
                 preempting, victims = preempting + preempts, victims + len(prediction.victims)
                 waiting += is_pending or (preempts and not change.one_by_one)

@@ -251,10 +251,10 @@ class Decision(NamedTuple):
 
     `feasible`: their names. `best_nodes`: nodes that may be nominated. `candidate`: the victims on the first of them.
     `is_sampled`: kube-scheduler evaluates only a part of the nodes for preemption. `by_chance`: the victims depend on
-    that or on a tie; None: not evaluated. `certain`: the victims that do not; None: not evaluated. `fewest`: see
-    `Prediction.fewest`. `error`: the error of PreScore or Score that ends the cycle, or "". `fault`: why forewarn does
-    not predict the decision, or "". `is_final`: `error` and `fault` are evaluated. `may_miss_best`: the evaluated part
-    of the nodes may contain none of `best_nodes`.
+    that or on a tie; None: not evaluated. `certain`: the victims that do not; None: not evaluated. `fewest`,
+    `takes_ties_in_turn`: see `Prediction`. `error`: the error of PreScore or Score that ends the cycle, or "". `fault`:
+    why forewarn does not predict the decision, or "". `is_final`: `error` and `fault` are evaluated. `may_miss_best`:
+    the evaluated part of the nodes may contain none of `best_nodes`.
     """
 
     feasible: Sequence[str] = ()
@@ -264,6 +264,7 @@ class Decision(NamedTuple):
     by_chance: bool | None = None
     certain: Sequence[Pod] | None = None
     fewest: Fewest = None
+    takes_ties_in_turn: bool = False
     error: str = ""
     fault: str = ""
     is_final: bool = False

@@ -604,10 +604,11 @@ class Prediction:
         plugin: DynamicResources = self.framework.plugin(name)
         return plugin.allocate_on(self.pod, (info,))
 
-    def settled(self, snapshot: Snapshot, with_ties: bool) -> Prediction:
+    def settled(self, snapshot: Snapshot, with_ties: bool, is_repeated: bool = False) -> Prediction:
         """Return a prediction with the same outcome that does not keep the cluster state in memory.
 
         `snapshot`: replaces the Snapshot. `with_ties`: keep all nodes that may be nominated, not only the first.
+        `is_repeated`: Pods like this one follow, while its victims terminate.
         """
         names = self._decision.feasible
         feasible = names if with_ties and snapshot is self.snapshot else list(names if with_ties else names[:1])
@@ -623,6 +624,7 @@ class Prediction:
             by_chance=by_chance,
             certain=certain,
             fewest=fewest,
+            takes_ties_in_turn=with_ties and is_repeated and self.takes_ties_in_turn,
             is_final=True,
         )
         return Prediction(snapshot, self.pod, decision)
@@ -663,7 +665,7 @@ class Prediction:
         the order affects nothing but names.
         """
         if self._known is not None or self.fewest in (None, 0, "unknown"):
-            return False
+            return self._decision.takes_ties_in_turn
         best = self.preemption.best_candidates
         if not are_independent(self.pod, best, self.framework):
             return False

@@ -23,7 +23,7 @@ from forewarn.policies.rules.wording.impact import certain_of
 from forewarn.policies.scheduling import ties
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.scheduling.snapshot import Snapshot
-from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from tests.builders import Made, MadePod, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import forewarn
 from tests.work import steps
@@ -228,6 +228,23 @@ def test_first_lines_state_only_what_is_certain(first: str, tmp_path: Path, caps
     main(["lint", *given, "-o", "json"])
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["detail"]["byChance"] is True
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("Deployment", "both new Pods would preempt 2 Pods on n1, n2"),
+        ("StatefulSet", "at least 1 of 2 new Pods would "),
+    ],
+)
+def test_lint_states_ties_in_turn_if_victims_still_terminate(kind: str, answer: str, tmp_path: Path) -> None:
+    """The first Pod of a StatefulSet runs before the second one is created: nodes then cost as much as before."""
+    made = of_nodes({"n1": [2, 1, 1], "n2": [1, 1, 1, 1]})
+    for pod in (each for each in made if isinstance(each, MadePod) and each.name in ("n1-0", "n2-0", "n2-1")):
+        pod.priority(5)
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    (tmp_path / "web.json").write_text(json.dumps(web(2, 1).obj | {"kind": kind}))
+    assert f": {answer}" in forewarn("lint", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json").stdout
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
