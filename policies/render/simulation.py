@@ -87,7 +87,8 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     """A sentence with the number of new Pods that get a node, and the time of the last one."""
     if summary.all_run_at is None:
         return f"{summary.new_pods_running} of {plural(summary.new_pods, noun)} scheduled"
-    after = duration(summary.all_run_at)
+    delayed = f", some rejected at first by {listed(summary.quotas)}" if summary.quotas else ""
+    after = f"{duration(summary.all_run_at)}{delayed}"
     if summary.new_pods == 1:
         return f"the {noun} is scheduled after {after}"
     return f"{'both' if summary.new_pods == 2 else f'all {summary.new_pods}'} {noun}s are scheduled after {after}"

@@ -553,8 +553,9 @@ def _more(outages: Sequence[Interruption]) -> str:
 
 
 def _most(each: Interruption, *, are_timed: bool = True) -> str:
-    """How many times, how many replicas are down at another time, and for how long any are."""
+    """What delays Pods, how many times, how many replicas are down at another time, and for how long any are."""
     parts = [
+        f"rejected at first by {each.quota}" if each.quota else "",
         f"{each.times} times, longest {duration(each.longest)}" if are_timed and each.times > 1 else "",
         f"at worst {each.most}" if each.most > each.down else "",
         f"1 or more for {duration(each.total)}" if each.total > each.seconds else "",

@@ -48,9 +48,10 @@ from forewarn.policies.controllers.view import (
     controller_of,
 )
 from forewarn.policies.copies import replace
-from forewarn.policies.findings import ObjectRef, listed, plural
+from forewarn.policies.findings import ObjectRef, duration, listed, plural
 from forewarn.policies.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET, JOB, STATEFUL_SET
 from forewarn.policies.kube_apiserver.defaults import missing_tolerations
+from forewarn.policies.kube_apiserver.quota import rejecting
 from forewarn.policies.metering import charge
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, text, timestamp
 from forewarn.policies.objects.node import NO_EXECUTE, Node
@@ -73,19 +74,22 @@ _BACK_OFF: Final = (0.005, 1000.0)
 """(first, longest) back-off in seconds; it doubles with each failure."""
 _JOB_BACK_OFF: Final = (1.0, 60.0)
 _MAX_DOUBLINGS: Final = 20
+_REPORTED_WAIT: Final = 10.0
+"""Minimum seconds from a rejection to a successful retry that are reported."""
 
 
 class RejectedWorkload(NamedTuple):
     """A workload whose new Pods a quota rejects.
 
     `failures`: consecutive failed syncs, those before time 0 estimated. `missing`: Pods that the last sync could not
-    create. `message`: of the quota. `given_back`: `Quotas.given_back` at the last sync.
+    create. `message`: of the quota. `given_back`, `at`: `Quotas.given_back` and the time at the last sync.
     """
 
     failures: float
     missing: int
     message: str
     given_back: int
+    at: float
 
 
 class Rejections:
@@ -97,6 +101,8 @@ class Rejections:
         self._now: dict[Key, RejectedWorkload] = {}
         self._failing: dict[Key, float] = {}
         """Workload before its first sync -> seconds for which earlier syncs have failed."""
+        self.delaying: dict[tuple[str, str], str] = {}
+        """(kind, `namespace/name`) of the top workload -> the quota that delayed one of its Pods."""
 
     def load(self) -> None:
         """Read how long syncs have failed before time 0: since the condition ReplicaFailure.
@@ -129,9 +135,14 @@ class Rejections:
 
     def created(self, key: Key, stored: bool) -> None:
         """Record that the current sync sent a Pod. `stored`: whether the API server created the Pod."""
-        sync = self._syncs.get(key)
-        if sync is not None:
-            sync.created += stored
+        sync, before = self._syncs.get(key), self._now.get(key)
+        if sync is None or not stored:
+            return
+        sync.created += 1
+        if sync.created == 1 and before is not None and (seconds := self._api.seconds - before.at) >= _REPORTED_WAIT:
+            quota = self.delaying[self._workload(key)] = rejecting([(key[1], before.message)])
+            text = f"{self.group(key)}: retry {duration(round(seconds))} after the last rejection by {quota}"
+            self._api.timeline.add("retried", message=text)
 
     def stops(self, key: Key) -> bool:
         """Report whether the current sync creates no more Pods, because a quota rejected one."""
@@ -147,7 +158,8 @@ class Rejections:
         first, longest = _JOB_BACK_OFF if key[0] == JOB else _BACK_OFF
         failures = before.failures if before is not None else log2(max(failing, first) / first)
         given_back = self._api.quotas.given_back if self._api.quotas is not None else 0
-        self._now[key] = RejectedWorkload(failures + 1, sync.wanted - sync.created, sync.message, given_back)
+        missing, now = sync.wanted - sync.created, self._api.seconds
+        self._now[key] = RejectedWorkload(failures + 1, missing, sync.message, given_back, now)
         return float(min(first * 2 ** min(failures, _MAX_DOUBLINGS), longest))
 
     def is_rejected(self, key: Key) -> bool:

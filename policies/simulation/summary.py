@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NO_CLASS: Final = "none"
 _MAX_LINES: Final = 60
 _NODE_EVENTS: Final = {"nodeAdded": "node {} added", "nodeUpdated": "node {} updated", "nodeRemoved": "node {} removed"}
-_EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}"}
+_EVENT_TEXTS: Final = {"jobFailed": "Job failed: {}", "refused": "a ResourceQuota rejects a Pod of {}", "retried": "{}"}
 
 
 class Names:
@@ -135,6 +135,8 @@ class Summary(NamedTuple):
     """Assumptions that lists missing from the cluster state are empty."""
     new_workloads: Hidden[Mapping[str, int]] = MappingProxyType({})
     """The display names of the workloads that create new Pods, with their numbers, the largest first."""
+    quotas: Hidden[Sequence[str]] = ()
+    """ResourceQuotas that delay new Pods, such as `quota shop/q`."""
     new_pods_ended: Hidden[int] = 0
     """New Pods that were preempted or deleted later."""
     new_pods_preempted: Hidden[int] = 0
@@ -218,6 +220,7 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
     completed = {event.pod for event in events if event.event == "succeeded"}
     ended = new.keys() - states.keys() - completed
     world, last = simulation.world, max(simulation.timeline.last, 0.0)
+    new_workloads, delaying = dict(counted(new.values())), simulation.controllers.rejections.delaying
     return Summary(
         evictions=evictions,
         waiting=waiting_in(simulation, names),
@@ -234,7 +237,8 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
         missing=list(missing(simulation, names).values()),
         names=names,
         assumes=_assumptions(simulation),
-        new_workloads=dict(counted(new.values())),
+        new_workloads=new_workloads,
+        quotas=sorted({quota for workload, quota in delaying.items() if names.of(workload) in new_workloads}),
         new_pods_ended=len(ended),
         new_pods_preempted=len(ended & {event.pod for event in events if event.event == "preempted"}),
         new_pods_pending=sum(not state.pod.node_name for state in states.values()),

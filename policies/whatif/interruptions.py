@@ -14,6 +14,7 @@ from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.documents import Hidden
     from forewarn.policies.simulation.clock import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names
@@ -60,6 +61,8 @@ class Interruption(NamedTuple):
     longest: int
     most: int
     total: int
+    quota: Hidden[str] = ""
+    """A ResourceQuota that delayed Pods of the workload, such as `quota shop/q`; "" if none did."""
 
 
 class _Time(NamedTuple):
@@ -161,8 +164,10 @@ def interruptions(
     pods = RunningPods(simulation, _without_brief_runs(simulation.timeline.events), at_start)
     steps = [*_scaled(simulation, pods.start), *(_Step(*change, 0) for change in pods.changes())]
     times = _times(sorted((step for step in steps if step.workload in of), key=lambda step: step.seconds), pods.start)
-    found = [_worst(names.of(key), of[key].priority, each) for key, each in times.items()]
-    return sorted(filter(None, found), key=lambda each: (-each.priority, -each.seconds, each.workload))
+    delaying = simulation.controllers.rejections.delaying
+    worst = ((key, _worst(names.of(key), of[key].priority, each)) for key, each in times.items())
+    found = [each._replace(quota=delaying.get(key, "")) for key, each in worst if each is not None]
+    return sorted(found, key=lambda each: (-each.priority, -each.seconds, each.workload))
 
 
 def _scaled(simulation: Simulation, start: Mapping[Workload, int]) -> Iterator[_Step]:

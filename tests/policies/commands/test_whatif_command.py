@@ -672,6 +672,27 @@ def test_what_cannot_be_asked_is_said(
     assert "Traceback" not in err
 
 
+def test_a_quota_that_delays_a_rollout_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Pods are created when kube-controller-manager's own code (1.36.3) creates them: each sync that fails counts,
+    also one that the binding or the readiness of an earlier Pod triggers.
+    """
+    quota = Made("v1", "ResourceQuota", "four", "shop").spec(hard={"pods": "4"}).obj
+    (tmp_path / "quota.json").write_text(json.dumps(quota))
+    given = ("--cluster", SHOWN, "--cluster", str(tmp_path / "quota.json"), "--timeline")
+    _, out, _ = run(capsys, "restart", "deployment/web", "-n", "shop", *given)
+    rows = [line.strip() for line in out.splitlines()]
+    assert [row.partition("  ")[0] for row in rows if "1 Pod bound" in row] == [
+        "40 s",
+        "1 min 21 s",
+        "18 min 1 s",
+        "34 min 41 s",
+    ]
+    why = "rejected at first by quota shop/four"
+    assert f"all 4 new Pods are scheduled after 34 min 41 s, some {why}" in rows
+    assert f"shop/web: 1 of 4 down from 1 min 21 s to 34 min 41 s ({why})" in rows
+    assert "34 min 41 s  shop/web: retry 16 min 40 s after the last rejection by quota shop/four" in rows
+
+
 def test_pods_that_a_quota_refuses_are_told_of_in_every_form(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

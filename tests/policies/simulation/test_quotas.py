@@ -64,9 +64,10 @@ def test_a_workload_that_nothing_else_wakes_tries_again_up_to_a_thousand_seconds
     """After 650 s of refusals the next attempt is 655 s after the last one: the run goes on until then."""
     a, b = workload("ReplicaSet", "a", 1), workload("ReplicaSet", "b", 1)
     told = happened([(1, "create", a), (2, "create", b), (400, "delete", a)], {"pods": "1"})
-    assert [what for _, what, _ in told] == ["created", "refused", "deleted", "gone", "created"]
-    assert told[-1][2] == "default/b-1"
-    assert 600 < told[-1][0] < 700
+    assert [what for _, what, _ in told] == ["created", "refused", "deleted", "gone", "created", "retried"]
+    assert told[-2][2] == "default/b-1"
+    assert 600 < told[-2][0] < 700
+    assert told[-1][2] == "default/b: retry 5 min 28 s after the last rejection by quota default/q"
 
 
 def test_a_job_tries_again_after_seconds() -> None:
