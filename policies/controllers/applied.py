@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.admission import admitted_group, counted_by_requests
@@ -15,9 +15,11 @@ from forewarn.policies.controllers.resource_quota import recalculated
 from forewarn.policies.controllers.templates import admitted_claim
 from forewarn.policies.controllers.view import Key as WorkloadKey
 from forewarn.policies.controllers.view import PodState, Tally, WorkloadState
+from forewarn.policies.copies import cached_in, replace
+from forewarn.policies.cow_table import derived
+from forewarn.policies.findings import grouped
 from forewarn.policies.kinds import registry
 from forewarn.policies.metering import charge
-from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind
 from forewarn.policies.objects.namespace import NAME_LABEL
 from forewarn.policies.objects.resource_list import mask
@@ -30,6 +32,7 @@ from forewarn.policies.objects.storage import (
 from forewarn.policies.scheduling.caveats import lists_storage
 
 if TYPE_CHECKING:
+    from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.resource_quota import ResourceQuota
     from forewarn.policies.scheduling.cluster_objects import ClusterObjects
@@ -187,16 +190,16 @@ def is_known(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
 def with_allowed_disruptions(pdb: PodDisruptionBudget, cluster: ClusterSnapshot) -> PodDisruptionBudget:
     """Return the PDB with the disruptions that its controller allows. Raises InvalidObject."""
     key = registry.DISRUPTION_BUDGET, pdb.namespace, pdb.name
-    status = pdb_status(_StoredPods(cluster), WorkloadState(key, pdb.to_api()))
+    status = pdb_status(_StoredPods(cluster, pdb), WorkloadState(key, pdb.to_api()))
     allowed, missing = status.disruptions_allowed, min(status.current_healthy - status.desired_healthy, 0)
     return replace(pdb, surplus=allowed or missing, stale=False)
 
 
 class _StoredPods:
-    """The workloads of a cluster, and the Pods that PDBs select."""
+    """The workloads of a cluster, and the Pods that a PDB selects."""
 
-    def __init__(self, cluster: ClusterSnapshot) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: ClusterSnapshot, pdb: PodDisruptionBudget) -> None:
+        self._cluster, self._pdb = cluster, pdb
 
     def workload(self, key: WorkloadKey, /) -> WorkloadState | None:
         """Return the workload with this key, or None."""
@@ -206,13 +209,22 @@ class _StoredPods:
         kind, name = state.controller
         return WorkloadState(key, state.object, controller=(kind, key[1], name) if kind else None)
 
-    def selected(self, state: WorkloadState, /) -> Sequence[Tally]:
-        """Return one tally for each Pod that a PDB selects. Raises InvalidObject."""
-        pdb, tallies = PodDisruptionBudget.from_api(state.object), list[Tally]()
-        pods = self._cluster.pods_of(pdb.namespace).values()
-        charge(len(pods))
-        for pod in pods:
-            if pdb.selects(pod.labels):
-                tallies.append(Tally(pod.labels))
-                tallies[-1].count(PodState(pod, ready=0.0 if pod.healthy else None), 1)
-        return tallies
+    def selected(self, _: WorkloadState, /) -> Sequence[Tally]:
+        """Return the tallies of the Pods that the PDB selects."""
+        if (selector := self._pdb.selector) is None:
+            return []
+        label, parts = selector.label, derived(self._cluster.pods_of(self._pdb.namespace), _by_label)
+        tallies = [tally for part in parts for tally in part.get(label, ())]
+        charge(len(tallies))
+        return [tally for tally in tallies if selector.matches(tally.labels)]
+
+
+def _by_label(pods: Mapping[Key, Pod]) -> dict[tuple[str, str] | None, list[Tally]]:
+    """Return label (None: any) -> the tallies of its Pods: one for all Pods that share their labels."""
+    tallies = dict[int, Tally]()
+    for pod in pods.values():
+        tally = cached_in(tallies, id(pod.labels), partial(Tally, pod.labels))
+        tally.count(PodState(pod, ready=0.0 if pod.healthy else None), 1)
+    labelled = [(label, tally) for tally in tallies.values() for label in (None, *tally.labels.items())]
+    charge(2 * len(pods) + len(labelled))
+    return grouped(labelled)
