@@ -20,6 +20,7 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import cached_property
 from heapq import nsmallest
+from io import BufferedReader, RawIOBase
 from math import inf
 from threading import Lock, RLock, local
 from time import monotonic
@@ -129,6 +130,24 @@ class Unanswered(Exception):
     """The prediction process gave no answer; the message contains the reason."""
 
 
+class _Answers(RawIOBase):
+    """The bytes that a socket receives before the time `until` on the monotonic clock; then it raises TimeoutError."""
+
+    def __init__(self, of: socket.socket) -> None:
+        self._socket, self.until = of, 0.0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Receive some bytes. `socket.makefile` would limit the time of each part, not of all."""
+        if (left := self.until - monotonic()) <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+        return self._socket.recv_into(buffer)
+
+
 class PredictionProcess:
     """One forked process, used by one thread."""
 
@@ -146,14 +165,15 @@ class PredictionProcess:
         if self.pid == 0:
             _serve(theirs, run)
         theirs.close()
-        self._socket, self._answers = ours, ours.makefile("rb")
+        self._socket, self._timed = ours, _Answers(ours)
+        self._answers = BufferedReader(self._timed)
 
     def ask(self, question: object, until: float) -> Any:
         """The process's answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
+        self._timed.until = until + GRACE_SECONDS
         try:
-            self._socket.settimeout(max(until + GRACE_SECONDS - monotonic(), _INSTANT))
+            self._socket.settimeout(max(self._timed.until - monotonic(), _INSTANT))
             self._socket.sendall(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
-            self._socket.settimeout(max(until + GRACE_SECONDS - monotonic(), _INSTANT))
             return pickle.load(self._answers)  # of our own making
         except TimeoutError:
             raise Unanswered("timed out") from None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import socket
+import stat
 from base64 import b64decode
 from concurrent.futures import Future
 from contextlib import suppress
@@ -79,6 +81,28 @@ def test_a_process_that_does_not_answer_in_time_is_killed_and_the_next_question_
     with pytest.raises(Unanswered, match="timed out"):  # `_asked` itself raises TimeoutError
         _asked(predictors, None, lambda _: sleep(600), seconds=0.2)
     assert _asked(predictors, 3, lambda n: n) == 3
+
+
+def test_the_parts_of_an_answer_have_one_deadline() -> None:
+    def in_parts(_: object) -> None:
+        """Write the answer by itself, as a process that has little CPU time."""
+        descriptor = next(fd for fd in range(3, 1024) if _is_socket(fd))
+        answer = pickle.dumps(b"x" * 64)
+        for byte in answer:
+            sleep(0.1)
+            os.write(descriptor, bytes([byte]))
+
+    process, began = PredictionProcess(in_parts), monotonic()
+    with pytest.raises(Unanswered, match="timed out"):
+        process.ask(None, began + 0.5)
+    assert monotonic() - began < 5
+    process.end()
+
+
+def _is_socket(descriptor: int) -> bool:
+    with suppress(OSError):
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    return False
 
 
 def test_memory_is_bounded(predictors: Predictors) -> None:
