@@ -69,12 +69,16 @@ def _summary_row(risk: WorkloadRisk) -> list[str | int]:
 def worst_loss(risk: WorkloadRisk, others: Iterable[WorkloadRisk] = ()) -> str:
     """Return the largest loss of a workload that has some: `shop/web loses 2 of 3 with zone a (equal: zone b)`.
 
-    `others`: workloads, of which it names those with the same loss, unless chance decides which loses.
+    `others`: workloads, of which it names those with as many Pods and the same loss, unless chance decides which loses.
     """
     losses, rivals = risk.loses_replicas_with, risk.rivals or {}
     worst, *further = sorted((what for what in losses if losses[what] == max(losses.values())), key=rivals.__contains__)
     equal = [what for what in further if rivals.get(what) == rivals.get(worst)]
-    alike = [one_line(each.workload) for each in others if each.damage == risk.damage]
+
+    def loss_of(each: WorkloadRisk) -> tuple[object, ...]:
+        return each.damage, each.pods, each.loses_replicas_with.get(worst)
+
+    alike = [one_line(each.workload) for each in others if loss_of(each) == loss_of(risk)]
     rival = or_others(rivals.get(worst, ())) or equal_to(alike, "workload")
     name = f"{cut(one_line(risk.workload), _LONGEST_NAME)}{rival}"
     return f"{name} loses {losses[worst]} of {risk.pods} with {worst}{equal_to(equal, 'loss')}"

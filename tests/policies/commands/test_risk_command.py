@@ -414,8 +414,9 @@ def test_the_first_line_has_the_worst_loss_and_whole_parts(
 
 
 def test_the_first_line_names_workloads_with_the_same_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pods = [make_pod(name).priority(value).on("n1") for name, value in (("a", 2), ("b", 2), ("c", 1))]
-    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), *pods]))
+    rows = [("a", 2, "n1"), ("b", 2, "n1"), ("c", 1, "n1"), ("d", 2, "n2")]
+    pods = [make_pod(name).priority(value).on(node) for name, value, node in rows]
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), make_node("n2"), *pods]))
     verdict = run(capsys, "risk", "--cluster", str(tmp_path / "cluster.json"))[1].partition("\n")[0]
     assert verdict.endswith("; highest priority: default/a (equal: default/b) loses 1 of 1 with node n1"), verdict
 
