@@ -490,7 +490,9 @@ def _questions(risk: WorkloadRisk) -> Element:
     others = len(risk.loses_replicas_with) - len(losses)
     worst = {loss: loss.partition(" ")[::2] for loss, _ in losses}
     asked = {f"Lose {loss}": {"change": f"lose-{what}", "name": name} for loss, (what, name) in worst.items()}
-    shown = links(risk.workload, {"State now": {"change": "why", "name": risk.workload}} | asked)
+    kind, _, name = risk.workload.rpartition(" ")  # `Kind NAMESPACE/NAME` if several kinds share the name
+    path = name.replace("/", f"/{kind.lower()}/") if kind else name
+    shown = links(risk.workload, {"State now": {"change": "why", "name": path}} | asked)
     shown.extend([element("span", f"and {others} more")] * bool(others))
     return shown
 

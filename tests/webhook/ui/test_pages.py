@@ -18,6 +18,7 @@ from forewarn.policies.render.html.elements import Page
 from forewarn.webhook.ui import questions
 from forewarn.webhook.ui.answers import NO_NODE_GROUPS, NOT_READ, _options, _with_lines
 from forewarn.webhook.ui.questions import EDITS, Field
+from tests.builders import cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.policies.autoscaling.test_discovery import status
@@ -515,6 +516,17 @@ def test_rows_of_risks_are_links_to_questions_with_an_answer(shared: Desk) -> No
     ]
     assert page.count("<span>and 4 more</span>") == 1, "nodes"
     assert [shared.get(f"/api{html.unescape(link)}").status_code for link, _ in links] == [200, 200, 200]
+
+
+def test_rows_of_kinds_that_share_a_name_are_links_to_each(tmp_path: Path) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    pods = [make_pod("db").on("n1"), make_pod("db-0").on("n1").metadata(ownerReferences=[owner])]
+    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), *pods]))
+    made = desk(str(tmp_path / "cluster.json"))
+    assert "event: done" in made.get("/events/risk").text
+    links = sorted(re.findall('name=(default[^&"]*)', made.get("/risk").text))
+    assert links == ["default%2Fpod%2Fdb", "default%2Fstatefulset%2Fdb"]
+    assert {made.get(f"/api/whatif?change=why&name={link}").status_code for link in links} == {200}
 
 
 def test_a_page_lists_the_workloads_that_are_short_of_replicas_for_a_time() -> None:
