@@ -729,7 +729,7 @@ class Pod:
     @classmethod
     def from_api(cls, obj: ApiObject) -> Pod:
         """Read an API object. Raises InvalidObject."""
-        spec, conditions = read_pod_spec(obj), _first_conditions(obj)
+        spec, conditions = read_pod_spec(obj), first_conditions(obj)
         name, uid = texts(obj, "metadata", "name", "uid")
         node_name, priority_class, policy = texts(obj, "spec", "nodeName", "priorityClassName", "preemptionPolicy")
         phase, nominated = texts(obj, "status", "phase", "nominatedNodeName")
@@ -845,7 +845,7 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
     return tuple(claims)
 
 
-def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
+def first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
     """Return type -> the first condition of the type, which is the one that upstream uses."""
     conditions = [*items(obj, "status", "conditions")]
     return {kind: condition for condition in reversed(conditions) if isinstance(kind := condition.get("type"), str)}

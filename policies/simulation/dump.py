@@ -27,7 +27,18 @@ from forewarn.policies.kinds.registry import (
     POD_TEMPLATE_PATHS,
     REPLICA_SET,
 )
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, items, timestamp
+from forewarn.policies.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    int32,
+    objects_at,
+    text_at,
+    timestamp,
+)
+from forewarn.policies.objects.pod import first_conditions
 from forewarn.policies.objects.workload import selector_of
 from forewarn.policies.scheduling.event_handlers import responsible_for_pod
 from forewarn.policies.simulation.scenario import Arrival, World, labelled_with_host, read_workload
@@ -118,12 +129,11 @@ class DumpCache(GroupCache):
             self.pdbs[key_of(obj)] = obj
         elif kind == "/Pod":
             created = timestamp(obj, "metadata", "creationTimestamp") or timestamp(obj, "status", "startTime") or 0
-            inits = items(obj, "spec", "initContainers")
-            sidecars = {each.get("name") for each in inits if each.get("restartPolicy") == "Always"}
-            met = {
-                each.get("type"): each for each in items(obj, "status", "conditions") if each.get("status") == "True"
-            }
-            since = timestamp(met["Ready"], "lastTransitionTime") if "Ready" in met else None
+            inits = objects_at(obj, "spec", "initContainers")
+            sidecars = {text_at(each, "name") for each in inits if each.get("restartPolicy") == "Always"}
+            conditions = first_conditions(obj)
+            met = {name: each for name, each in conditions.items() if each.get("status") == "True"}
+            since = _or_zero(timestamp, met.get("Ready", NOTHING), "lastTransitionTime")
             self.times[key_of(obj)] = {
                 "created": float(created),
                 "ready": float(since or timestamp(obj, "status", "startTime") or 0),
@@ -142,14 +152,21 @@ class DumpCache(GroupCache):
 
 def _restarts(pod: ApiObject, statuses: str, names: Container[object] | None = None) -> int:
     """Return the maximum restarts of a container. `names`: of these containers; None: of all."""
-    found = (each for each in items(pod, "status", statuses) if names is None or each.get("name") in names)
-    return max((int32(each, "restartCount") or 0 for each in found), default=0)
+    found = (each for each in objects_at(pod, "status", statuses) if names is None or text_at(each, "name") in names)
+    return max((_or_zero(int32, each, "restartCount") for each in found), default=0)
+
+
+def _or_zero(read: Callable[[ApiObject, str], int | None], obj: ApiObject, field: str) -> int:
+    """Return a field that only orders Pods for deletion; 0 if it is absent or invalid."""
+    with suppress(InvalidObject):
+        return read(obj, field) or 0
+    return 0
 
 
 def quiet_for(objects: Iterable[ApiObject]) -> float:
     """Return `World.quiet`: QUIET, or longer than the `minReadySeconds` of each of these workloads, up to an hour."""
     seconds = (at(obj, "spec", "minReadySeconds") for obj in objects)
-    return min(max([QUIET, *(MINUTE + each for each in seconds if isinstance(each, int))]), _HOUR)
+    return MINUTE + min(max([QUIET - MINUTE, *(each for each in seconds if isinstance(each, int))]), _HOUR - MINUTE)
 
 
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float) -> World:

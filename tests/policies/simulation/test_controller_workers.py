@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.policies.cluster.cache import Origin
 from forewarn.policies.simulation.clock import Latencies
-from forewarn.policies.simulation.dump import DumpCache, world_of
+from forewarn.policies.simulation.dump import QUIET, DumpCache, quiet_for, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from tests.builders import Made, make_budget, make_node, make_pod
@@ -195,6 +195,37 @@ def test_a_scale_down_deletes_the_pod_that_upstream_deletes(
     arrivals = [Arrival(0.0, "update", replica_set("web", 1))]
     told = events([*nodes, replica_set("web", 2), *pods], arrivals, 5.0, time)
     assert [pod for _, what, pod in told if what == "deleted"] == [f"default/web-{deleted}"]
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        ("status", {"conditions": [{"type": [], "status": "True"}]}),
+        ("status", {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "x"}]}),
+        ("status", {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": 5}]}),
+        ("spec", {"initContainers": [{"name": [], "image": "i", "restartPolicy": "Always"}]}),
+        ("status", {"initContainerStatuses": [{"name": [], "restartCount": 1}]}),
+        ("status", {"initContainerStatuses": ["x"]}),
+        ("status", {"containerStatuses": [{"restartCount": "x"}]}),
+        ("status", {"containerStatuses": [{"restartCount": 10**30}]}),
+    ],
+)
+def test_an_unreadable_field_that_only_orders_pods_is_as_an_absent_one(part: str, changes: Obj) -> None:
+    pods = [running("web", number, f"n{number}") for number in range(2)]
+    for pod in pods:
+        pod[part].update(changes)
+    nodes = [make_node(f"n{number}").obj for number in range(2)]
+    told = events([*nodes, replica_set("web", 2), *pods], [Arrival(0.0, "update", replica_set("web", 1))], 5.0)
+    assert [what for _, what, _ in told] == ["deleted"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "quiet"),
+    [(0, QUIET), (1000, 1060), (10**401, 3600), (-(10**401), QUIET)],
+    ids=["none", "long", "huge", "negative"],
+)
+def test_a_run_without_events_is_as_long_as_the_longest_min_ready_seconds(seconds: int, quiet: float) -> None:
+    assert quiet_for([{"spec": {"minReadySeconds": seconds}}]) == quiet
 
 
 def test_any_node_may_get_the_first_pod_of_a_daemon_set() -> None:
