@@ -24,6 +24,7 @@ from forewarn.policies.findings import (
     one_line,
     plural,
 )
+from forewarn.policies.kube_apiserver.quota import QUOTAS
 from forewarn.policies.lint.versions import ALSO, CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.render import Painter, autoscalers, harm, plain, whatif
@@ -484,10 +485,16 @@ def _losing(cluster: OnCluster) -> str:
 
 
 def _over_quota(cluster: OnCluster) -> str:
-    """A phrase about the Pods that ResourceQuotas reject; "" for none."""
-    pods = cluster.answer.answer.over_quota if cluster.answer else Counter[str]()
-    whose = _visible(cluster, [(name, name.partition("/")[0]) for name in pods])
-    return whatif.rejected_pods(pods, f" of {whose}")
+    """A phrase about the Pods that ResourceQuotas reject, and the other new Pods of their workloads; "" for none."""
+    if cluster.answer is None or not (pods := (answer := cluster.answer.answer).over_quota):
+        return ""
+    workloads = [(name, name.partition("/")[0]) for name in pods]
+    quotas = whatif.rejected_by(answer) if _are_visible(cluster, workloads) else QUOTAS
+    rejected = whatif.rejected_pods(pods, f" of {_visible(cluster, workloads)}", quotas)
+    created = sum(answer.summary.new_workloads.get(name, 0) for name in pods)
+    run = created - sum(each.not_started for each in answer.workloads if each.workload in pods)
+    is_simple = created and not (answer.blocks.rollouts or answer.summary.new_pods_ended)
+    return f"{rejected} ({run} of {created + pods.total()} new Pods run)" if is_simple else rejected
 
 
 def _down(cluster: OnCluster) -> str:
@@ -526,11 +533,16 @@ def _preempted_by(cluster: OnCluster, preemptions: Iterable[Preemption]) -> str:
 
 def _visible(cluster: OnCluster, workloads: Collection[tuple[str, str]]) -> str:
     """The names of workloads with their namespaces, or the number if readers may not see all names."""
-    known = {namespace.namespace for namespace in cluster.namespaces}
-    known_names = {f"{changed.namespace}/{changed.name}" for changed in cluster.applied}
-    if all(namespace in known or name in known_names for name, namespace in workloads):
+    if _are_visible(cluster, workloads):
         return whatif.named(name for name, _ in workloads)
     return plural(len({*workloads}), "workload")
+
+
+def _are_visible(cluster: OnCluster, workloads: Iterable[tuple[str, str]]) -> bool:
+    """Whether readers may see the names of these workloads, which are with their namespaces."""
+    known = {namespace.namespace for namespace in cluster.namespaces}
+    known_names = {f"{changed.namespace}/{changed.name}" for changed in cluster.applied}
+    return all(namespace in known or name in known_names for name, namespace in workloads)
 
 
 def _lacks_pods(workload: WorkloadCount) -> bool:

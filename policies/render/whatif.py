@@ -430,7 +430,7 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     whose = "" if {*rejected} == {*answer.summary.new_workloads} else of_workloads(rejected, is_brief=is_shortest)
     is_told = end is not None and (most < _FEWEST - 1 or _counts(end, placeholders=False)[2] > 0)
     effects = [
-        rejected_pods(rejected, whose, _rejecting(answer)),
+        rejected_pods(rejected, whose, rejected_by(answer)),
         _lost_and_failed(answer, own, most, is_told=is_told),
         *_unhealthy(answer, is_brief=is_shortest),
         down(answer.outages, () if answer.rivals else losers, most=most),
@@ -465,7 +465,7 @@ def _lost_and_failed(answer: Answer, own: Sequence[WorkloadCount], most: int, *,
     subject, parts = _subject_of_lost(answer, losing, is_told=is_told, is_shortest=is_shortest)
     reasons = "; ".join(filter(None, (why, _lost_anyway(answer, losing))))
     lost = sum(each.missed for each in losing)
-    replicas = lost_replicas(lost, subject, causes, _rejecting(answer), parts, reasons)
+    replicas = lost_replicas(lost, subject, causes, rejected_by(answer), parts, reasons)
     failed = [each.workload for each in own if each.failure and not each.missed]
     which = "" if is_shortest else f" ({named(failed)})"
     return ", ".join(filter(None, (replicas, f"{plural(len(failed), 'Job')} failed{which}" if failed else "")))
@@ -503,7 +503,7 @@ def _constraint(losing: Sequence[WorkloadCount]) -> str:
     return f"{named([worst_first[0].workload])}: {why}" if why and {*whys} != {why} else why
 
 
-def _rejecting(answer: Answer) -> str:
+def rejected_by(answer: Answer) -> str:
     """What rejects Pods because of the event."""
     return quotas_of(answer, {row.group: row.message for row in answer.summary.missing if answer.over_quota[row.group]})
 
@@ -1062,7 +1062,7 @@ def _reasons(answer: Answer, names: Container[str]) -> str:
 def rollouts(answer: Answer) -> str:
     """A phrase about the rollouts that do not complete; "" for none."""
     end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocks.rollouts)
-    by = f" by {_rejecting(answer)}" if _blocked_by_quotas(answer) else ""
+    by = f" by {rejected_by(answer)}" if _blocked_by_quotas(answer) else ""
     return f"rollout of {names} {end}{by}" if names else ""
 
 

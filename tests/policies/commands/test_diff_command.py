@@ -970,7 +970,7 @@ def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[P
     sides = versions({"web.yaml": [deployment("web", 2)]}, {"web.yaml": [deployment("web", 9)]})
     given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "quota")
     for by, command in {
-        "6 Pods of shop/web rejected by ResourceQuotas": ("diff", *sides),
+        "6 Pods of shop/web rejected by quota shop/q (3 of 9 new Pods run)": ("diff", *sides),
         "6 Pods rejected by quota shop/q": ("whatif", "apply", "-f", sides[1]),
     }.items():
         done = forewarn(*command, *given)
