@@ -880,7 +880,7 @@ def _on_added_nodes(answer: Answer, most: int) -> str:
     if not (added or answer.until_scheduled):
         return ""
     helped, staying, gone, later = WithAddedNodes.of(answer)
-    why = _reasons(answer, staying) if most == _EFFECTS else ""
+    why = _reasons(answer, staying, most)
     whose = of_workloads(staying if {*staying} != {*helped} else ())
     left = f", {plural(staying.total(), f'Pod{whose} stays', f'Pods{whose} stay')} Pending{why}" if staying else ""
     left += f", {plural(gone.total(), 'Pod')}{of_workloads(gone)} not replaced" if gone else ""
@@ -1036,7 +1036,7 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     total = max(summary.new_pods + later + missing, sum(_desired(each, answer) for each in own if blocked))
     pending = max(summary.new_pods_pending, _new_pending(answer))
     which = _subject_of_new(answer, [*names], total, is_short=is_short)
-    why = _reasons(answer, names) if most == _EFFECTS else ""
+    why = _reasons(answer, names, most)
     counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
     counts += f", {later} {NOT_CREATED if pending else NOT_CREATED_AFTER_REJECTED}" if later else ""
     return f"{rollouts(answer)}: {counts}" if blocked else counts
@@ -1051,12 +1051,15 @@ def _subject_of_new(answer: Answer, names: Sequence[str], total: int, *, is_shor
     return f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"
 
 
-def _reasons(answer: Answer, names: Container[str]) -> str:
-    """Why Pods of these workloads are Pending, in parentheses; of several reasons, the first one. "" if unknown."""
+def _reasons(answer: Answer, names: Container[str], most: int) -> str:
+    """Why Pods of these workloads are Pending, in parentheses; in a line with fewer effects, only the first reason, or
+    none. "" if unknown.
+    """
     pending = (each for each in answer.workloads if each.pending and each.workload in names)
     found = grouped((in_short(each.message), each.workload) for each in pending)
-    first = next(filter(None, found), "")
-    return f" ({f'{named(found[first][:1])}: ' if len(found) > 1 else ''}{first})" if first else ""
+    whys = [f"{f'{named(found[why][:1])}: ' if len(found) > 1 else ''}{why}" for why in filter(None, found)]
+    shown = whys[: {_EFFECTS: _FEW, _EFFECTS - 1: 1}.get(most, 0)]
+    return f" ({'; '.join(shown)})" if shown else ""
 
 
 def rollouts(answer: Answer) -> str:
