@@ -204,9 +204,10 @@ def _steps_text(plan: Plan, most: int) -> str:
 
 
 def _phrases(plan: Plan, most: int) -> Iterator[str]:
-    """Yield the changes of priorities, the highest new one first because the plan is for it, and at most `most`
-    effects. With fewer than _EFFECTS, without names.
+    """Yield the recreated classes, the changes of priorities, the highest new one first because the plan is for it, and
+    at most `most` effects. With fewer than _EFFECTS, without names.
     """
+    yield from _recreated(plan, most)
     changed = [(each.after.priority, each) for each in plan.affected if each.after and each.differs]
     top = max((priority for priority, _ in changed), default=0)
     highest = [each for priority, each in changed if priority == top]
@@ -218,6 +219,14 @@ def _phrases(plan: Plan, most: int) -> Iterator[str]:
     no_effect = whatif.NO_EFFECT if most == _EFFECTS else whatif.NO_EFFECT.removesuffix(whatif.OR_PENDING)
     yield whatif.joined([*stuck, *whatif.effects_of(plan.answer, most=most)], most, 1) or no_effect
     yield from whatif.unfinished([plan.answer])
+
+
+def _recreated(plan: Plan, most: int) -> Iterator[str]:
+    recreated = sorted({c.name for step in plan.steps if step.step.action == "recreate" for c in step.step.classes})
+    if recreated:
+        noun = "PriorityClass" if len(recreated) == 1 else "PriorityClasses"
+        gap = "; new Pods rejected in between" if most > 1 else ""
+        yield f"{noun} {named(recreated, 'class')} deleted and recreated (immutable{gap})"
 
 
 def _not_recreated(class_name: str, workloads: Sequence[str]) -> str:
