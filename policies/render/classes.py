@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, first_line, fitting, grouped, listed, plural
@@ -78,8 +79,18 @@ def _title(levels: Classes) -> str:
     which = listed([first, *more], _NAMED) if own else f"no PriorityClass may preempt any of {running}"
     pending = sum(level.pending for level in levels.classes)
     waiting = f"; {plural(pending, 'Pod')} Pending" if pending else ""
-    waiting += f"; {plural(old, 'Pod')} with an {_OLD} of the class" if (old := _old(levels)) else ""
+    waiting += "".join(f"; {phrase}" for phrase in _with_old_priorities(levels))
     return f"{which}{waiting}; {shares(levels)} requested ({classes})"
+
+
+def _with_old_priorities(levels: Classes) -> Iterator[str]:
+    """Yield phrases about the Pods with a priority that new Pods do not get: of classes, and without a class."""
+    none = replace(levels, classes=[level for level in levels.classes if not level.class_])
+    default = next((f" (new ones get {level.class_})" for level in levels.classes if level.global_default), "")
+    if of_classes := _old(levels) - _old(none):
+        yield f"{plural(of_classes, 'Pod')} with an {_OLD} of {'its' if of_classes == 1 else 'their'} class"
+    if without := _old(none):
+        yield f"{plural(without, 'Pod')} without a class{default}"
 
 
 def count(levels: Classes) -> int:

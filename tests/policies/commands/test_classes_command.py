@@ -79,7 +79,7 @@ def test_the_first_line_and_a_note_count_pods_with_an_old_value(
     made = [make_node("n1"), made_class("gold", 10), old[0].on("n1"), old[1], make_pod("bare")]
     (tmp_path / "cluster.json").write_text(cluster_text(made))
     first, *rest = run(capsys, "--cluster", str(tmp_path / "cluster.json"))[1].splitlines()
-    assert "; 2 Pods Pending; 2 Pods with an old value of the class; " in first
+    assert "; 2 Pods Pending; 2 Pods with an old value of their class; " in first
     assert "note: old value: 2 Pods with a priority that new Pods of the class do not get" in rest
 
 
@@ -225,3 +225,12 @@ def test_all_commands_count_the_pending_pods_of_kube_scheduler(
     rows = {each["workload"]: each["message"] for each in json.loads(capsys.readouterr().out)["workloads"]}
     assert rows.keys() == {"default/large", "default/gated"}
     assert rows["default/gated"] == "kept out of the scheduling queue by scheduling gates"
+
+
+def test_the_first_line_names_the_class_that_new_pods_without_a_class_get(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [make_node("n1"), made_class("gold", 10, globalDefault=True), make_pod("bare").on("n1")]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    first = run(capsys, "--cluster", str(tmp_path / "cluster.json"))[1].splitlines()[0]
+    assert "; 1 Pod without a class (new ones get gold); " in first
