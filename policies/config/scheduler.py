@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.config.load import ConfigNode, contents, parse
 from forewarn.policies.config.model import ConfigError
+from forewarn.policies.copies import cached_in
 from forewarn.policies.findings import Path as FieldPath
 from forewarn.policies.findings import field_path
 
@@ -44,9 +44,14 @@ class SchedulerSource:
     given: Any
     entry: ConfigNode | None = None
 
-    @cache  # noqa: B019  (a process reads few configurations)
+    def __post_init__(self) -> None:
+        self._by_release: dict[Semantics, SchedulerConfiguration] = {}
+
     def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
         """The scheduler configuration for a release; the same object for the same release. Raises ConfigError."""
+        return cached_in(self._by_release, semantics, lambda: self._read(semantics))
+
+    def _read(self, semantics: Semantics) -> SchedulerConfiguration:
         from forewarn.policies.scheduling.configuration import InvalidConfiguration, scheduler_configuration
         from forewarn.policies.scheduling.foreign_plugins import named_only, with_installed
         from forewarn.policies.scheduling.framework import InvalidPlugin

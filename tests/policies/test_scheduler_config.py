@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,6 +68,15 @@ def test_presets_hold_for_every_release(name: str, minor: int) -> None:
     made = source(Semantics(minor))
     assert made is source(Semantics(minor)), "asked again, it is the same"
     assert made.source == name
+
+
+def test_a_source_that_nothing_uses_leaves_memory() -> None:
+    source = read_scheduler(HEADER.encode(), "scheduler.yaml")
+    assert source(DEFAULT) is source(DEFAULT)
+    left = weakref.ref(source)
+    del source
+    gc.collect()
+    assert left() is None
 
 
 def test_what_openshift_changes() -> None:
