@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
 from functools import cache
@@ -139,11 +139,14 @@ class MadeOnAccess(Sequence[T], ABC):
     def __getitem__(self, index: slice, /) -> Self: ...
 
     def __getitem__(self, index: int | slice, /) -> T | Self:
-        if isinstance(index, int):
+        if not isinstance(index, slice):
             return self._made(self.places[index])
         part = copy(self)
         part.places = self.places[index]
         return part
+
+    def __iter__(self) -> Iterator[T]:  # that of Sequence would end at an IndexError in `_made`
+        return map(self._made, self.places)
 
     @abstractmethod
     def _made(self, place: int) -> T: ...

@@ -159,10 +159,7 @@ class NodeNames(Sequence[str]):
 
 
 class Candidates(MadeOnAccess[Candidate]):
-    """The nodes on which preemption helps, in the order of the Snapshot. Each Candidate is created on access.
-
-    `costs`: [criterion, candidate]; smaller is better.
-    """
+    """The nodes on which preemption helps, in the order of the Snapshot. Each Candidate is created on access."""
 
     def __init__(
         self,
@@ -177,17 +174,22 @@ class Candidates(MadeOnAccess[Candidate]):
 
         `places`: indices of the victims in the Pods of their node, in reprieve order, for all candidates one after the
         other. `ends`: [candidate], end of the candidate's part of `places`. `harmed`: [candidate], number of Pods whose
-        eviction violates a PDB; 0 if this applies to all Pods.
+        eviction violates a PDB; 0 if this applies to all Pods. `costs`: [criterion, candidate].
         """
         super().__init__(range(len(nodes)))
         self._snapshot, self._nodes = snapshot, nodes.tolist()
-        self._ends, self._places, self._harmed, self.costs = ends, places, harmed, costs
+        self._ends, self._places, self._harmed, self._costs = ends, places, harmed, costs
 
     @property
     def names(self) -> list[str]:
         """[candidate]: names of the nodes."""
         infos = self._snapshot.node_infos
-        return [infos[row].node.name for row in self._nodes]
+        return [infos[self._nodes[place]].node.name for place in self.places]
+
+    @property
+    def costs(self) -> NDArray[np.int64]:
+        """[criterion, candidate]; smaller is better."""
+        return self._costs[:, self.places]
 
     def _made(self, place: int) -> Candidate:
         info: NodeInfo = self._snapshot.node_infos[self._nodes[place]]
@@ -196,7 +198,7 @@ class Candidates(MadeOnAccess[Candidate]):
         victims = [pods[number] for number in self._places[begin : self._ends[place]]]
         if self._harmed[place]:  # upstream orders them anew where there were others too
             victims = by_importance(victims, self._snapshot.semantics)
-        return Candidate(info.node.name, tuple(victims), int(self.costs[VIOLATIONS, place]))
+        return Candidate(info.node.name, tuple(victims), int(self._costs[VIOLATIONS, place]))
 
 
 def candidates_on(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.controllers.view import PodState, WorkloadState
-from forewarn.policies.copies import replace
+from forewarn.policies.copies import MadeOnAccess, replace
 from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.scheduling.cluster_objects import ClusterObjects
@@ -53,3 +53,13 @@ def test_its_fields_are_all_that_there_is_of_it(cls: Any) -> None:
     assert set(cls.__slots__) == {field.name for field in dataclasses.fields(cls)}
     assert all(field.init for field in dataclasses.fields(cls))
     assert not hasattr(cls, "__post_init__")
+
+
+class _Unmade(MadeOnAccess[int]):
+    def _made(self, place: int) -> int:
+        raise IndexError(place)
+
+
+def test_an_index_error_does_not_end_an_iteration() -> None:
+    with pytest.raises(IndexError):
+        list(_Unmade(range(2)))

@@ -5,10 +5,12 @@ import random
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 from forewarn import policies
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.scheduling.schedule_one import Prediction, nomination_probabilities
+from forewarn.policies.scheduling.vectorized_cycle import Candidates
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.cases import cases
@@ -89,11 +91,16 @@ def test_larger_clusters_get_the_whole_answer_of_the_walk(kind: str) -> None:
 
 def test_a_candidate_is_found_by_its_place() -> None:
     nodes: list[Made] = [make_node(f"n{number}").has(cpu="1") for number in range(3)]
-    pods: list[Made] = [make_pod(f"p{number}").request(cpu="1").on(f"n{number}") for number in range(3)]
+    pods: list[Made] = [make_pod(f"p{n}").request(cpu="1").priority(n).on(f"n{n}") for n in range(3)]
     asked = make_pod("new").priority(10).request(cpu="1").obj
     found = policies.predict(cluster(*nodes, *pods), asked, reasons=True).candidates
     assert [found[place].node_name for place in (0, 2, -1, -3)] == ["n0", "n2", "n2", "n0"]
-    assert [candidate.node_name for candidate in found[1:]] == ["n1", "n2"]
+    place: Any = np.int64(1)
+    assert found[place].node_name == "n1"
+    part = found[1:]
+    assert isinstance(part, Candidates)
+    assert [candidate.node_name for candidate in part] == part.names == ["n1", "n2"]
+    assert nomination_probabilities(part, 3) == {"n1": 1.0}
     with pytest.raises(IndexError):
         found[3]
     assert len(found) == 3
