@@ -300,11 +300,13 @@ class Similarity:
         self, groups: Iterable[NodeGroup], templates: Mapping[str, NodeInfo], ignored_labels: frozenset[str]
     ) -> None:
         ignored = IGNORED_LABELS[""].union(ignored_labels)
-        self._free = {name: _free(info) for name, info in templates.items()}
+        self._free: dict[str, ResourceList] = {}
         self._labels: dict[str, frozenset[tuple[str, str]]] = {}
         self._by_labels: dict[frozenset[tuple[str, str]], list[NodeGroup]] = {}
         for group in groups:
             labels = frozenset((key, value) for key, value in group.node.labels.items() if key not in ignored)
+            used = _requests(templates[group.name]).items()
+            self._free[group.name] = {name: group.allocatable.get(name, 0) - amount for name, amount in used}
             self._labels[group.name] = labels
             self._by_labels.setdefault(labels, []).append(group)
 
@@ -315,17 +317,17 @@ class Similarity:
         return [other for other in others if other.name != group.name and self._are_similar(group, other)]
 
     def _are_similar(self, one: NodeGroup, other: NodeGroup) -> bool:
-        exact = [{name: n for name, n in group.capacity.items() if name != MEMORY} for group in (one, other)]
-        free = [
-            {name: group.allocatable.get(name, 0) - amount for name, amount in self._free[group.name].items()}
-            for group in (one, other)
-        ]
-        is_alike = one.capacity.keys() == other.capacity.keys() and exact[0] == exact[1]
-        is_alike = is_alike and _within(one.capacity.get(MEMORY, 0), other.capacity.get(MEMORY, 0), _MEMORY_RATIO)
-        return is_alike and _all_within(one.allocatable, other.allocatable) and _all_within(free[0], free[1])
+        mine, others = one.capacity, other.capacity
+        return (
+            mine.keys() == others.keys()
+            and all(amount == others[name] for name, amount in mine.items() if name != MEMORY)
+            and _within(mine.get(MEMORY, 0), others.get(MEMORY, 0), _MEMORY_RATIO)
+            and _all_within(one.allocatable, other.allocatable)
+            and _all_within(self._free[one.name], self._free[other.name])
+        )
 
 
-def _free(info: NodeInfo) -> ResourceList:
+def _requests(info: NodeInfo) -> ResourceList:
     """Return the requests on a template, in billionths."""
     basic = {CPU: info.milli_cpu * NANO // 1000, MEMORY: info.memory * NANO, PODS: 0}
     scalars = {name: amount * NANO for name, amount in info.scalars.items()}
