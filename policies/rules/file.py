@@ -220,33 +220,38 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             yield from _undecodable(_metadata(template.path, template.object), subject, context)
 
 
-_Field = tuple[Path, object, type, str, str]
-"""Path, value, type, name and type in Go, and the fix for a value of another type."""
+_Field = tuple[Path, object, str, str]
+"""A value of a wrong type: path, value, name and type in Go, and the fix."""
 _TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer without quotes", "quote the value"
 
 
 def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    for path, value, kind, field, fix in fields:
-        is_right = value is None or (isinstance(value, kind) and (kind is bool or not isinstance(value, bool)))
-        if not is_right and (fix == _QUOTED or not is_template_variable(str(value), subject, context)):
+    for path, value, field, fix in fields:
+        if fix == _QUOTED or not is_template_variable(str(value), subject, context):
             yield Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
 
 
+def _is_wrong(value: object, kind: type) -> bool:
+    return value is not None and (not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)))
+
+
 def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
-    """Yield fields of a Pod or workload, except quantities and metadata."""
+    """Yield fields of a Pod or workload with a wrong type, except quantities and metadata."""
     for name, kind, wanted in _FIELDS:
-        yield template.at(name), template.spec.get(name), kind, f"PodSpec.{name} of type {wanted}", _TYPED
-    if template.path == ("spec", "template"):
-        replicas: Path = ("spec", "replicas")
-        yield replicas, at(subject.object, *replicas), int, "Spec.replicas of type int32", _UNQUOTED
+        if _is_wrong(value := template.spec.get(name), kind):
+            yield template.at(name), value, f"PodSpec.{name} of type {wanted}", _TYPED
+    replicas: Path = ("spec", "replicas")
+    if template.path == ("spec", "template") and _is_wrong(value := at(subject.object, *replicas), int):
+        yield replicas, value, "Spec.replicas of type int32", _UNQUOTED
     for index, container in enumerate(list_at(template.spec, _CONTAINERS)):
         for place, port in enumerate(list_at(container, "ports")):
-            path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
-            yield path, at(port, "containerPort"), int, "ContainerPort.containerPort of type int32", _UNQUOTED
+            if _is_wrong(value := at(port, "containerPort"), int):
+                path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
+                yield path, value, "ContainerPort.containerPort of type int32", _UNQUOTED
     for holder in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(list_at(template.spec, holder)):
-            for path, value, field in _words(container) if isinstance(container, Mapping) else ():
-                yield template.at(holder, index, *path), value, str, f"{field} of type string", _QUOTED
+            for words, value, field in _words(container) if isinstance(container, Mapping) else ():
+                yield template.at(holder, index, *words), value, f"{field} of type string", _QUOTED
 
 
 def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
@@ -301,21 +306,22 @@ def _quantity_fix(text: str) -> str:
 
 
 def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
-    """Yield fields of a container that must be strings: path, value, and the field's name in Go."""
+    """Yield fields of a container that must be strings and are not: path, value, and the field's name in Go."""
     for place, variable in enumerate(list_at(container, "env")):
-        yield ("env", place, "value"), at(variable, "value"), "EnvVar.value"
+        if _is_wrong(value := at(variable, "value"), str):
+            yield ("env", place, "value"), value, "EnvVar.value"
     for field in ("command", "args"):
-        yield from (
-            ((field, place), word, f"Container.{field}") for place, word in enumerate(list_at(container, field))
-        )
+        for place, word in enumerate(list_at(container, field)):
+            if _is_wrong(word, str):
+                yield (field, place), word, f"Container.{field}"
 
 
 def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
     for name in ("labels", "annotations"):
         entries = at(obj, "metadata", name)
         for key, value in entries.items() if isinstance(entries, Mapping) else ():
-            field = f"ObjectMeta.metadata.{name} of type string"
-            yield (*path, "metadata", name, key), value, str, field, _QUOTED
+            if _is_wrong(value, str):
+                yield (*path, "metadata", name, key), value, f"ObjectMeta.metadata.{name} of type string", _QUOTED
 
 
 _NEAR: Final = 0.75
