@@ -88,22 +88,21 @@ def _before_binding(
 
 
 def _while_binding(framework: Framework, cycle: tuple[CycleState, Pod, str]) -> Iterator[tuple[str, Status]]:
-    """Yield the failures of PreBind and Bind; SKIP if all Bind plugins skip.
+    """Yield the failures of PreBind and Bind, the first of which ends the cycle; SKIP if all Bind plugins skip.
 
     Source: upstream `RunPreBindPlugins`, which may run some in parallel, and `RunBindPlugins`.
     """
     for pre_bind in framework.pre_binds:
         if pre_bind.name not in cycle[0].skip_pre_bind and (status := pre_bind.pre_bind(*cycle)):
             yield "PreBind", _of_binding(status, "PreBind", pre_bind.name)
-    last = SKIP
+    skipped = SKIP
     for bind in framework.binds:
-        status = bind.bind(*cycle)
-        if status is None:
+        if (status := bind.bind(*cycle)) is None:
             return
-        last = status if status.code is Code.SKIP else _of_binding(status, "Bind", bind.name)
         if status.code is not Code.SKIP:
-            break
-    yield "Bind", last
+            yield "Bind", _of_binding(status, "Bind", bind.name)
+        skipped = status
+    yield "Bind", skipped
 
 
 def _of_binding(status: Status, point: str, plugin: str) -> Status:

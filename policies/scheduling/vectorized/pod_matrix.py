@@ -239,10 +239,10 @@ class NodeTables:
                     return False
             return True
 
-        return passing if is_large(spec) else self._keep(key, Values(passes, spec, passing, (), bool)).values
+        return self._cached(key, spec, lambda: Values(passes, spec, passing, (), bool))
 
-    def _keep(self, key: tuple[Hashable, Hashable], values: Values) -> Values:
-        return cached_in(self._values, key, lambda: values, NODES_CACHE_SIZE)
+    def _cached(self, key: tuple[Hashable, Hashable], spec: PodSpec, make: Callable[[], Values]) -> NDArray[Any]:
+        return (make() if is_large(spec) else cached_in(self._values, key, make, NODES_CACHE_SIZE)).values
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: the cached results of a function of the node alone."""
@@ -257,13 +257,7 @@ class NodeTables:
 
     def values(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int], kind: type) -> NDArray[Any]:
         """Return [node]: `of`, which depends only on `what`, the Pod's spec and the node; cached. Do not modify."""
-        key = what, id(spec)
-        cached = self._values.get(key)
-        if cached is None:
-            cached = Values(of, spec, None, self.known(), kind)
-            if not is_large(spec):
-                self._keep(key, cached)
-        return cached.values
+        return self._cached((what, id(spec)), spec, lambda: Values(of, spec, None, self.known(), kind))
 
     def topology(self, key: str) -> Topology:
         """Return the domains of the nodes by the label `key`; cached."""
