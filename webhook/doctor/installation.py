@@ -87,11 +87,6 @@ class Registered(NamedTuple):
         return max(webhooks, key=lambda service: counts[service_name(service)], default=NOTHING)
 
 
-def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
-    """Return the webhooks of manifests/base: kind of configuration -> name -> webhook."""
-    return packaged("shipped.json")
-
-
 def check_registration(client: Client) -> Registered:
     """Read both kinds of webhook configurations, and compare forewarn's webhooks with those in its manifests."""
     lines: list[Line] = []
@@ -145,7 +140,7 @@ def _read(client: Client, path: str, kind: str) -> list[Webhook] | str:
 
 
 def _configuration(client: Client, kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
-    wanted = shipped()[kind]
+    wanted: Mapping[str, ApiObject] = packaged("shipped.json")[kind]  # webhooks of manifests/base by name
     if not ours:
         if kind == VALIDATING:
             yield HOOKS.problem(kind, "none with a webhook of forewarn: API servers do not call forewarn", AGAIN)

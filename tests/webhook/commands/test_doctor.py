@@ -21,8 +21,8 @@ import pytest
 from forewarn.policies import VERSION
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.webhook.commands.doctor import Now, examine, main
-from forewarn.webhook.doctor.installation import MUTATING, VALIDATING, shipped
-from forewarn.webhook.doctor.report import Client
+from forewarn.webhook.doctor.installation import MUTATING, VALIDATING
+from forewarn.webhook.doctor.report import Client, packaged
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
 
@@ -81,7 +81,7 @@ class World:
         bundle = base64.b64encode(served()[0].certificate).decode()
         configurations = {}
         for kind in (VALIDATING, MUTATING):
-            webhooks = [deepcopy({**webhook}) for webhook in shipped()[kind].values()]
+            webhooks = [deepcopy({**webhook}) for webhook in packaged("shipped.json")[kind].values()]
             for webhook in webhooks:
                 webhook["clientConfig"]["caBundle"] = bundle
                 path = "/mutate" if kind == MUTATING else "/validate"  # which the CA injector writes
@@ -281,7 +281,7 @@ def change(*path: Any, to: Any) -> Callable[[World], None]:
     return changed
 
 
-RULES: Final = shipped()[VALIDATING]["validate.forewarn.dev"]["rules"]
+RULES: Final = packaged("shipped.json")[VALIDATING]["validate.forewarn.dev"]["rules"]
 
 
 def of_webhook(name: str, field: str, value: Any) -> Callable[[World], None]:
