@@ -164,7 +164,7 @@ _RETAINS_KEYS: Final = ("strategy", "volumes")
 """Fields whose objects keep only the keys of the manifest. Source: `patchStrategy:"retainKeys"` in k8s.io/api."""
 
 
-_OF_STORED_CLAIMS: Final = ("apiVersion", "kind", "status", "volumeMode")
+_OF_STORED_CLAIMS: Final = ("apiVersion", "kind", "status")
 """Fields of claim templates that kube-apiserver sets."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation with the manifest of the previous `kubectl apply`."""
@@ -256,7 +256,7 @@ def _lacks(given: Any, stored: Any) -> bool:
         return any(_lacks(kept.get(key), value) for key, value in stored.items() if key not in _OF_STORED_CLAIMS)
     if isinstance(stored, list) and isinstance(given, list):
         return any(map(_lacks, given, stored))
-    return bool(stored) and not given
+    return bool(stored) and not given and stored != "Filesystem"  # the default of volumeMode
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:

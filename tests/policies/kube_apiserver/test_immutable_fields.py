@@ -228,6 +228,7 @@ def workload(kind: str, image: str = "db:1", **spec: Any) -> dict[str, Any]:
         ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [IN_MI]}, ""),
         ({"volumeClaimTemplates": [STORED_CLAIM]}, {}, ""),
         ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [IN_BLOCKS]}, "volumeClaimTemplates"),
+        ({"volumeClaimTemplates": [IN_BLOCKS]}, {"volumeClaimTemplates": [CLAIM]}, "volumeClaimTemplates"),
         ({"volumeClaimTemplates": [STORED_CLAIM]}, {"volumeClaimTemplates": [ANNOTATED]}, "volumeClaimTemplates"),
         ({"volumeClaimTemplates": [OF_CLASS]}, {"volumeClaimTemplates": [OF_CLASS]}, ""),
         ({"volumeClaimTemplates": [OF_CLASS]}, {"volumeClaimTemplates": [CLAIM]}, "volumeClaimTemplates"),
@@ -243,6 +244,12 @@ def workload(kind: str, image: str = "db:1", **spec: Any) -> dict[str, Any]:
 def test_fields_of_a_stateful_set(stored: dict[str, Any], given: dict[str, Any], fields: str) -> None:
     paths = changed(workload("StatefulSet", **stored), workload("StatefulSet", **given))
     assert paths == [f"spec.{field}" for field in fields.split()]
+
+
+@pytest.mark.parametrize("claim", [CLAIM, IN_MI])
+def test_an_apply_keeps_equal_claims(claim: dict[str, Any]) -> None:
+    old, given = (workload("StatefulSet", volumeClaimTemplates=[each]) for each in (STORED_CLAIM, claim))
+    assert applied_to(old, given) == old
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "ReplicaSet"])
