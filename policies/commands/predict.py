@@ -78,9 +78,7 @@ def main(arguments: Sequence[str]) -> int:
                 more, status = ["cascade not simulated", f"aftermath: {fault}"], FAILED
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output, more)
-        row = {head: sum(result.outcomes.get(name, 0) for name in names) for head, names in _COLUMNS.items()}
-        displacing = sum(each.rollout.displacing for each in result.placements if each.rollout)
-        row = {**row, "FIT": row["FIT"] - displacing, "PREEMPT": row["PREEMPT"] + displacing}
+        row = _row(result)
         preempts = any(each.rollout and each.rollout.preempted for each in result.placements)
         happens = result.outcomes.keys() | ({"preempts"} if preempts else set())
         met = [name for name, outcomes in CONDITIONS.items() if happens & outcomes]
@@ -113,6 +111,13 @@ _COLUMNS: Final = {
     "NOT PREDICTED": {"not-predicted", "unknown"},
 }
 """Column of the table of several clusters -> outcomes of new Pods, the worst last."""
+
+
+def _row(result: PredictResult) -> dict[str, int]:
+    """Return the numbers of Pods by column; Pods that preempt only Pods that start later count as preempting."""
+    row = {head: sum(result.outcomes.get(name, 0) for name in names) for head, names in _COLUMNS.items()}
+    displacing = sum(each.rollout.displacing for each in result.placements if each.rollout)
+    return {**row, "FIT": row["FIT"] - displacing, "PREEMPT": row["PREEMPT"] + displacing}
 
 
 def _printed(result: PredictResult, output: Output, more: Sequence[str]) -> Printed:

@@ -451,10 +451,14 @@ class _Run(Simulation):
             self._delay,
             self._displacing(created, own),
             len(evictions),
-            sum(o.workload == self._own and not o.before for o in self.timeline.origins.values()) - len(created),
+            self._created() - len(created),
             sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
         )
+
+    def _created(self) -> int:
+        """Return how many Pods the workload has created in the simulation."""
+        return sum(origin.workload == self._own and not origin.before for origin in self.timeline.origins.values())
 
     @property
     def _delay(self) -> str:
