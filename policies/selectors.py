@@ -142,12 +142,15 @@ class LabelSelector(NamedTuple):
         return not self.requirements
 
     @property
+    def labels(self) -> list[tuple[str, str]]:
+        """The labels, as (key, value), of all objects that the selector matches, by its first requirements."""
+        equal = (each for each in self.requirements[:FEW] if each.operator == "In" and len(each.values) == 1)
+        return [(requirement.key, next(iter(requirement.values))) for requirement in equal]
+
+    @property
     def label(self) -> tuple[str, str] | None:
-        """A label, as (key, value), of all objects that the selector matches, by its first requirements; or None."""
-        for requirement in self.requirements[:FEW]:
-            if requirement.operator == "In" and len(requirement.values) == 1:
-                return requirement.key, next(iter(requirement.values))
-        return None
+        """The first of `labels`, or None."""
+        return next(iter(self.labels), None)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """True if these labels satisfy every requirement."""

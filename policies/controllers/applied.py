@@ -213,7 +213,8 @@ class _StoredPods:
         """Return the tallies of the Pods that the PDB selects."""
         if (selector := self._pdb.selector) is None:
             return []
-        label, parts = selector.label, derived(self._cluster.pods_of(self._pdb.namespace), _by_label)
+        parts = derived(self._cluster.pods_of(self._pdb.namespace), _by_label)
+        label = min(selector.labels, key=lambda label: len(parts[0].get(label, ())), default=None)  # the rarest
         tallies = [tally for part in parts for tally in part.get(label, ())]
         charge(len(tallies))
         return [tally for tally in tallies if selector.matches(tally.labels)]

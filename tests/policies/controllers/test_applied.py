@@ -26,7 +26,7 @@ def test_the_pods_of_many_budgets_are_counted_in_linear_time() -> None:
 
 
 def _steps_of_all(number: int) -> int:
-    pods = [make_pod(f"web-{n}").labels(app=f"web-{n}") for n in range(number)]
-    budgets = [make_budget(f"web-{n}", 0, app=f"web-{n}").spec(minAvailable=1).obj for n in range(number)]
+    pods = [make_pod(f"web-{n}").labels(all="a", app=f"web-{n}") for n in range(number)]
+    budgets = [make_budget(f"web-{n}", 0, all="a", app=f"web-{n}").spec(minAvailable=1).obj for n in range(number)]
     state = cluster(*pods)
     return steps(lambda: with_applied(state, budgets, []))
