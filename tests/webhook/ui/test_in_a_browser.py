@@ -405,6 +405,15 @@ def test_a_click_on_a_node_drains_it_and_a_changed_field_marks_the_answer_as_old
     assert page.evaluate(opacity) == "0.4"
 
 
+@pytest.mark.parametrize(("change", "verb", "lead"), [("drain", "drain", "drain"), ("lose-node", "lose", "loss")])
+def test_the_picture_says_what_a_click_on_a_node_asks(page: Any, ui: Served, change: str, verb: str, lead: str) -> None:
+    page.goto(f"{ui.base}/whatif?change={change}")
+    assert page.inner_text("#details > :first-child").startswith(f"Click a node to {verb} it")
+    page.click(".cell[data-name=b-1]")
+    page.wait_for_selector("main > header")
+    assert page.inner_text("main .lead").startswith(f"{lead} of node b-1 ")
+
+
 def test_a_menu_has_all_questions_and_a_node_stays_for_the_next_one(page: Any, ui: Served) -> None:
     show(page, ui, "/whatif?change=drain&name=b-1")
     page.click("summary")

@@ -3,7 +3,7 @@ const byId = (id) => document.getElementById(id);
 const { change, name } = document.querySelector(".ask").elements;
 const input = ["drain", "lose-node"].includes(change?.value) ? name : null;
 const selected = new Set(input?.value.split(/\s+/).filter(Boolean));
-const HINT = "Click a node to drain it, or Ctrl-click to select several.";
+const HINT = `Click a node to ${change?.value === "lose-node" ? "lose" : "drain"} it, or Ctrl-click to select several.`;
 
 const choose = (node, isMore) => {
   if (!selected.delete(node) || !isMore) selected.add(node);
