@@ -518,6 +518,13 @@ def test_rows_of_risks_are_links_to_questions_with_an_answer(shared: Desk) -> No
     assert [shared.get(f"/api{html.unescape(link)}").status_code for link, _ in links] == [200, 200, 200]
 
 
+def test_a_page_links_to_at_most_20_zones_and_pools(tmp_path: Path) -> None:
+    nodes = [make_node(f"n{n}").zone(f"z{n}").label("cloud.google.com/gke-nodepool", f"p{n}") for n in range(30)]
+    (tmp_path / "cluster.json").write_text(cluster_text(nodes))
+    page = desk(str(tmp_path / "cluster.json")).get("/").text
+    assert [page.count(f">Lose {what} ") for what in ("zone", "pool")] == [20, 20]
+
+
 def test_rows_of_kinds_that_share_a_name_are_links_to_each(tmp_path: Path) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
     pods = [make_pod("db").on("n1"), make_pod("db-0").on("n1").metadata(ownerReferences=[owner])]
