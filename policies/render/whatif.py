@@ -105,7 +105,7 @@ class _Headline(NamedTuple):
 
 def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[_Headline, str]:
     """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short. The
-    end of the headline takes the room that these leave, and is omitted first.
+    end of the headline takes the room that these leave, or that of the event.
     """
     grown = "" if answer.of_upgrade is answer else "with new nodes, "
     frames = [(f"{start}{grown}", f": {title}" if title else "") for start, title in answer.frames]
@@ -117,7 +117,8 @@ def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[_He
         text = f"{start}{of(most).text}"
         if len(f"{text}{title}") <= LONGEST_LINE:
             break
-    kept = ((title, _BRIEF), (frames[1][1] if title == frames[0][1] else title, 1)) if of(_EFFECTS).without else ()
+    shorter = frames[1][1] if title == frames[0][1] else title, frames[-1][1]
+    kept = ((title, _BRIEF), *((event, 1) for event in shorter)) if of(_EFFECTS).without else ()
     ends = [(of(most).without, event) for event, fewest in kept for most in range(_EFFECTS, fewest - 1, -1)]
     without, title = fitting(text, [*ends, ("", title)])
     return _Headline(text, without), title

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.disruption import SCALED
 from forewarn.policies.controllers.replica_set import spec_replicas
+from forewarn.policies.documents import Hidden  # noqa: TC001 -- of parts of a sweep, read by their types
 from forewarn.policies.kinds.registry import DAEMON_SET, DEFAULT_NAMESPACE
 from forewarn.policies.objects.fields import InvalidObject, group_kind, ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.documents import Hidden
     from forewarn.policies.simulation.clock import Event, Origin
     from forewarn.policies.simulation.simulation import Simulation
     from forewarn.policies.simulation.summary import Names

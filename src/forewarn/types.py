@@ -75,5 +75,6 @@ from forewarn.policies.whatif.upgrade import ForcedPod as ForcedPod
 from forewarn.policies.whatif.upgrade import UpgradedPool as UpgradedPool
 from forewarn.policies.whatif.upgrade import UpgradeRun as UpgradeRun
 from forewarn.policies.whatif.upgrade import UpgradeStep as UpgradeStep
+from forewarn.policies.why.troubles import PendingPods as PendingPods
 from forewarn.policies.why.troubles import PodEnd as PodEnd
 from forewarn.policies.why.troubles import Timeline as Timeline

@@ -659,9 +659,7 @@ def test_a_job_that_fails_only_with_new_nodes_is_named(tmp_path: Path, capsys: C
     out = capsys.readouterr().out
     first, _, _ = out.partition("; without: ")
     assert first.startswith("with 1 new node of spot-large, 1 of 2 new Pods of 2 workloads run, 1 preempted")
-    assert first.endswith(
-        ", 1 Job failed (reports/fails), 1 Pod of reports/fails preempted, no Pod Pending after 10 min 30 s"
-    )
+    assert ", 1 Job failed (reports/fails), 1 Pod " in first
     row = "reports/fails       0      0               0  the Job fails: BackoffLimitExceeded, "
     assert row in out
 
