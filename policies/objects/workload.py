@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -177,14 +178,18 @@ def last_applied(stored: ApiObject) -> ApiObject:
     read it. Source: kubectl `GetOriginalConfiguration`.
     """
     value = mapping(stored, "metadata", "annotations").get(LAST_APPLIED) or "{}"
-    manifest = None
-    if isinstance(value, str) and len(value) <= _LONGEST_ANNOTATION:
-        with suppress(ValueError, RecursionError):
-            manifest = json.loads(value)
+    manifest = _parsed(value) if isinstance(value, str) and len(value) <= _LONGEST_ANNOTATION else None
     if not isinstance(manifest, dict):
         problem = "not a manifest in JSON. Fix: kubectl apply edit-last-applied"
         raise InvalidObject(problem, ("metadata", "annotations", LAST_APPLIED), ref_of(stored))
     return manifest
+
+
+@lru_cache(maxsize=1)  # several questions in turn are about the same object
+def _parsed(value: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(value)
+    return None
 
 
 def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING) -> ApiObject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 
@@ -131,6 +132,13 @@ def test_an_apply_removes_what_the_last_one_had(
     stored["metadata"] = {"annotations": {LAST_APPLIED: annotation}} if annotation is not None else {}
     found = applied_to(stored, given, before)["spec"]["template"]["spec"]["initContainers"]
     assert [container["name"] for container in found] == [*kept, "c"]
+
+
+def test_the_last_apply_is_parsed_once_for_several_questions() -> None:
+    stored = {**workload(IMAGE), "metadata": {"annotations": {LAST_APPLIED: MANIFEST + " "}}}
+    with patch("json.loads", wraps=json.loads) as loads:
+        assert applied_to(stored, workload(IMAGE)) == applied_to(stored, workload(IMAGE))
+    assert loads.call_count == 1
 
 
 @pytest.mark.parametrize("annotation", ["{", "[]", "[" * 100_000, f'{{"a": "{"x" * 256 * 1024}"}}', "1" * 5000])
