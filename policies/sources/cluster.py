@@ -264,12 +264,13 @@ def _complete_pdbs(cache: Cache) -> None:
     """Write the status of PDBs without one, as kube-controller-manager does soon after creation."""
     from forewarn.policies.controllers.applied import with_allowed_disruptions  # imported only if needed
 
-    cluster = cache.snapshot()
-    lacking = {key: pdb for key, pdb in cluster.objects.pdbs.items() if not pdb.has_status}
-    cache.counted_pdbs = len(lacking)
-    for key, pdb in lacking.items():
+    cluster, counted = cache.snapshot(), dict[Any, Any]()
+    for key, pdb in cluster.objects.pdbs.items():
         with suppress(InvalidObject):  # then it allows no disruptions
-            cache.put_views({registry.DISRUPTION_BUDGET: {key: with_allowed_disruptions(pdb, cluster)}})
+            if not pdb.has_status:
+                counted[key] = with_allowed_disruptions(pdb, cluster)
+    cache.counted_pdbs = len(counted)
+    cache.put_views({registry.DISRUPTION_BUDGET: counted})
 
 
 def _is_time(value: Any) -> TypeGuard[str]:

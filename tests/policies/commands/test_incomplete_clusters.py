@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.policies.commands.cluster_command import REQUIRED_LISTS
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, NODE, POD, PRIORITY_CLASS, empty_list
+from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.terminal import as_kubectl_plugin
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod
 from tests.in_process import forewarn
@@ -160,6 +161,13 @@ def test_a_pdb_without_status_counts_the_pods(least: int, tmp_path: Path) -> Non
     clause = "; assumes: 1 PodDisruptionBudget without status: allowed disruptions counted from Pods"
     assert (clause in found, found.replace(clause, "")) == (True, expected)
     assert ("violates a PDB" in found) == bool(least)
+
+
+@pytest.mark.parametrize(("least", "count"), [(1, 1), ("one", 0)])
+def test_only_a_pdb_whose_pods_can_be_counted_counts(least: int | str, count: int, tmp_path: Path) -> None:
+    pdb = make_budget("a", 0, app="a").spec(minAvailable=least).obj
+    paths = written(tmp_path, make_node("n1").obj, {**pdb, "status": {}})
+    assert load_cluster(str(paths["cluster"])).snapshot().objects.counted_pdbs == count
 
 
 @pytest.mark.parametrize("command", LIMITED)
