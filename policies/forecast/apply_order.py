@@ -134,7 +134,7 @@ def place_in_order(cluster: ClusterSnapshot, objects: Sequence[ApiObject], repli
         left -= len(pods)
         placement = placement_of(name, new, arrive, count, len(pods))
         placed[index] = _New(replace(placement, rejection=rejection), pods, is_later)
-    scheduler.mark_overtaken()
+    scheduler.end_terminations()
     in_the_end = cluster.scheduled_as(scheduler.snapshot)
     in_order = [placed[index] for index in range(len(objects))]
     return Applied(tuple(_with_predictions(in_order, scheduler.arrivals, in_the_end)), scheduler.arrivals)
@@ -245,11 +245,12 @@ class _Scheduler:
         self._queue.update(pod, replace(pod, nominated_node_name=""))
         self._queue.move_all_to_active_or_backoff_queue(ASSIGNED_POD_DELETE, pod, None, le_priority_pre_check(pod))
 
-    def mark_overtaken(self) -> None:
-        """Set `overtaken` on nominated Pods that will not fit on their node after the victims terminate.
+    def end_terminations(self) -> None:
+        """Predict Pending Pods that fit after the victims terminate, without the replacement Pods of these. Set
+        `overtaken` on nominated Pods that will then not fit on their node.
 
-        Such a Pod loses the capacity to later Pods of higher priority, but not its nomination, if all victims on the
-        node are terminating already.
+        An overtaken Pod loses the capacity to later Pods of higher priority, but not its nomination, if all victims on
+        the node are terminating already.
         """
         nominated = self.snapshot.objects.nominated
         ours = [p for pods in nominated.values() for p in pods if (p.namespace, p.name) in self.arrivals]
@@ -259,3 +260,10 @@ class _Scheduler:
         for pod in ours:
             feasible = Prediction(in_the_end, pod).feasible
             self.arrivals[pod.namespace, pod.name].overtaken = pod.nominated_node_name not in feasible
+        waiting = [each for each in self.arrivals.values() if each.prediction.outcome == "pending"]
+        for arrival in sorted(waiting, key=lambda each: -each.pod.effective_priority) if terminating else ():
+            prediction = Prediction(in_the_end, arrival.pod)
+            if prediction.fits:
+                prediction.after_victims = True
+                arrival.predictions[-1] = prediction
+                in_the_end = prediction.snapshot_after()

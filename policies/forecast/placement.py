@@ -239,5 +239,6 @@ def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
 
 
 def waits_for_victims(prediction: Prediction) -> bool:
-    """Report whether a Pod preempts, but all its victims are already terminating."""
-    return prediction.outcome == "preempts" and all(victim.terminating for victim in prediction.victims)
+    """Report whether a Pod needs capacity of terminating Pods, and preempts no others."""
+    is_late = prediction.outcome == "preempts" and all(victim.terminating for victim in prediction.victims)
+    return is_late or prediction.after_victims

@@ -180,6 +180,8 @@ class Prediction:
     """The predicted decision of kube-scheduler about a Pod, computed on first use of a property."""
 
     pod: Pod
+    after_victims = False
+    """True if victims of other predictions must terminate before."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, known: Decision | None = None, *, reasons: bool = False) -> None:
         """`known`: the decision, if it has been computed already. `reasons`: whether the caller needs more than the
@@ -702,7 +704,7 @@ class Prediction:
         if not self.fits:
             return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
         awaited = (AWAITED,) if awaits_devices(self._device_state(self.node), self.node) else ()
-        caveats = []
+        caveats = ["fits only after the victims of other Pods have terminated"] if self.after_victims else []
         feasible, own = self.feasible, self.pod.nominated_node_name
         most, best = self.num_feasible_nodes_to_find, self.best_nodes
         if own in feasible:

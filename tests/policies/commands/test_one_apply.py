@@ -489,3 +489,21 @@ def test_pods_with_a_generated_name_are_several(tmp_path: Path) -> None:
     cluster = write(tmp_path / "cluster.json", [make_node("n1").obj, *LISTED])
     first = forewarn("predict", "-f", write(tmp_path / "new.json", pods), "--cluster", cluster).stdout
     assert first.startswith("2 objects, 2 new Pods, ")
+
+
+def test_a_pod_that_fits_after_the_victims_terminate_does_not_stay_pending(tmp_path: Path) -> None:
+    """The preemptor of a priority that the second Pod does not have leaves a part of its victim's capacity."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    old = make_pod("old").request(cpu="4").priority(0).on("n1")
+    cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, high, *LISTED])
+    first = make_pod("first").request(cpu="1").obj
+    first["spec"] |= {"priorityClassName": "high", "priority": 9}
+    pods = [first, *(make_pod(name).request(cpu=cpu).obj for name, cpu in (("fits", "3"), ("pending", "1")))]
+    given = ("-f", write(tmp_path / "new.json", pods), "--cluster", cluster)
+    text = forewarn("predict", *given).stdout
+    assert (
+        "1 would preempt 1 Pod on n1: default/old (priority 0), 1 would wait for terminating Pods, 1 would stay" in text
+    )
+    assert "default/fits (priority 0): fits on n1; no preemption\n  note: fits only after the victims of" in text
+    applied = forewarn("whatif", "apply", *given).stdout
+    assert applied.startswith("2 of 3 new Pods of 3 workloads run, 1 stays Pending")
