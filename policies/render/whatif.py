@@ -385,7 +385,8 @@ def _with_same_new_pods(answer: Answer) -> Answer:
         new_pods_ended=min(end.summary.new_pods_ended, before.new_pods - pending),
         new_workloads=before.new_workloads,
     )
-    return end._replace(summary=summary, interruptions=())
+    new = [each for each in end.interruptions if each not in answer.interruptions]
+    return end._replace(summary=summary, interruptions=new)
 
 
 def on_removed_nodes(answer: Answer) -> str:

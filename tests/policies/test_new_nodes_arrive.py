@@ -59,7 +59,8 @@ def test_text_has_a_workload_before_at_worst_and_with_new_nodes(form: str, capsy
     assert main(["whatif", "lose", "zone", "a", "--cluster", CLUSTER, *GROUPS, "-o", form]) == 0
     text = capsys.readouterr().out
     victims = "2 Pods of reports/nightly preempted and replaced"
-    assert f"spot-large, no replica lost, {victims}, no Pod Pending after 4 min 15 s; without: 4 of 4 " in text
+    down = "4 of 4 replicas of reports/nightly down for 3 min 10 s"
+    assert f"spot-large, no replica lost, {down}, {victims}, no Pod Pending after 4 min 15 s; without: 4 of 4 " in text
     assert "2 new nodes from 4 min 15 s on (2 of spot-large with 8 cores): 2 Pods run at the worst moment" in text
     rows = [line.replace("|", " ").split() for line in text.splitlines()]
     assert ["reports/nightly", "4", "0", "4", "4", "min", "15", "s"] in rows

@@ -52,26 +52,28 @@ def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixtu
     assert len(answer["preempted"]) == 4
 
 
+TITLE = "1 HorizontalPodAutoscaler at maxReplicas"
 RUN = "all 4 new Pods of shop/web run"
 HARM = f"{RUN}; 4 of 4 replicas of reports/nightly lost (all Pending), 4 Pods preempted"
 LIMIT = "limits hit: max node group size reached (new)"
 TWO_NODES = (
-    f"with 2 new nodes of new, {RUN}, 4 Pods of reports/nightly preempted and replaced, no Pod Pending after"
-    " 3 min 10 s; without: 4 of 4 replicas of reports/nightly lost (all Pending)"
+    f"with 2 new nodes of new, {RUN}, 4 of 4 replicas of reports/nightly down for 3 min 10 s, 4 Pods of reports/nightly"
+    " preempted and replaced, no Pod Pending after 3 min 10 s; without: 4 of 4 replicas of reports/nightly lost"
 )
 ONE_NODE = (
-    f"with 1 new node of new, {RUN}, 2 of 4 replicas of reports/nightly lost (all Pending), 4 Pods preempted,"
-    f" {LIMIT}; without: 4 of 4 replicas lost"
+    f"with 1 new node of new, {RUN}, 2 of 4 replicas of reports/nightly lost (all Pending), the other 2 replicas down"
+    " for 3 min 10 s, 4 Pods preempted; without: 4 of 4 replicas lost (all Pending): "
+    f"{TITLE}"
 )
 
 
 @pytest.mark.parametrize(
     ("sizes", "line"),
     [
-        (None, HARM),
+        (None, f"{HARM}: {TITLE}"),
         ({}, TWO_NODES),
         ({"size": 1, "maxSize": 2}, ONE_NODE),
-        ({"size": 1, "maxSize": 1}, f"{HARM}; no new nodes help, {LIMIT}"),
+        ({"size": 1, "maxSize": 1}, f"{HARM}; no new nodes help, {LIMIT}: {TITLE}"),
     ],
 )
 def test_the_first_line_has_the_nodes_and_limits_and_decides_the_status(
@@ -86,7 +88,7 @@ def test_the_first_line_has_the_nodes_and_limits_and_decides_the_status(
     assert main([*arguments, *groups]) == int("no Pod Pending" not in line)
     first, _, rest = capsys.readouterr().out.partition("\n")
     assert ("needed nodes not predicted without node groups" in rest) is (sizes is None)
-    assert first == f"{line}: 1 HorizontalPodAutoscaler at maxReplicas"
+    assert first == line
     assert ("max node group size reached (new)" in rest) is ("maxSize" in (sizes or {}))
 
 
