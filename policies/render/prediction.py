@@ -179,14 +179,20 @@ def _together(result: PredictResult, paint: Painter) -> Iterator[str]:
     blocked = sum(placement.is_blocked_rollout for placement in apart)
     stuck = f" ({plural(blocked, 'rollout')} blocked)" if blocked else ""
     more = f"; {plural(len(apart), 'object')}{stuck} evaluated without the others" if apart else ""
-    causes = [f"{placement.name}: {why}" for placement in placements if (why := _cause(placement))]
-    reasons = [f"{each.name}: {why}" for each in placements if (why := _first_reason(each, result.cluster))]
+    causes = [f"{_pending_of(placement)}: {why}" for placement in placements if (why := _cause(placement))]
+    reasons = [f"{_pending_of(each)}: {why}" for each in placements if (why := _first_reason(each, result.cluster))]
     text = f"{len(placements)} objects, {new}{'' if apart else ', one after the other'}: {counts}{more}"
     ends = (f"; {listed(whys, 1)}" for whys in (causes, reasons) if whys)
     yield paint(text + _fitting(text, ends, result), "bold")
     for placement in placements:
         yield from _of_object(placement, result, paint, applied)
     yield f"  note: {TOGETHER}"
+
+
+def _pending_of(placement: Placement) -> str:
+    """The name of an object with Pending Pods, and their number if other new Pods of it do not stay Pending."""
+    pending, new = sum(each.outcome == "pending" for each in placement.predictions), _new(placement)
+    return placement.name if pending == new else f"{placement.name}, {pending} of {new} new Pods"
 
 
 def _attempts(prediction: Prediction, applied: Applied | None) -> Iterator[str]:

@@ -48,7 +48,7 @@ def summary_lines(summary: Summary) -> Iterator[str]:
 
 
 def cascade(summary: Summary) -> str:
-    """The numbers of all preempted and more Pending Pods and of PDB violations, as a phrase. In parentheses: the
+    """The numbers of all preempted and newly Pending Pods and of PDB violations, as a phrase. In parentheses: the
     workload of the highest priority with more Pending Pods.
     """
     victims = plural(len(summary.evictions), "Pod") if summary.evictions else "no Pod"
@@ -57,9 +57,8 @@ def cascade(summary: Summary) -> str:
     violations = sum(summary.violated_pdbs.values())
     counts = [f"{victims} preempted"]
     for _, pods, group in more[-1:]:
-        counts.append(
-            f"{plural(pending, 'more Pod')} Pending ({f'{pods} of ' * (pods < pending)}{cut(group, _LONGEST)})"
-        )
+        of = f"{f'{pods} of ' * (pods < pending)}{cut(group, _LONGEST)}"
+        counts.append(f"{plural(pending, 'Pod')} newly Pending in all ({of})")
     counts += [plural(violations, "violation of a PDB", "violations of PDBs")] if violations else []
     counts += [] if summary.settled else [f"no steady state after {duration(summary.settled_at)}"]
     return f"with the cascade: {', '.join(counts)}"

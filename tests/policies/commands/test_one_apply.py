@@ -507,3 +507,11 @@ def test_a_pod_that_fits_after_the_victims_terminate_does_not_stay_pending(tmp_p
     assert "default/fits (priority 0): fits on n1; no preemption\n  note: fits only after the victims of" in text
     applied = forewarn("whatif", "apply", *given).stdout
     assert applied.startswith("2 of 3 new Pods of 3 workloads run, 1 stays Pending")
+
+
+def test_the_first_line_says_how_many_pods_of_an_object_stay_pending(tmp_path: Path) -> None:
+    cluster = write(tmp_path / "cluster.json", [NODES[0].obj, *LISTED])
+    other = make_pod("other").request(cpu="1").obj
+    new = write(tmp_path / "new.json", [other, deployment(4).obj])
+    text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
+    assert "; Deployment default/new, 3 of 4 new Pods: fits on no current node (" in text.splitlines()[0]

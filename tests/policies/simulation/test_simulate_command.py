@@ -320,9 +320,9 @@ def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("new", "priorities", "whose"),
     [
-        ("new", (0, 5), "; with the cascade: 3 Pods preempted, 3 more Pods Pending (1 of default/b)"),
-        ("new", (5, 0), "; with the cascade: 3 Pods preempted, 3 more Pods Pending (2 of default/a)"),
-        ("n" * 200, (0, 5), "; with the cascade: 3 Pods preempted, 3 more Pods Pending"),
+        ("new", (0, 5), "; with the cascade: 3 Pods preempted, 3 Pods newly Pending in all (1 of default/b)"),
+        ("new", (5, 0), "; with the cascade: 3 Pods preempted, 3 Pods newly Pending in all (2 of default/a)"),
+        ("n" * 200, (0, 5), "; with the cascade: 3 Pods preempted, 3 Pods newly Pending in all"),
     ],
     ids=["the highest priority", "the most Pods", "a long line"],
 )
