@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.findings import first_line, grouped, listed, plural, shortened
+from forewarn.policies.forecast.aftermath import MAX_PENDING
 from forewarn.policies.why.evidence import shown_time
 
 if TYPE_CHECKING:
@@ -108,8 +109,15 @@ def _pending_pods(timeline: Timeline, paint: Painter) -> Iterator[str]:
     for pods, first in causes:
         more = f" and {plural(pods - 1, 'other Pod')}" if pods > 1 and len(causes) > 1 else ""
         yield f"  {first.pod.rpartition('/')[2]}{more}: {paint(first.cause.words, 'bold')}: {first.cause.message}"
+    if left := _not_evaluated(timeline):
+        yield f"  {plural(left, 'Pod')} not evaluated: not among the first {MAX_PENDING} Pending Pods of the queue"
     if causes:
         yield f"  Pending: {listed(timeline.pending)}. Fix: see `forewarn why {causes[0].first.pod}`"
+
+
+def _not_evaluated(timeline: Timeline) -> int:
+    """The number of Pods behind the first of the queue."""
+    return len(timeline.pending) - sum(pods for pods, _ in timeline.pending_causes)
 
 
 _SHORT: Final = 100
@@ -121,6 +129,8 @@ _ATTEMPT: Final = "its next scheduling attempt "
 
 def _why_pending(causes: Sequence[PendingPods]) -> str:
     """Why Pods are Pending as the end of a phrase, those that stay Pending first."""
+    if not causes:
+        return ""
     (pods, first), *others = causes
     if not others:
         return f"{', the first' if pods > 1 else ''}: {shortened(first.cause.message, _SHORT)}"
@@ -161,8 +171,10 @@ def _states(result: WorkloadWhy) -> Iterator[str]:
         causes = Counter(ending.words for ending in timeline.endings if ending.diagnosis.state == state)
         texts = [cause if number == count else f"{number} {cause}" for cause, number in causes.most_common()]
         end = ""
-        if state == "pending" and timeline.pending_causes:
+        if state == "pending" and timeline.pending:
             unbound, end = len(timeline.pending), _why_pending(timeline.pending_causes)
+            if left := _not_evaluated(timeline):
+                texts.append(f"{left} not evaluated")
             if unbound < count:
                 texts.append(f"{unbound} not scheduled{end}")
                 end = ""

@@ -35,6 +35,7 @@ from forewarn.policies.scheduling.event_handlers import is_gated, responsible_fo
 from forewarn.policies.scheduling.framework import Code
 from forewarn.policies.scheduling.preemption import Candidate, may_be_preempted, pick_nodes_for_preemption
 from forewarn.policies.scheduling.reasons import in_short, joined
+from forewarn.policies.scheduling.responsible import not_predicted
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.why.evidence import (
     BACK_OFF,
@@ -1073,12 +1074,13 @@ class PendingPods(NamedTuple):
 
 
 _WORST_FIRST: Final = ("pending", "not-predicted", "", "preempts", "fits")
-"""Outcomes of Pending Pods; "" for a Pod that is not among the first of the queue."""
+"""Outcomes of Pending Pods; "" for a Pod that is not in the queue or not predicted."""
 
 
 class Timeline(NamedTuple):
     """The Pods of a workload. `states`: number of Pods by state. `pending`: names of Pending Pods without a node.
-    `firstPending`: why the first one is Pending. `pendingCauses`: the Pending Pods by outcome, worst first.
+    `firstPending`: why the first one is Pending. `pendingCauses`: the Pending Pods by outcome, worst first, without
+    those that are not among the first of the queue.
 
     `endings`: Pods that terminated, restarted, or have another problem; the newest first, requested terminations last.
     `notExplained`: number of Pods beyond the limit of 2,000. `ids`: of all troubles; of Pending Pods with the same
@@ -1155,7 +1157,9 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
 
 
 def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], now: float | None) -> list[PendingPods]:
-    """Return the Pending Pods by outcome. `pods`: sorted by name."""
+    """Return the Pending Pods by outcome, except those behind the first of the queue: alone, they would seem to fit.
+    `pods`: sorted by name.
+    """
     queued = _in_turn(cluster, pods) if pods else {}
 
     def outcome(pod: Pod) -> tuple[str, bool, bool, bool]:
@@ -1166,7 +1170,7 @@ def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], 
     def explained(pod: Pod) -> PodEnd:
         return PodEnd(pod.key, diagnose(cluster, pod, evidence, now, queued.get(pod.identity)))
 
-    alike = sorted(
-        grouped((outcome(pod), pod) for pod in pods).items(), key=lambda item: _WORST_FIRST.index(item[0][0])
-    )
+    outcomes = ((outcome(pod), pod) for pod in pods)
+    known = ((found, pod) for found, pod in outcomes if any(found) or not_predicted(pod, cluster.scheduling))
+    alike = sorted(grouped(known).items(), key=lambda item: _WORST_FIRST.index(item[0][0]))
     return [PendingPods(len(those), explained(those[0])) for _, those in alike]

@@ -798,6 +798,30 @@ def test_the_first_line_of_a_workload_counts_pending_pods_by_cause(
     assert line in out.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    ("others", "line"),
+    [
+        (0, "102 Pending (2 not evaluated): 99 fit on no node (1 node: insufficient cpu"),
+        (100, "102 Pending (102 not evaluated); deleted Pods unknown (no Events)"),
+    ],
+)
+def test_pods_behind_the_first_of_the_queue_are_not_evaluated(
+    others: int, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if it were alone, each would fit."""
+    pods = [make_pod(f"web-5f-{place:03}").priority(5).request(cpu="2") for place in range(102)]
+    ahead = [make_pod(f"ahead-{place}").priority(9).request(cpu="2") for place in range(others)]
+    made = [
+        *deployment(),
+        make_node("n1").has(cpu="2"),
+        *ahead,
+        *(owned(each, "ReplicaSet", "web-5f") for each in pods),
+    ]
+    _, out, _ = why(capsys, tmp_path, made, "deploy/web")
+    assert line in out.splitlines()[0]
+    assert " not evaluated: not among the first 100 Pending Pods of the queue\n" in out
+
+
 def test_a_workload_gets_a_timeline_of_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def of(name: str, made: MadePod) -> MadePod:
         return owned(made.metadata(name=name), "ReplicaSet", "web-5f")
