@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from forewarn.policies.render import Painter
-    from forewarn.policies.why.troubles import Diagnosis, PendingPods, Timeline
+    from forewarn.policies.why.troubles import Diagnosis, PendingPods, PodEnd, Timeline
 
 _MAX_SHOWN: Final = 20
 
@@ -107,7 +107,7 @@ def _pending_pods(timeline: Timeline, paint: Painter) -> Iterator[str]:
     """Lines about the Pending Pods, those that stay Pending first."""
     causes = timeline.pending_causes
     for pods, first in causes:
-        more = f" and {plural(pods - 1, 'other Pod')}" if pods > 1 and len(causes) > 1 else ""
+        more = f", the first of {pods} Pods" if pods > 1 and len(causes) > 1 else ""
         yield f"  {first.pod.rpartition('/')[2]}{more}: {paint(first.cause.words, 'bold')}: {first.cause.message}"
     if left := _not_evaluated(timeline):
         yield f"  {plural(left, 'Pod')} not evaluated: not among the first {MAX_PENDING} Pending Pods of the queue"
@@ -125,6 +125,9 @@ _SHORT: Final = 100
 _SHORT_ALONE: Final = 120
 """The same of a reason that is shown without names."""
 _ATTEMPT: Final = "its next scheduling attempt "
+_NOWHERE: Final = "fits on no node"
+_OF_SEVERAL: Final = {_NOWHERE: "fit on no node", "fits": "fit", "preempts": "preempt Pods"}
+"""Start of a reason -> what it says of several Pods."""
 
 
 def _why_pending(causes: Sequence[PendingPods]) -> str:
@@ -134,17 +137,23 @@ def _why_pending(causes: Sequence[PendingPods]) -> str:
     (pods, first), *others = causes
     if not others:
         return f"{', the first' if pods > 1 else ''}: {shortened(first.cause.message, _SHORT)}"
-    return f": {', '.join(_counted(pods, first.cause.message) for pods, first in causes)}"
+    return f": {', '.join(_counted(*of) for of in causes)}"
 
 
-def _counted(pods: int, reason: str) -> str:
-    """A number of Pods with the reason: `1 fits on no node (1 node: insufficient cpu)`, `2 preempt 1 Pod on w1`."""
+def _counted(pods: int, first: PodEnd) -> str:
+    """A number of Pods with the reason of the first one: `1 fits on no node (1 node: insufficient cpu)`, `2 preempt
+    Pods, the first 1 Pod on w1`.
+    """
+    reason = first.cause.message
     if reason.startswith(_ATTEMPT):
         reason = reason.removeprefix(_ATTEMPT).partition(": ")[0]  # without the names of victims
-    verb, _, rest = shortened(reason, _SHORT_ALONE).partition(" ")
-    if verb not in ("fits", "preempts"):
-        return f"{pods}: {verb} {rest}"
-    return f"{pods} {verb if pods == 1 else verb[:-1]} {rest}"
+    elif first.cause.id == "fits-nowhere" and not reason.startswith(_NOWHERE):
+        reason = f"{_NOWHERE}: {reason}"
+    reason = shortened(reason, _SHORT_ALONE)
+    verb = next((verb for verb in _OF_SEVERAL if reason.startswith(verb)), "")
+    if pods == 1 or not verb:
+        return f"{pods}{'' if verb else ':' if pods == 1 else ', the first:'} {reason}"
+    return f"{pods} {_OF_SEVERAL[verb]}, the first{reason.removeprefix(verb)}"
 
 
 def _without_pods(result: WorkloadWhy) -> str:
@@ -165,7 +174,7 @@ def _running(result: WorkloadWhy) -> str:
 
 
 def _states(result: WorkloadWhy) -> Iterator[str]:
-    """Yield the number of Pods by state, with the causes, of Pending Pods with the same outcome that of the first."""
+    """Yield the number of Pods by state, with the causes, of Pending Pods with the same cause that of the first."""
     timeline = result.timeline
     for state, count in {"running": 0, **timeline.states}.items():
         causes = Counter(ending.words for ending in timeline.endings if ending.diagnosis.state == state)

@@ -1067,7 +1067,9 @@ class PodEnd(NamedTuple):
 
 
 class PendingPods(NamedTuple):
-    """Pending Pods with the same predicted outcome. `pods`: their number. `first`: why the first of them is Pending."""
+    """Pending Pods with the same predicted outcome and cause. `pods`: their number. `first`: why the first of them is
+    Pending.
+    """
 
     pods: int
     first: PodEnd
@@ -1157,15 +1159,16 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
 
 
 def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], now: float | None) -> list[PendingPods]:
-    """Return the Pending Pods by outcome, except those behind the first of the queue: alone, they would seem to fit.
-    `pods`: sorted by name.
+    """Return the Pending Pods by outcome and cause, except those behind the first of the queue: alone, they would seem
+    to fit. `pods`: sorted by name.
     """
     queued = _in_turn(cluster, pods) if pods else {}
 
-    def outcome(pod: Pod) -> tuple[str, bool, bool, bool]:
+    def outcome(pod: Pod) -> tuple[str, str, bool, bool, bool]:
         found = queued.get(pod.identity)
-        held = bool(pod.nominated_node_name), pod.spec.gated, pod.terminating
-        return found.prediction.outcome if found else "", *held
+        what = found.prediction.outcome if found else ""
+        why = cause(found.prediction) if found and what == "pending" else ""
+        return what, why, bool(pod.nominated_node_name), pod.spec.gated, pod.terminating
 
     def explained(pod: Pod) -> PodEnd:
         return PodEnd(pod.key, diagnose(cluster, pod, evidence, now, queued.get(pod.identity)))

@@ -776,7 +776,10 @@ INSUFFICIENT = "insufficient cpu even after preempting all Pods of lower priorit
         (
             [2, 2],
             "aaab",
-            f"4 Pending: 2 fit on no node (2 nodes: {INSUFFICIENT}…, 2 preempt 1 Pod on n0 or n1",
+            (
+                f"4 Pending: 2 fit on no node, the first (2 nodes: {INSUFFICIENT}…, "
+                "2 preempt Pods, the first 1 Pod on n0 or n1"
+            ),
         ),
         ([2, 2], "ab", "2 Pending, the first: "),
         ([2], "ag", "2 Pending: 1: kept out of the scheduling queue by 1 scheduling gate (g), 1 preempts 1 Pod on n0"),
@@ -799,9 +802,26 @@ def test_the_first_line_of_a_workload_counts_pending_pods_by_cause(
 
 
 @pytest.mark.parametrize(
+    ("zones", "line"),
+    [
+        ("ab", "3 Pending: 2 fit on no node, the first: no node matches its node selector zone=a, "),
+        ("a", "2 Pending: 1 fits on no node: no node matches its node selector zone=a, "),
+    ],
+)
+def test_the_reason_of_one_pending_pod_is_not_said_of_others(
+    zones: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    selecting = [make_pod(f"web-5f-{zone}").request(cpu="1").spec(nodeSelector={"zone": zone}) for zone in zones]
+    own = [owned(each, "ReplicaSet", "web-5f") for each in (*selecting, make_pod("web-5f-z").request(cpu="400"))]
+    _, out, _ = why(capsys, tmp_path, [*deployment(), make_node("n1").has(cpu="4"), *own], "deploy/web")
+    large = "1 fits on no node: requests 400 cpu, more than any node has (4)"
+    assert f"{line}{large}; " in out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
     ("others", "line"),
     [
-        (0, "102 Pending (2 not evaluated): 99 fit on no node (1 node: insufficient cpu"),
+        (0, "102 Pending (2 not evaluated): 99 fit on no node, the first (1 node: insufficient cpu"),
         (100, "102 Pending (102 not evaluated); deleted Pods unknown (no Events)"),
     ],
 )
