@@ -254,13 +254,15 @@ def rehearse(
 class _Preempting(NamedTuple):
     """A preemption by `pod`. `candidate`: node and victims. `answer`: the outcome of the Pod's scheduling cycle.
 
-    `snapshot`: the input of the cycle, or the Snapshot at the start.
+    `snapshot`: the input of the cycle, or the Snapshot at the start. `violating`: identities of the victims whose
+    preemption violates a PDB.
     """
 
     pod: Pod
     candidate: Candidate
     answer: Decision
     snapshot: Snapshot
+    violating: Collection[str]
 
 
 class _Run(Simulation):
@@ -412,7 +414,9 @@ class _Run(Simulation):
         found = answer._replace(is_sampled=decision.is_sampled, may_miss_best=decision.may_miss_best)
         answer = answer._replace(fewest=fewest_victims(preemptor, found, framework_of(snapshot, preemptor)))
         kept = snapshot if self.explains else self._snapshot
-        self._preemptions.append(_Preempting(preemptor, candidate, answer, kept))
+        victims = Prediction(snapshot, preemptor, answer).violating if candidate.num_pdb_violations else ()
+        violating = {victim.identity for victim in victims}
+        self._preemptions.append(_Preempting(preemptor, candidate, answer, kept, violating))
         self._over.condemn(candidate.victims)
         watchers, self.api.watchers = self.api.watchers, []
         before = set(self._loaded)
@@ -500,10 +504,9 @@ class _Run(Simulation):
         """Merge several preemptions by one Pod into one prediction: all running victims, and the last node."""
         preemptions = [self._preemptions[number] for number in numbers]
         pod, last = preemptions[-1].pod, preemptions[-1].candidate
-        deleted = [victim for preemption in preemptions for victim in self._running_victims(pod, preemption.candidate)]
-        candidate = Candidate(
-            last.node_name, tuple(deleted), sum(preemption.candidate.num_pdb_violations for preemption in preemptions)
-        )
+        deleted = [(victim, one) for one in preemptions for victim in self._running_victims(pod, one.candidate)]
+        violations = sum(victim.identity in one.violating for victim, one in deleted)
+        candidate = Candidate(last.node_name, tuple(victim for victim, _ in deleted), violations)
         by_chance = self.by_chance or any(preemption.answer.by_chance for preemption in preemptions)
         fewest = fewest_of(one.answer.fewest for one in preemptions)
         answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)

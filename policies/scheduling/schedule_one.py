@@ -510,8 +510,13 @@ class Prediction:
         is_settled = self._known is not None and self._known.is_final
         if not number or is_settled or len(self._newly_preempted) == len(self.victims):
             return number
+        return len(self.violating)
+
+    @property
+    def violating(self) -> list[Pod]:
+        """The victims that `num_pdb_violations` counts. `snapshot` must be that of the cycle."""
         violated = violated_by(self._considered, self.snapshot)
-        return sum(victim.identity in violated for victim in self._newly_preempted)
+        return [victim for victim in self._newly_preempted if victim.identity in violated]
 
     @property
     def violated_pdbs(self) -> list[str]:

@@ -416,6 +416,20 @@ def test_pdb_violations_of_a_cascade_and_columns_count_as_in_the_first_line(tmp_
     assert "3 in the cascade violate a PDB, replacements preempt 5 more Pods" in forewarn("lint", *given).stdout
 
 
+def test_a_victim_that_already_terminates_violates_no_pdb_again() -> None:
+    """A new Pod preempts on a node on which the victims of the Pod before it still terminate."""
+    nodes = ["n0", "n1", "n2"]
+    made = [*deployment("web", nodes, "1", 100, strategy=rolling(2, 1)), *deployment("low", nodes * 2, "1", 0)]
+    made += [*(make_node(name).has(cpu="3") for name in nodes), make_budget("low", 0, app="low")]
+    change = changed(made, terminationGracePeriodSeconds=6)
+    change["spec"]["replicas"] = 5
+    found = impact(made, change)
+    assert found is not None
+    numbers = [(len(each.victims), each.num_pdb_violations) for each in found.preempting]
+    assert numbers == [(1, 1)] * 5
+    assert found.pdb_violations_in_cascade == found.preempted - 5
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_predict_counts_all_pods_that_whatif_apply_preempts(kind: str) -> None:
     """Of 1,276 rollouts (WORLDS=750) none differs; with PDBs, 3 do, for the reason in `ROLLOUT`."""
