@@ -96,7 +96,7 @@ def _price(preempted: Preempted | None) -> str:
         return ""
     violate = plural(preempted.pdb_violations, "violates", "violate")
     violations = f" ({violate} a PDB)" if preempted.pdb_violations else ""
-    return f" of {'at least ' * preempted.at_least}{plural(preempted.pods, 'Pod')}{violations}"
+    return f" of {plural(preempted.pods, 'Pod')}{violations}"
 
 
 def number_text(count: Count) -> str:

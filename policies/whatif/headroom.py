@@ -94,7 +94,7 @@ MAX_PLACED: Final = 200_000
 The number of Pods per node depends on user input.
 """
 MAX_PREEMPTING: Final = 50
-"""Maximum Pods whose victims are predicted."""
+"""Maximum Pods whose victims are counted."""
 _NOT_FILLED: Final = "too many fit to determine what runs out first"
 
 
@@ -202,12 +202,11 @@ class OfGroup(NamedTuple):
 
 class Preempted(NamedTuple):
     """The Pods that the further Pods preempt, one Pod after the other. `pdbViolations`: number of victims whose PDB is
-    violated. `atLeast`: only the first of many Pods are predicted.
+    violated.
     """
 
     pods: int
     pdb_violations: int
-    at_least: bool
 
 
 class PodGroupHeadroom(NamedTuple):
@@ -239,7 +238,7 @@ class Headroom(NamedTuple):
     `stranded`: unusable free capacity, by insufficient resources. `nodeGroups`: additional replicas if one node group
     grows. `podGroup`: only if the object's Pods belong to a PodGroup. `assumes`: what the answer assumes, as clauses.
     `largest`: resource -> the most that a node has, for those of which a Pod requests more. `preempted`: if more Pods
-    fit with preemption than without; absent for a PodGroup.
+    fit with preemption than without; absent for a PodGroup, for many Pods, and if chance decides about the number.
     """
 
     name: Hidden[str]
@@ -451,18 +450,21 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count, *, as_group: 
 
 
 def _preempted(snapshot: Snapshot, pod: Pod, more: int) -> Preempted | None:
-    """Return what so many further Pods preempt; None if no Pod is preempted. `snapshot`: with all that fit without."""
+    """Return what so many further Pods preempt; None if no Pod is preempted, and if the number is not certain.
+
+    `snapshot`: with all that fit without.
+    """
+    if more > MAX_PREEMPTING:
+        return None
     victims = violations = 0
-    at_least = more > MAX_PREEMPTING
-    for new in itertools.islice(_numbered(replace(pod, name=f"{pod.name}-preempting")), min(more, MAX_PREEMPTING)):
+    for new in itertools.islice(_numbered(replace(pod, name=f"{pod.name}-preempting")), more):
         prediction = Prediction(snapshot, new)
-        if not prediction.node:
-            at_least = True
-            break
+        if not prediction.node or prediction.fewest is not None:
+            return None
         victims += sum(not victim.terminating for victim in prediction.victims)
         violations += prediction.num_pdb_violations
         snapshot = prediction.in_the_end()
-    return Preempted(victims, violations, at_least) if victims else None
+    return Preempted(victims, violations) if victims else None
 
 
 def _not_counted(autoscaling: Autoscaling) -> Iterator[str]:

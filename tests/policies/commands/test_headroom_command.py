@@ -106,7 +106,7 @@ def test_pending_pods_ahead_in_the_queue_are_noted() -> None:
     [
         (2, False, "2 more Pods, 4 with preemption of 2 Pods"),
         (2, True, "2 more Pods, 4 with preemption of 2 Pods (1 violates a PDB)"),
-        (60, False, "60 more Pods, 120 with preemption of at least 50 Pods"),
+        (60, False, "60 more Pods, 120 with preemption"),
     ],
 )
 def test_the_price_of_preemption_is_told(nodes: int, budget: bool, says: str) -> None:
@@ -121,6 +121,14 @@ def test_the_price_of_preemption_is_told(nodes: int, budget: bool, says: str) ->
     ]
     pdbs = [make_budget("b", 1, app="low")] if budget else []
     assert answer_of(headroom(cluster(*there, *pdbs), make_pod("new").priority(10).request(cpu="1").obj)) == says
+
+
+def test_no_price_is_told_if_it_depends_on_which_of_equal_pods_are_preempted() -> None:
+    """Two Pods with 1 and 2 cpus, or three Pods with 1 cpu."""
+    low = [make_pod(f"low-{n}").priority(1).request(cpu=cpu).on("n") for n, cpu in enumerate(("2", "1", "1", "1"))]
+    state = cluster(make_node("n").has(cpu="5"), *low)
+    found = headroom(state, make_pod("new").priority(10).request(cpu="3").obj)
+    assert (found.preempting.pods, found.preempted) == (1, None)
 
 
 @settings(max_examples=cases(75), deadline=None)
