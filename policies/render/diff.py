@@ -429,7 +429,7 @@ def _rollouts(cluster: OnCluster, answer: Answer) -> str:
     of_drift = {item.workload for item in cluster.differing} - own
     some = len(of_drift.intersection(names := answer.blocks.rollouts))
     why = "because of drift" if some == len(names) else f"({some} because of drift)"
-    return f"{whatif.rollouts(answer)}{f' {why}' if some else ''}"
+    return f"{whatif.rollouts(answer, _rejected_by(cluster, answer))}{f' {why}' if some else ''}"
 
 
 def _by_autoscalers(autoscaled: Sequence[Autoscaled]) -> str:
@@ -489,12 +489,18 @@ def _over_quota(cluster: OnCluster) -> str:
     if cluster.answer is None or not (pods := (answer := cluster.answer.answer).over_quota):
         return ""
     workloads = [(name, name.partition("/")[0]) for name in pods]
-    quotas = whatif.rejected_by(answer) if _are_visible(cluster, workloads) else QUOTAS
-    rejected = whatif.rejected_pods(pods, f" of {_visible(cluster, workloads)}", quotas)
+    rejected = whatif.rejected_pods(pods, f" of {_visible(cluster, workloads)}", _rejected_by(cluster, answer))
     created = sum(answer.summary.new_workloads.get(name, 0) for name in pods)
     run = created - sum(each.not_started for each in answer.workloads if each.workload in pods)
     is_simple = created and not (answer.blocks.rollouts or answer.summary.new_pods_ended)
     return f"{rejected} ({run} of {created + pods.total()} new Pods run)" if is_simple else rejected
+
+
+def _rejected_by(cluster: OnCluster, answer: Answer) -> str:
+    """What rejects Pods. A quota is named only if its namespace is visible: that of a changed workload may not be."""
+    known = {namespace.namespace for namespace in cluster.namespaces}
+    is_visible = known.issuperset(name.partition("/")[0] for name in answer.over_quota)
+    return whatif.rejected_by(answer) if is_visible else QUOTAS
 
 
 def _down(cluster: OnCluster) -> str:

@@ -1064,10 +1064,10 @@ def _reasons(answer: Answer, names: Container[str], most: int) -> str:
     return f" ({'; '.join(shown)})" if shown else ""
 
 
-def rollouts(answer: Answer) -> str:
-    """A phrase about the rollouts that do not complete; "" for none."""
+def rollouts(answer: Answer, quotas: str = "") -> str:
+    """A phrase about the rollouts that do not complete; "" for none. `quotas`: what rejects Pods, without names."""
     end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocks.rollouts)
-    by = f" by {rejected_by(answer)}" if _blocked_by_quotas(answer) else ""
+    by = f" by {quotas or rejected_by(answer)}" if _blocked_by_quotas(answer) else ""
     return f"rollout of {names} {end}{by}" if names else ""
 
 

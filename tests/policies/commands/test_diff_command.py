@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -961,6 +962,12 @@ def test_the_rollout_of_a_workload_with_rejected_pods_is_not_simulated(
     assert text.count("Rollouts of workloads with rejected Pods are not simulated") == 1
 
 
+def audiences(name: str, *given: str | Path) -> set[str]:
+    """The values of --disclose with which an output, text or Markdown, contains the name."""
+    shown = product(("names", "own-namespace", "counts"), ("text", "markdown"))
+    return {who for who, form in shown if name in forewarn(*given, "--disclose", who, "-o", form).stdout}
+
+
 def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     snapshot(tmp_path / "c.yaml", 64)
     objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
@@ -977,6 +984,7 @@ def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[P
         assert (done.returncode, by in done.stdout.splitlines()[0]) == (1, True)
     under_quota = forewarn("whatif", "apply", "-f", sides[0], *given)
     assert under_quota.returncode == 0, under_quota.stdout
+    assert audiences("shop/q", "diff", *sides, *given[:2]) == {"names", "own-namespace"}
 
 
 @pytest.mark.parametrize("names", ["abc", "bca", "cab"])
@@ -1556,6 +1564,8 @@ def test_a_blocked_rollout_is_first(versions: Callable[..., tuple[Path, Path]], 
     quota |= {"spec": {"hard": {"pods": "1"}}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
     write(tmp_path / "c.yaml", node, none, quota, low, *others)
     sides = versions({"web.yaml": [low]}, {"web.yaml": [high]})
-    line = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout.partition("\n")[0]
+    given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
+    assert audiences("shop/q", *given) == {"names", "own-namespace"}
+    line = forewarn(*given).stdout.partition("\n")[0]
     first = 'cluster "c": rollout of shop/web blocked by quota shop/q, new Pods of shop/web get priority '
     assert line.startswith(first), line
