@@ -187,9 +187,9 @@ def _preemption(
 
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
     are_placeholders = len(placeholders) == len(victims)
-    workloads = (
-        {context.cluster.top_workload_of(victim) for victim in victims} if context.cluster is not None else set()
-    )
+    workloads = set[str]()
+    if context.cluster is not None and not any(prediction.may_be_others for prediction in preempting):
+        workloads = {context.cluster.top_workload_of(victim) for victim in victims}
     details = Preemption(
         Cause.NEW_PODS,
         impact,

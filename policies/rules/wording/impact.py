@@ -58,8 +58,8 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     facts = (*failing(losses), *facts)
     least, head = _least(details), _head(details, audience)
     text = victims_text(head, details.preempting, details.victims, audience, facts, noun, least)
-    if details.workload and audience.may_name(details.victims[0].namespace):
-        number = _number(shown_pods(details.victims, audience), least, audience, noun)
+    if details.workload and least is None and audience.may_name(details.victims[0].namespace):
+        number = counted(shown_pods(details.victims, audience).number, noun)
         text = text._replace(shorter=(*_of_workload(details, head, number, facts, audience), *text.shorter))
     if details.expectation is not None:
         text = text._replace(shorter=(*text.shorter, f"violates expectation {_name_of(details.expectation, audience)}"))
@@ -189,7 +189,7 @@ def victims_text(
     more = () if fits else capitalized((behind[2:-1],))
     problem = naming(before, names, count, after + behind if fits else after, MAX_NAMED)
     versions = (f"{named}{first}{some}" for named in (before, unplaced) for some in (*fewer, ""))
-    return _with_versions(problem, more, (*versions, start), unplaced + first, facts)
+    return _with_versions(problem, more, (*versions, start, f"{head} {number}"), unplaced + first, facts)
 
 
 def certain_of(names: Sequence[str], preempting: Sequence[Prediction]) -> set[str]:

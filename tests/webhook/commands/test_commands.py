@@ -20,6 +20,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.webhook.x509 import Authority, self_signed, validity_of
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod, priority_class
 from tests.webhook.running import ENVIRONMENT, JSON, PYTHON, answer_of, begin, client_context, read_answer
 from tests.webhook.scripted_api import kubeconfig, scripted_api
@@ -654,3 +655,38 @@ def test_a_long_warning_names_the_workload_and_what_its_pods_lose(
     facts = "3 violate a PDB, replacements stay Pending"
     warning = f"would preempt 4 Pods of reports/nightly ({facts}). Fix: lower requests or priority"
     assert capsys.readouterr().out.splitlines()[0].endswith(f": {warning} [preempts-running-pods]")
+
+
+@pytest.mark.parametrize(
+    ("workloads", "starts", "replicas", "warning"),
+    [
+        ("ab", (0, 5), 1, "would preempt 2 Pods of reports/b (2 violate a PDB, assumed not recreated)"),
+        ("ab", (5, 5), 1, "would preempt 2 Pods: possibly reports/pod-0-0 and 1 more (priority 0, 2 violate a PDB)"),
+        ("aabb", (5, 5, 5, 5), 2, "at least 1 of 2 new Pods would preempt at least 2 Pods"),
+    ],
+)
+def test_a_long_warning_names_no_workload_if_nodes_tie(
+    workloads: str,
+    starts: tuple[int, ...],
+    replicas: int,
+    warning: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made: list[Made] = [make_priority_class(1000, "gold")]
+    made += [make_budget(name, 0, "reports", app=name) for name in sorted({*workloads})]
+    for place, (name, start) in enumerate(zip(workloads, starts, strict=True)):
+        made.append(make_node(node := f"worker-node-of-a-pool-with-a-long-name-{place}").has(cpu="2"))
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name, "controller": True}
+        for number in range(2):
+            one = make_pod(f"pod-{place}-{number}", "reports").request(cpu="1").labels(app=name)
+            made.append(one.on(node, started=start).metadata(ownerReferences=[owner]))
+    bulk = deployment()
+    bulk["spec"]["replicas"] = replicas
+    bulk["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    file, cluster = tmp_path / "review.json", tmp_path / "cluster.json"
+    file.write_bytes(body(bulk))
+    cluster.write_text(cluster_text(made))
+    main(["webhook", "review", "-f", str(file), "--cluster", str(cluster), "--phase", "validate"])
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.endswith(f": {warning}. Fix: lower requests or priority [preempts-running-pods]")
