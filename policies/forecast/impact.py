@@ -125,7 +125,7 @@ class Impact(NamedTuple):
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
-      `delay`: upstream's message if a quota rejects Pods in a simulation only at first; otherwise "".
+      `delay`: the quota that rejects Pods in a simulation only at first, such as `quota shop/q`; otherwise "".
       `after_rejected`: those of them that the controller does not try to create until a rejected Pod runs.
     - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
       used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does

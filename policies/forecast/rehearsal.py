@@ -191,7 +191,7 @@ class Rehearsal(NamedTuple):
     - `preempting`, `by_waiting`: predictions of Pods that the workload has at the end, and of other Pending Pods, with
       the running Pods that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
-      at the end. `rejection`: upstream's message about one of them. `delay`: about the first rejected Pod; "" for none.
+      at the end. `rejection`: upstream's message about one of them. `delay`: the quota that delays Pods; "" for none.
     - `num_pdb_violations`: number of all Pods that are preempted beyond the allowed disruptions of their PDBs.
     - `let_in`: identities of Pending Pods that got a node.
     - `aftermath`: the cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end.
@@ -452,7 +452,7 @@ class _Run(Simulation):
             self.cache.snapshot(),
             sum(rejection.missing for rejection in rejected),
             next((rejection.message for rejection in rejected), ""),
-            self._delay,
+            self.controllers.rejections.delaying.get(self._own, ""),
             self._displacing(created, own),
             len(evictions),
             self._created() - len(created),
@@ -463,12 +463,6 @@ class _Run(Simulation):
     def _created(self) -> int:
         """Return how many Pods the workload has created in the simulation."""
         return sum(origin.workload == self._own and not origin.before for origin in self.timeline.origins.values())
-
-    @property
-    def _delay(self) -> str:
-        name = f"{self._own[1]}: "
-        messages = (event.message for event in self.timeline.events if event.event == "refused")
-        return next((message.removeprefix(name) for message in messages if message.startswith(name)), "")
 
     def _preempting(
         self, waited: Collection[str], ours: Collection[str]

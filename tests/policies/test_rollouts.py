@@ -663,17 +663,24 @@ def test_a_controller_creates_no_surge_pod_after_a_rejected_one() -> None:
     assert placement.is_blocked
 
 
-def test_predict_says_that_a_quota_delays_new_pods(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seconds", "delay"), [(5, ""), (30, "quota default/tight")])
+def test_predict_names_a_quota_that_delays_new_pods_for_10_seconds(seconds: int, delay: str, tmp_path: Path) -> None:
     """The second surge Pod is created after an old Pod has terminated."""
     made = [*deployment("web", ["n"] * 2, "1", 0, strategy=rolling(2, 0)), make_node("n").has(cpu="9")]
+    for pod in made:
+        if pod.obj["kind"] == "Pod":
+            pod.spec(terminationGracePeriodSeconds=seconds)
     quota = Made("v1", "ResourceQuota", "tight", "default").spec(hard={"pods": "3"})
     made.append(quota.status(hard={"pods": "3"}, used={"pods": "2"}))
     change = changed(made, terminationGracePeriodSeconds=6)
     (tmp_path / "cluster.json").write_text(cluster_text(in_a_file(made, change)))
     (tmp_path / "web.json").write_text(json.dumps(change))
     out = forewarn("predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json").stdout
-    assert out.startswith("Deployment default/web: rollout, 2 new Pods, delayed by quota default/tight: 2 would fit\n")
-    assert "  note: a quota rejects new Pods at first, and the controller retries: exceeded quota: tight, " in out
+    assert out.startswith(
+        f"Deployment default/web: rollout, 2 new Pods{delay and f', delayed by {delay}'}: 2 would fit\n"
+    )
+    note = f"  note: new Pods are rejected at first by {delay}, and the controller retries\n"
+    assert (note in out, "rejected at first" in out) == (bool(delay), bool(delay))
 
 
 def half_rolled_out(old: int, new: int, priority: int, free: int) -> list[Made]:

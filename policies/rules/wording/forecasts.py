@@ -68,7 +68,7 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.by_timing:
         yield "the new Pods preempt Pods of the same workload only if they are scheduled before the old Pods terminate"
     if impact.delay:
-        yield f"a quota rejects new Pods at first, and the controller retries: {impact.delay}"
+        yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
     if impact.by_chance:
         yield f"how many Pods preempt depends on {impact.by_chance}"
     if impact.by_waiting:

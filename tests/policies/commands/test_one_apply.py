@@ -440,10 +440,7 @@ def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("namespace", "counts"),
     [
-        (
-            "default",
-            ", delayed by quota default/q: 1 would fit, 1 would preempt 1 Pod on n1: default/old (priority -1)\n",
-        ),
+        ("default", ": 1 would fit, 1 would preempt 1 Pod on n1: default/old (priority -1)\n"),
         ("other", ": 1 would preempt 1 Pod on n1: other/old (priority -1), 1 rejected by quota default/q\n"),
     ],
 )
