@@ -448,7 +448,7 @@ class _Run(Simulation):
             tuple(map(self._together, others.values())),
             tuple(pending),
             frozenset(waited & self._over.bound_pods),
-            None if self._unknown else self._aftermath({*own, *others}, evictions, {pod.key for pod in ours}),
+            None if self._unknown else self._aftermath({**own, **others}.values(), evictions),
             self.cache.snapshot(),
             sum(rejection.missing for rejection in rejected),
             next((rejection.message for rejection in rejected), ""),
@@ -467,18 +467,23 @@ class _Run(Simulation):
     def _preempting(
         self, waited: Collection[str], ours: Collection[str]
     ) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Return uid of a preemptor -> numbers of its preemptions, for `ours` and for these others.
+        """Return uid of a preemptor -> numbers of its preemptions, for `ours` and for these others. The first of `ours`
+        also has those by Pods of the workload that are deleted again, which are no new Pods.
 
         `ours`: uids of the Pods that the workload has at the end.
         """
         own: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
+        again: list[int] = []
         for number, (pod, candidate, *_) in enumerate(self._preemptions):
             if self._running_victims(pod, candidate):
-                if pod.uid in ours:
-                    own.setdefault(pod.uid, []).append(number)
-                elif pod.identity in waited and not self._is_own(pod.key):
+                if self._is_own(pod.key):
+                    (own.setdefault(pod.uid, []) if pod.uid in ours else again).append(number)
+                elif pod.identity in waited:
                     others.setdefault(pod.uid, []).append(number)
+        if again:
+            first = next(iter(own), self._preemptions[again[0]].pod.uid)
+            own[first] = [*again, *own.get(first, ())]
         return own, others
 
     def _displacing(self, created: Sequence[Pod], own: Collection[str]) -> int:
@@ -498,7 +503,7 @@ class _Run(Simulation):
         """Merge several preemptions by one Pod into one prediction: all running victims, and the last node."""
         preemptions = [self._preemptions[number] for number in numbers]
         pod, last = preemptions[-1].pod, preemptions[-1].candidate
-        deleted = [(victim, one) for one in preemptions for victim in self._running_victims(pod, one.candidate)]
+        deleted = [(victim, one) for one in preemptions for victim in self._running_victims(one.pod, one.candidate)]
         violations = sum(victim.identity in one.violating for victim, one in deleted)
         candidate = Candidate(last.node_name, tuple(victim for victim, _ in deleted), violations)
         by_chance = self.by_chance or any(preemption.answer.by_chance for preemption in preemptions)
@@ -506,18 +511,16 @@ class _Run(Simulation):
         answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)
         return Prediction(preemptions[-1].snapshot, pod, answer)
 
-    def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction], ours: Collection[str]) -> Aftermath:
+    def _aftermath(self, firsts: Iterable[Sequence[int]], evictions: Sequence[Eviction]) -> Aftermath:
         """Return the cascade after these preemptions, without Pods of the workload itself.
 
-        `firsts`: uids of the first preemptors. `evictions`: all evictions of the simulation. `ours`: keys of the Pods
-        that the workload has at the end.
+        `firsts`: numbers of the first preemptions. `evictions`: all evictions of the simulation.
         """
-        first = set(firsts)
-        preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
+        preemptors = {self._preemptions[number].pod.key for numbers in firsts for number in numbers}
         deleted = [
             eviction for eviction in evictions if eviction.by in preemptors and eviction.origin.workload != self._own
         ]
-        more = [eviction for eviction in evictions if eviction.by not in preemptors and eviction.by not in ours]
+        more = [eviction for eviction in evictions if eviction.by not in preemptors and not self._is_own(eviction.by)]
         replaced = sum(rejection.origin.controlled for rejection in deleted)
         waiting = self._pending_pods()
         pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)

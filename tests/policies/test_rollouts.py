@@ -400,11 +400,11 @@ def test_pods_that_a_rollout_deletes_again_are_no_new_pods() -> None:
     assert found is not None
     assert found.aftermath is not None
     victims = [victim for prediction in found.preempting for victim in prediction.victims]
-    assert (found.new, len(found.preempting), len(victims)) == (4, 4, 5)
-    assert (found.aftermath.preempted, found.preempted) == (5, 10)
+    assert (found.new, len(found.preempting), len(victims)) == (4, 4, 10)
+    assert (found.aftermath.preempted, found.preempted) == (0, 10)
 
 
-def test_pdb_violations_of_a_cascade_and_columns_count_as_in_the_first_line(tmp_path: Path) -> None:
+def test_pods_that_a_rollout_deletes_again_violate_pdbs(tmp_path: Path) -> None:
     found = random_rollout(344, ["Deployment"])
     assert found is not None
     made, change = found
@@ -412,8 +412,9 @@ def test_pdb_violations_of_a_cascade_and_columns_count_as_in_the_first_line(tmp_
     (tmp_path / "cluster.json").write_text(cluster_text([*in_a_file(made, change), *pdbs]))
     (tmp_path / "web.json").write_text(json.dumps(change))
     given = tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
-    assert "5 more preempted in the cascade, 3 violating a PDB" in forewarn("predict", "-f", *given).stdout
-    assert "3 in the cascade violate a PDB, replacements preempt 5 more Pods" in forewarn("lint", *given).stdout
+    assert "4 would preempt 10 Pods on n0, n1, n4: " in (text := forewarn("predict", "-f", *given).stdout)
+    assert "3 victims violate a PDB" in text.splitlines()[0]
+    assert "3 violate a PDB" in forewarn("lint", *given).stdout
 
 
 def test_a_victim_that_already_terminates_violates_no_pdb_again() -> None:
