@@ -346,9 +346,13 @@ def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Le
 
 def _may_differ(later: Prediction, before: Prediction) -> bool:
     """Report whether the outcome of a Pod depends on where a Pod before it preempts. A Pod of the same template that
-    stays Pending fits nowhere after as many Pods of this template.
+    stays Pending fits nowhere after as many Pods of this template, and a Pod that no node can run is Pending anyway.
     """
+    from forewarn.policies.scheduling.framework import Code  # the linter starts without numpy
+
     is_alike = later.pod.spec is before.pod.spec
+    if later.outcome == "pending" and not is_alike:
+        return any(status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in later.statuses.values())
     return not is_alike or (later.outcome == "preempts" and not before.takes_ties_in_turn)
 
 

@@ -512,3 +512,16 @@ def test_the_first_line_says_how_many_pods_of_an_object_stay_pending(tmp_path: P
     new = write(tmp_path / "new.json", [other, deployment(4).obj])
     text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
     assert "; Deployment default/new, 3 of 4 new Pods: fits on no current node (" in text.splitlines()[0]
+
+
+def test_a_pod_that_no_node_can_run_makes_no_preemption_uncertain(tmp_path: Path) -> None:
+    sizes = {"n1": "2", "n2": "3"}  # unequal nodes that tie
+    nodes = [make_node(name).has(cpu=cpu, pods="9").obj for name, cpu in sizes.items()]
+    old = [make_pod(f"old-{name}").request(cpu=cpu).priority(-1).on(name).obj for name, cpu in sizes.items()]
+    cluster = write(tmp_path / "cluster.json", [*nodes, *old, *LISTED])
+    huge = make_pod("huge").request(cpu="5").obj
+    text = forewarn(
+        "predict", "-f", write(tmp_path / "new.json", [deployment(2).obj, huge]), "--cluster", cluster
+    ).stdout
+    assert "2 would preempt 2 Pods on n1, n2: possibly " in text.splitlines()[0]
+    assert "1 would stay Pending; Pod default/huge: requests 5 cpu, more than any node has (3)" in text.splitlines()[0]
