@@ -86,6 +86,8 @@ def render(answer: Answer, change: ClassChange | None = None, paint: Painter = p
     yield from (f"  {line}" for line in new_node_lines(answer, paint))
     yield from (f"  new Pods of {line}" for line in _new_pods(_ranked(answer)))
     yield f"  {settled(answer.summary, _without(answer))}"
+    if change is not None and (alone := answer.restart_alone) is not None:
+        yield f"  without the change, the same restart: {', '.join(_harm_of_restart(alone, _EFFECTS)) or NO_EFFECT}"
     yield from (f"  {line}" for line in of_runs(answer))
     noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
     yield from (f"  {line}" for line in _summary_lines(answer, noun, paint))
@@ -150,8 +152,14 @@ def _with_restart(answer: Answer, change: ClassChange, alone: Answer, most: int)
     text, without = effects[0]
     if effects == anyway:
         return _Headline(f"{restart}, {_WITHOUT}: {text}", without)
-    harm = joined([*filter(None, (rollouts(alone), *effects_of(both[1].end, most=min(most, _BRIEF))))], most, 1)
+    harm = joined(_harm_of_restart(alone, min(most, _BRIEF)), most, 1)
     return _Headline(f"{restart}: {text}", f"{without}{harm and f'; without the change: {harm}'}")
+
+
+def _harm_of_restart(alone: Answer, most: int) -> list[str]:
+    """What the restart of a class change does without the change. `most`: as for `effects_of`."""
+    end = _without_remarks(alone)._replace(restart_alone=alone).end
+    return [*filter(None, (rollouts(alone), *effects_of(end, most=most)))]
 
 
 def _class_of_all(change: ClassChange | None) -> str:
