@@ -109,9 +109,9 @@ class PredictResult:
 
     @cached_property
     def outcomes(self) -> Counter[str]:
-        """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (all victims are
-        already terminating), "in-vain" (a Pod preempts and stays Pending), "refused" (a ResourceQuota rejects them),
-        "later" (created when earlier Pods run), "group" (see `groups`), or "unknown".
+        """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (for terminating
+        Pods, without preempting others), "in-vain" (a Pod preempts and stays Pending), "refused" (a ResourceQuota
+        rejects them), "later" (created when earlier Pods run), "group" (see `groups`), or "unknown".
         """
         counts = Counter(outcomes([prediction for prediction in self.applied.predictions if self.is_alone(prediction)]))
         for placement in self.applied.placed:

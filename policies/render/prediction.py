@@ -212,7 +212,7 @@ def _overview(placement: Placement, result: PredictResult, applied: Applied | No
         none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
         rollout = "rollout blocked, " if placement.is_blocked_rollout else "rollout, " if placement.rollout.own else ""
         pods, delay = f"{rollout}{plural(placement.wanted, 'new Pod')}", placement.rollout.delay
-        delayed = delay and f", delayed by {delay}"
+        delayed = delay and f", some rejected at first by {delay}"
         return f"{pods}{_fitting(f'{placement.name}: {pods}: {counts}', [delayed], result)}: {counts or none}"
     there = f"{placement.existing} of {placement.wanted} exist; " if placement.existing else ""
     return f"{there}{plural(_new(placement), 'new Pod')}: {counts or 'none'}"

@@ -678,7 +678,7 @@ def test_predict_names_a_quota_that_delays_new_pods_for_10_seconds(seconds: int,
     (tmp_path / "web.json").write_text(json.dumps(change))
     out = forewarn("predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json").stdout
     assert out.startswith(
-        f"Deployment default/web: rollout, 2 new Pods{delay and f', delayed by {delay}'}: 2 would fit\n"
+        f"Deployment default/web: rollout, 2 new Pods{delay and f', some rejected at first by {delay}'}: 2 would fit\n"
     )
     note = f"  note: new Pods are rejected at first by {delay}, and the controller retries\n"
     assert (note in out, "rejected at first" in out) == (bool(delay), bool(delay))
