@@ -295,13 +295,6 @@ VALUES: Final = (
         "seconds between two audits",
         {"type": "integer", "minimum": 60, "maximum": 86_400},
     ),
-    Value("ui.enabled", "serve the operators' pages on the health port (docs/guides/ui.md)", _FLAG, False),
-    Value(
-        "ui.proxyNamespace",
-        "namespace of a proxy for the operators' pages",
-        _TEXT,
-        "",
-    ),
     Value(
         "auditCronJob.enabled",
         "create a CronJob that audits the cluster (docs/guides/audit.md)",
@@ -394,7 +387,6 @@ class Templates:
             ("mutual-tls", ".Values.mutualTLS.enabled"),
             ("client-token", ".Values.clientToken.enabled"),
             ("cluster-audit", ".Values.clusterAudit.enabled"),
-            ("ui", ".Values.ui.enabled"),
         ):
             (patch,) = documents(_COMPONENTS / component / "deployment.yaml")
             added = patch["spec"]["template"]["spec"]
@@ -482,8 +474,6 @@ class Templates:
             spec = self.one("NetworkPolicy", name)["spec"]
             (selector,) = (rule["from"][0]["namespaceSelector"] for rule in spec["ingress"] if "from" in rule)
             self.take(selector["matchLabels"], "kubernetes.io/metadata.name", "networkPolicy.monitoringNamespace")
-            if name == _NAME:
-                spec["ingress"].append(If("and .Values.ui.enabled .Values.ui.proxyNamespace", _of_proxy()))
             (rule,) = spec["egress"]
             self.defaults["networkPolicy.apiServerPorts"] = [port["port"] for port in rule["ports"]]
             each = "{{- range .Values.networkPolicy.apiServerPorts }}\n- port: {{ . }}\n  protocol: TCP\n{{- end }}"
@@ -501,15 +491,6 @@ class Templates:
         data["forewarn.yaml"] = Text('{{ include "forewarn.config" . | nindent 4 | trim }}', "|")
         file = Text("{{ toYaml .Values.schedulerConfig | nindent 4 | trim }}", "|")
         data["scheduler.yaml"] = If('kindIs "map" .Values.schedulerConfig', file)
-
-
-def _of_proxy() -> Object:
-    """The rule that lets the proxy of the operators' pages connect."""
-    namespace = {"kubernetes.io/metadata.name": values_action("ui.proxyNamespace")}
-    return {
-        "from": [{"namespaceSelector": {"matchLabels": namespace}}],
-        "ports": [{"port": "health", "protocol": "TCP"}],
-    }
 
 
 def _nested(path: str) -> Nested:
@@ -554,11 +535,9 @@ def _of_components() -> dict[str, str]:
     leaf["spec"]["issuerRef"] = Nested(f"toYaml (default (dict {given}) .Values.certManager.issuerRef)")
     certificates = f"{_joined(own, 'not .Values.certManager.issuerRef')}---\n{template(leaf)}"
     audit = documents(_COMPONENTS / "cluster-audit/rbac.yaml")
-    pages = [each for name in ("rbac", "service") for each in documents(_COMPONENTS / f"ui/{name}.yaml")]
     return {
         "certificates.yaml": _on(_CERT_MANAGER, certificates),
         "cluster-audit.yaml": _joined(audit, ".Values.clusterAudit.enabled"),
-        "ui.yaml": _joined(pages, ".Values.ui.enabled"),
         "monitors.yaml": _joined(monitors, ".Values.monitoring.enabled"),
         "rules.yaml": _on(".Values.monitoring.enabled", _RULES),
         "dashboard.yaml": _on(".Values.monitoring.enabled", _DASHBOARD),

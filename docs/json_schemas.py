@@ -52,7 +52,7 @@ from forewarn.webhook.accuracy import AccuracyTable
 from forewarn.webhook.commands.review import Review
 from forewarn.webhook.doctor.report import Checks
 from forewarn.webhook.ui.answers import UiCluster, UiPrediction
-from forewarn.webhook.ui.app import UiFault, UiWarnings
+from forewarn.webhook.ui.app import UiFault
 
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "lint": ("`lint` and `audit`", Report),
@@ -83,7 +83,6 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "webhook-doctor": ("`webhook doctor`", Checks),
     "ui-cluster": ("the Cluster page of `ui`", UiCluster),
     "ui-predict": ("the Predict page of `ui`", UiPrediction),
-    "ui-warnings": ("the page Accuracy and warnings of the webhook", UiWarnings),
     "ui-error": ("an error of `ui`", UiFault),
     "preemption-impact": ("the annotation `forewarn.dev/preemption-impact`", ImpactDocument),
 }

@@ -26,8 +26,6 @@ for kind in validating mutating; do
   "$kubectl" "$@" delete --ignore-not-found "${kind}webhookconfiguration" forewarn
 done
 "$kubectl" "$@" delete --ignore-not-found clusterrolebinding,clusterrole forewarn-cluster-audit
-"$kubectl" "$@" delete --ignore-not-found clusterrolebinding,clusterrole forewarn-ui
-"$kubectl" "$@" delete --ignore-not-found clusterrole forewarn-ui-viewer
 "$kubectl" "$@" delete --ignore-not-found clusterrolebinding,clusterrole,priorityclass forewarn-audit-cron-job
 "$kubectl" "$@" delete --ignore-not-found -k base
 

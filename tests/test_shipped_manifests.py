@@ -28,7 +28,6 @@ from forewarn.webhook.controllers.registration import NAME, Installation
 from forewarn.webhook.doctor.installation import _is_covered, _rules
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import parse_settings
-from forewarn.webhook.ui.viewers import READ as LISTED
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 PLACE = Installation("forewarn", "x")
@@ -458,25 +457,6 @@ def test_the_audit_may_write_its_lease_its_reports_and_new_events_and_nothing_el
     (container,) = patch["spec"]["template"]["spec"]["containers"]
     variables = {each["name"]: each["value"] for each in container["env"]}
     assert parse_settings([], {**variables, "FOREWARN_NAMESPACE": "forewarn"}).audit_interval == 3600
-
-
-def test_the_pages_may_only_review_tokens_and_their_viewers_list_what_the_pages_show() -> None:
-    component = MANIFESTS / "components/ui"
-    role, binding, viewer = documents(component / "rbac.yaml")
-    assert role["rules"] == [
-        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
-    ]
-    assert binding["subjects"] == one("ClusterRoleBinding")["subjects"]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    listed = {(rule["apiGroups"][0], name) for rule in viewer["rules"] for name in rule["resources"]}
-    assert listed == {(each.group, each.name) for each in LISTED}
-    assert {verb for rule in viewer["rules"] for verb in rule["verbs"]} == {"list"}
-    for each in (role, viewer):
-        assert f" {each['metadata']['name']}\n" in (MANIFESTS / "uninstall.sh").read_text()
-    (patch,) = documents(component / "deployment.yaml")
-    (container,) = patch["spec"]["template"]["spec"]["containers"]
-    assert parse_settings([], {each["name"]: each["value"] for each in container["env"]}).ui
-    assert not parse_settings([], {}).ui
 
 
 CRON_JOB = [obj for path in sorted((MANIFESTS / "components/audit-cron-job").glob("*.yaml")) for obj in documents(path)]

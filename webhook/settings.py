@@ -59,7 +59,6 @@ class Settings:
     max_in_flight: int
     prediction_processes: int
     audit_interval: float
-    ui: bool
     keep_alive: int
     drain: float
     log_level: str
@@ -111,7 +110,6 @@ def _one_of(values: Mapping[str, T]) -> Callable[[str], T]:
 
 
 log_level: Final = _one_of({level: level for level in LEVELS})
-_switch: Final = _one_of({"true": True, "false": False})
 
 
 def _number(text: str) -> float:
@@ -179,8 +177,6 @@ def _flags() -> Iterator[_Flag]:
     yield _Flag("prediction-processes", integer_between(0, 64), "1", "N", text)
     text = "time between two audits of the cluster, at least 60; 0 for no audits; requires --namespace"
     yield _Flag("audit-interval", _interval, "0", "SECONDS", text)
-    text = "serve the operators' pages on --health-port (not with a --cluster file)"
-    yield _Flag("ui", _switch, "false", "true|false", text)
     text = f"time for which an idle connection stays open, at least {LEAST_KEEP_ALIVE}"
     yield _Flag("keep-alive", integer_between(LEAST_KEEP_ALIVE, 86_400), "120", "SECONDS", text)
     yield _Flag("drain", _seconds, "5", "SECONDS", "time for which forewarn still accepts requests after SIGTERM")
@@ -225,8 +221,6 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         parser.error("--client-name requires --client-ca")
     if settings.audit_interval and not settings.namespace:
         parser.error("--audit-interval requires --namespace. Fix: outside a cluster, use forewarn audit")
-    if settings.ui and settings.cluster and not settings.cluster[0].startswith("live"):
-        parser.error("--ui requires a watched cluster, which knows users. Fix: for a file, use forewarn ui")
     if settings.namespace and settings.write_ca:
         parser.error("--write-ca can't be combined with --namespace: the CA is in the Secret forewarn-ca")
     return settings
@@ -283,6 +277,5 @@ def _parser() -> argparse.ArgumentParser:
     for flag in FLAGS:
         names = [f"--{flag.name}", *(["-c"] if flag.name == "config" else [])]
         shown = f"{flag.help} (default: {flag.default})" if flag.default else flag.help
-        alone: dict[str, Any] = {"nargs": "?", "const": True} if flag.read is _switch else {}
-        parser.add_argument(*names, type=flag.read, metavar=flag.metavar, help=shown, **alone)
+        parser.add_argument(*names, type=flag.read, metavar=flag.metavar, help=shown)
     return parser

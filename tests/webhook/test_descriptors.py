@@ -58,7 +58,6 @@ def test_the_reserve_is_for_all_that_opens_files(settings: Settings) -> None:
     assert reserve(settings, {"example.com/Kind", "apps/Deployment"}) == least + 1
     more = replace(settings, prediction_processes=settings.prediction_processes + 64)
     assert reserve(more, ()) == least + 128
-    assert reserve(replace(settings, ui=True), ()) > least + 16
 
 
 def test_the_soft_limit_becomes_the_hard_one() -> None:

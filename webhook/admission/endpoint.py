@@ -7,10 +7,9 @@ status 500 and never `allowed: false`, so `failurePolicy` decides.
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
-from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,16 +17,14 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from http import HTTPStatus
 from threading import Lock
-from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.config.model import Config, DiscloseTo, RepeatedWarnings
 from forewarn.policies.copies import replace
 from forewarn.policies.disclosure import EXACT, Disclose, Shown
-from forewarn.policies.documents import Hidden, in_json, to_dict
-from forewarn.policies.findings import Action, Finding, Severity, Text, cut, one_line
+from forewarn.policies.findings import Action, Finding, Severity, Text, one_line
 from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.fields import at
 from forewarn.webhook.accuracy import Expectation, Outcome
 from forewarn.webhook.admission import impact_annotation, prediction_access, replies
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
@@ -64,7 +61,7 @@ from forewarn.webhook.admission.review import (
     parse_review,
     with_uid,
 )
-from forewarn.webhook.logs import LOGGER, MAX_TEXT, RareEvents, log_event
+from forewarn.webhook.logs import LOGGER, RareEvents, log_event
 from forewarn.webhook.metrics import KINDS, OTHER, Metrics
 
 if TYPE_CHECKING:
@@ -75,74 +72,6 @@ if TYPE_CHECKING:
     from forewarn.webhook.admission.replies import Gate
     from forewarn.webhook.admission.review import AdmissionCall, AdmissionRequest, Grant
     from forewarn.webhook.workload_accuracy import WorkloadExpectation
-
-
-MAX_DECISIONS: Final = 500
-_MAX_RESPONSE: Final = 16 * 1024
-"""Bytes of a stored response with its full texts; the texts of a larger one are not shown."""
-
-
-class RecentDecision(NamedTuple):
-    """A decision of the webhook. `at`: seconds since 1970. `resource`: group, version and name.
-
-    Without the permission to list everything, `user` is null, and `rules`, `messages` and `withheld` are empty.
-    `withheld`: full texts that the requester did not see.
-    """
-
-    at: float
-    resource: Sequence[str]
-    kind: str
-    namespace: str
-    name: str
-    operation: str
-    user: str | None
-    dry_run: bool
-    verdict: str
-    rules: Mapping[str, str]
-    withheld: Sequence[str]
-    response: Hidden[bytes]
-
-    @in_json
-    def messages(self) -> Sequence[str]:
-        """Warnings, or the reason of a denial."""
-        response = json.loads(self.response) if self.response else {}
-        denial = at(response, "status", "message")
-        return [*response.get("warnings", ()), *([denial] if denial else ())]
-
-
-class RecentDecisions:
-    """Safe from any thread. `clock`: seconds since 1970."""
-
-    def __init__(self, clock: Callable[[], float] = time) -> None:
-        self._clock = clock
-        self._decided: deque[RecentDecision] = deque(maxlen=MAX_DECISIONS)
-
-    def add(self, hook: Hook, request: AdmissionRequest, answered: Answered) -> None:
-        """Store a decision. Ignores exempt requests, and admissions of `/mutate`: `/validate` follows."""
-        if answered.verdict == "exempt" or (hook is not Hook.VALIDATE and answered.verdict != "denied"):
-            return
-        resource = request.resource
-        has_texts = len(answered.body) + sum(len(text) for _, text in answered.withheld) <= _MAX_RESPONSE
-        self._decided.append(
-            RecentDecision(
-                self._clock(),
-                (cut(resource.group, MAX_TEXT), cut(resource.version, MAX_TEXT), cut(resource.resource, MAX_TEXT)),
-                cut(request.kind.kind, MAX_TEXT),
-                cut(request.namespace, MAX_TEXT),
-                cut(request.name, MAX_TEXT),
-                request.operation.value,
-                cut(request.user.name, MAX_TEXT),
-                request.dry_run,
-                answered.verdict,
-                dict(answered.findings),
-                [text for _, text in answered.withheld] if has_texts else (),
-                answered.body if has_texts else b"",
-            )
-        )
-
-    def table(self) -> list[dict[str, Any]]:
-        """The decisions as JSON data, newest first."""
-        return [to_dict(item) for item in reversed(list(self._decided))]
 
 
 SECONDS: Final = 60.0
@@ -266,10 +195,6 @@ def _short(findings: Sequence[Finding], count: int, annotated: bool) -> str:
 _MILLISECONDS: Final = 1_000.0
 
 
-def ignore(hook: Hook, request: AdmissionRequest, answered: Answered) -> None:
-    """Store nothing of a decision: the default without the operators' pages."""
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Answers admission requests, with the state, caches, limits and metrics that evaluations use.
@@ -278,7 +203,7 @@ class Endpoint:
     default. `staleness`: how old the cluster state is, as a message, if it is too old. `predictors`: prediction
     processes; without them, the evaluating thread completes all predictions. `give_way`: evaluates cheaper requests
     first. `callers`: who may send requests and reserve the global default. `reviews`: what requesters may read.
-    `record`: receives each response. `patience`: which warnings to omit. `budget`: how many predictions a requester
+    `patience`: which warnings to omit. `budget`: how many predictions a requester
     may see. `expect`: receives the predictions about admitted objects, with the start of the request (monotonic
     clock). `admitted_pods`: admitted objects whose Pods are not in the cluster state yet.
     """
@@ -299,7 +224,6 @@ class Endpoint:
     reviews: AccessReviews | None = None
     patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
     expect: Callable[[Expectation | WorkloadExpectation | None, float], object] | None = None
-    record: Callable[[Hook, AdmissionRequest, Answered], object] = ignore
     of_strangers: RareEvents = field(default_factory=RareEvents)
     without_names: Callable[[Config], Config] = field(default_factory=lambda: _WithoutNames())
     budget: prediction_access.PredictionBudget = field(
@@ -395,7 +319,6 @@ class Endpoint:
         self.metrics.took(hook.value, seconds)
         for rule, action in answered.findings:
             self.metrics.count(self.metrics.findings, rule, action)
-        self.record(hook, request, answered)
         if LOGGER.isEnabledFor(logging.INFO):
             log_event(
                 "decision", {**answered.fields_of(hook, request), "milliseconds": round(seconds * _MILLISECONDS, 3)}

@@ -5,20 +5,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import shutil
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from multiprocessing import Pipe
-from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from forewarn.policies.config.load import is_empty
@@ -26,7 +21,7 @@ from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.sources.files import SourceError, reason, status_of, write_file
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
-from forewarn.webhook.admission.endpoint import Endpoint, RecentDecisions, ignore
+from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Workers
 from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, read_tokens
@@ -42,6 +37,8 @@ from forewarn.webhook.settings import Settings, configuration, parse_settings, u
 from forewarn.webhook.x509 import Certificate, self_signed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.releases.release import Release
     from forewarn.webhook.admission.access_reviews import AccessReviews
@@ -180,71 +177,6 @@ def in_cluster(
     return InCluster(upkeep.reservations.reserve, upkeep.grants, upkeep.fault, upkeep.start())
 
 
-_PROGRAM: Final = "forewarn.webhook.commands.operators"
-_RESTART_SECONDS: Final = 10.0
-_STOP_SECONDS: Final = 5.0
-
-
-class OperatorsPages:
-    """Starts the process, and again if it ends. `recent`: the latest decisions and the accuracy, as JSON data."""
-
-    def __init__(self, settings: Settings, recent: Callable[[], Any]) -> None:
-        self._settings, self._recent = settings, recent
-        self._directory = Path(tempfile.mkdtemp(prefix="forewarn-ui-"))  # no other user may open it
-        self._stopped, self._lock = Event(), Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._thread = Thread(target=self._run, name="pages", daemon=True)
-        self._thread.start()
-
-    def path(self) -> Path:
-        """The Unix socket on which the process listens."""
-        return self._directory / "socket"
-
-    def stop(self) -> None:
-        """End the process."""
-        self._stopped.set()
-        with self._lock:
-            if self._process is not None:
-                self._process.kill()
-        self._thread.join(_STOP_SECONDS)
-        shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._serve()
-            except OSError as error:
-                log_event("the process of the pages cannot start", {"reason": str(error)}, logging.WARNING)
-            self._stopped.wait(_RESTART_SECONDS)
-
-    def _serve(self) -> None:
-        """Start the process, and answer its requests until it ends."""
-        ours, theirs = Pipe()
-        with ours:
-            with theirs, self._lock:
-                if self._stopped.is_set():
-                    return
-                self.path().unlink(missing_ok=True)
-                command = [sys.executable, "-P", "-m", _PROGRAM, str(theirs.fileno()), str(self.path())]
-                self._process = subprocess.Popen(
-                    command,
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-            with suppress(OSError, EOFError):
-                ours.send(self._settings)
-                while True:
-                    ours.recv_bytes(1)
-                    ours.send(self._recent())
-            self._process.kill()
-            status = self._process.wait()
-        if not self._stopped.is_set():
-            log_event("the process of the pages exited", {"status": status}, logging.WARNING)
-
-
 USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
 """The switch interval for the evaluating thread while the event loop waits; Python's default is 5 ms."""
@@ -307,7 +239,6 @@ def _run(settings: Settings) -> int:
         stack.callback(workers.stop)
         own = in_cluster(settings, state, certificates, metrics, config, workers.fork)
         stack.callback(own.stop)
-        recent = RecentDecisions() if settings.ui else None
         health = Health(faults=(state.fault, own.fault))
         count_dropped(metrics.log_lines_dropped.inc)
         endpoint = Endpoint(
@@ -321,7 +252,6 @@ def _run(settings: Settings) -> int:
             predictors=workers.predictors,
             give_way=workers.evaluating.give_way,
             reviews=_reviews(state),
-            record=recent.add if recent else ignore,
             expect=accuracy.expect if state.api else None,
             callers=Callers(tokens, own.grants, proven=settings.client_ca is not None),
         )
@@ -331,8 +261,7 @@ def _run(settings: Settings) -> int:
         look_at_scheduler = _scheduler(settings, state, metrics)
         looks = [look_at_config, look_at_certificate, look_at_tokens, accuracy.settle, look_at_scheduler]
         stack.callback(check_regularly(looks).set)
-        pages = _pages(settings, recent, accuracy, stack) if recent else None
-        stack.callback(server.serve_health(plain, create_health_app(health, metrics), pages, shares.health))
+        stack.callback(server.serve_health(plain, create_health_app(health, metrics), shares.health))
         if state.api:
             _serve_accuracy(plain.getsockname()[1], accuracy, stack)
         _announce("https", secure.getsockname(), "listening")
@@ -354,13 +283,6 @@ def _shares(settings: Settings, kinds: Collection[str]) -> server.Shares:
     if shares.is_low:
         log_event("limit on open files is low", {**shares._asdict()}, logging.WARNING)
     return shares
-
-
-def _pages(settings: Settings, recent: RecentDecisions, accuracy: Accuracy, stack: ExitStack) -> Callable[[], Path]:
-    """Start the process of the operators' pages; returns the function of its socket."""
-    pages = OperatorsPages(settings, lambda: {"decisions": recent.table(), "accuracy": accuracy.table()})
-    stack.callback(pages.stop)
-    return pages.path
 
 
 def _serve_accuracy(port: int, accuracy: Accuracy, stack: ExitStack) -> None:

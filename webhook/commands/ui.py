@@ -65,7 +65,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
     """Raises SourceError."""
 
     def load() -> tuple[Ask, Any]:
-        state = state_of(run, release, None, named, run.cluster)
+        state = state_of(run, release, named)
         return state.answer, shown_of(state, ", ".join(map(described, run.cluster)))._asdict()
 
     ask, about = load()
@@ -89,21 +89,16 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
     return OK
 
 
-def state_of(
-    run: Run, release: Release, config: str | None, named: Sequence[str], sources: Sequence[str] = ()
-) -> State:
-    """The cluster, and what else questions need. `config`: a file. `sources`: questions may read them again.
-
-    Raises SourceError and ConfigError.
-    """
+def state_of(run: Run, release: Release, named: Sequence[str]) -> State:
+    """The cluster, and what else questions need. Raises SourceError and ConfigError."""
     buffers = CapacityBuffers()
     cache = DumpCache(buffers.collect)
-    cache.recreated = frozenset(configuration(config).options.recreates_pods)
+    cache.recreated = frozenset(configuration(None).options.recreates_pods)
     settle(loaded(run, cache), release)
     require_nodes(cache.snapshot())
-    rules = configured(config or find_config(os.curdir))
-    autoscaling = with_node_groups(Autoscaling(cutoff=rules.options.autoscaler_cutoff), cache, sources)
-    state = State(cache, autoscaling, rules, named, sources, buffers)
+    rules = configured(find_config(os.curdir))
+    autoscaling = with_node_groups(Autoscaling(cutoff=rules.options.autoscaler_cutoff), cache, run.cluster)
+    state = State(cache, autoscaling, rules, named, run.cluster, buffers)
     state.warm_up()
     return state
 

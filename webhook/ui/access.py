@@ -58,9 +58,6 @@ class Access:
             self._check_post()
         return None
 
-    def pages(self) -> dict[str, str]:
-        return PAGES
-
     def _enter(self, token: str) -> Response:
         """Set the cookie, with a page that opens the requested address.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 
 from forewarn.policies.application.audit import audit
-from forewarn.policies.application.changes import CHANGES, MaxReplicas
+from forewarn.policies.application.changes import CHANGES
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.application.cluster import Cluster, Progress
 from forewarn.policies.application.consolidate import collected, consolidate
@@ -173,7 +173,6 @@ def _node(node: Node, pods: Iterable[Pod]) -> UiNode:
 NEW_CLASS: Final = "forewarn-ui-new-class"
 """The name of a PriorityClass that only the page has."""
 NO_NODE_GROUPS: Final = "no new nodes (no node groups found; on the command line, --node-templates describes them)"
-NOT_READ: Final = "no new nodes (these pages do not read node groups; the command line does)"
 _REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
 
 
@@ -334,8 +333,6 @@ class State(NamedTuple):
 
     def whatif(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of a change."""
-        if question["change"] == MaxReplicas.__name__:
-            self._check_sources()
         fields, command = question["fields"], ""
         if text := fields.get("manifests"):
             words = (question["change"].lower(), "-f", "-", "-n", fields.get("namespace", "default"))
@@ -403,7 +400,6 @@ class State(NamedTuple):
 
     def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return why a Pod is Pending or ended."""
-        self._check_sources()
         cluster, request, command = Cluster(self.cache, self.config, self.sources), WhyRequest(**question["fields"]), ""
         try:
             result = why(cluster, request)
@@ -436,7 +432,6 @@ class State(NamedTuple):
 
     def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return the node groups and NodePools that autoscalers may scale up."""
-        self._check_sources()
         cluster = self.cache.snapshot()
         groups = info_node_groups.groups_of(self.cache.discovery, cluster.scheduling)
         page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
@@ -445,20 +440,13 @@ class State(NamedTuple):
     def _on_page(self, page: Page, head: AnswerHead) -> Page:
         """Return a page with its head, which names missing node groups: these pages have no --node-templates."""
         is_known = self.autoscaling.grows or self.autoscaling.has_node_pools
-        why = NO_NODE_GROUPS if self.sources else NOT_READ
-        return on_page(page, head if is_known else replace(head, assumes=(*head.assumes, why)))
+        return on_page(page, head if is_known else replace(head, assumes=(*head.assumes, NO_NODE_GROUPS)))
 
     def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
         """Read the sources again, for data that the cache does not keep."""
-        self._check_sources()
         cache = load_cluster(*self.sources, into=Cache(collect=collect))
         cache.semantics = self.cache.semantics
         return cache
-
-    def _check_sources(self) -> None:
-        if not self.sources:
-            fix = "copy the question to the command line"
-            raise Unanswered(f"these pages do not read all objects of the answer. Fix: {fix}")
 
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import select
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from flask import Flask, Response, abort, render_template, request
@@ -22,98 +21,12 @@ from forewarn.webhook.ui.access import MAX_BYTES, PAGES, Access, protect
 from forewarn.webhook.ui.processes import Processes, Unanswered
 from forewarn.webhook.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
 from forewarn.webhook.ui.shown import Cluster, View, markup_of
-from forewarn.webhook.workload_accuracy import headlines
-
-if TYPE_CHECKING:
-    from forewarn.webhook.admission.endpoint import RecentDecision
-    from forewarn.webhook.ui.viewers import Viewers
-
-
-Recent = Callable[[], Any]
-"""Returns the decisions, newest first, and the accuracy, as JSON data."""
-Readable = Callable[[list[dict[str, Any]]], tuple[list[dict[str, Any]], bool]]
-"""Returns the decisions that the user of the request may read, and whether all permissions were reviewed."""
-TITLE: Final = "Accuracy and warnings"
-COMMAND: Final = "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy"
-_FILTERS: Final = ("verdict", "namespace", "text")
-_VERDICTS: Final = ("denied", "warned", "patched", "allowed", "admitted")
-_LONGEST: Final = 253
-
-
-class UiWarnings(NamedTuple):
-    """The page "Accuracy and warnings" of the webhook. `accuracy`: as `webhook accuracy`, or null without permission.
-
-    `complete`: false if forewarn did not review the permissions for all decisions.
-    """
-
-    decisions: Sequence[RecentDecision]
-    complete: bool
-    accuracy: dict[str, Any] | None
 
 
 class UiFault(NamedTuple):
     """The reason why `forewarn ui` has no answer."""
 
     error: str
-
-
-class Warnings:
-    """The views of the page. `pages`: the pages that the user of the request may open."""
-
-    def __init__(self, recent: Recent, readable: Readable, pages: Callable[[], Mapping[str, str]]) -> None:
-        self._recent, self._readable, self._pages = recent, readable, pages
-
-    def page(self) -> str:
-        """The page. A user who may not read the whole cluster sees no accuracy, because its examples name Pods."""
-        found, pages = self._found(), self._pages()
-        rows = [
-            {
-                **{key: _clean(value) for key, value in row.items()},
-                "at": f"{datetime.fromtimestamp(row['at'], UTC):%Y-%m-%d %H:%M:%S}",
-            }
-            for row in found["decisions"]
-        ]
-        accuracy = found["accuracy"]
-        texts = _clean(list(headlines(accuracy))) if accuracy else ()
-        shown = {"rows": rows, "accuracy": _clean(accuracy), "headlines": texts, "is_complete": found["complete"]}
-        own = {"query": _query(), "verdicts": _VERDICTS, "command": COMMAND, "scripts": ("page.js",)}
-        return render_template("warnings.html", page="warnings", pages=pages, title=TITLE, **shown, **own)
-
-    def document(self) -> Response:
-        """The decisions and the accuracy that the user may read."""
-        return Response(json.dumps(self._found()), mimetype="application/json")
-
-    def _found(self) -> dict[str, Any]:
-        table = self._recent()
-        query = _query()
-        chosen = [row for row in table["decisions"] if query["namespace"] in ("", row["namespace"])]
-        decisions, is_complete = self._readable(chosen)
-        sees_all = "cluster" in self._pages()
-        shown: Any = [row for row in decisions if _matches(row, query)]
-        return to_dict(UiWarnings(shown, is_complete, table["accuracy"] if sees_all else None))
-
-
-def _query() -> dict[str, str]:
-    query = {key: request.args.get(key, "").strip() for key in _FILTERS}
-    if any(len(value) > _LONGEST for value in query.values()):
-        abort(400, "a filter is too long")
-    return query
-
-
-def _matches(row: Mapping[str, Any], query: Mapping[str, str]) -> bool:
-    if query["verdict"] not in ("", row["verdict"]):
-        return False
-    texts = (row["kind"], row["name"], row["user"] or "", *row["rules"], *row["messages"], *row["withheld"])
-    return any(query["text"].lower() in text.lower() for text in texts)
-
-
-def _clean(value: Any) -> Any:
-    """The value, its texts without characters that change other text."""
-    if isinstance(value, str):
-        return display_text(value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(each) for key, each in value.items()}
-    return [_clean(each) for each in value] if isinstance(value, list) else value
 
 
 QUESTION_SECONDS: Final = 600.0
@@ -128,16 +41,14 @@ _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 _LONGEST_EDIT: Final = 253
 
 
-def create_ui_app(
-    cluster: Cluster, processes: Processes, access: Access | Viewers, recent: tuple[Recent, Readable] | None = None
-) -> Flask:
-    """The pages, their data and their scripts. `recent`: the functions of the page about recent decisions."""
+def create_ui_app(cluster: Cluster, processes: Processes, access: Access) -> Flask:
+    """The pages, their data and their scripts."""
     app = Flask("forewarn.webhook.ui", static_folder=None, template_folder="templates")
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.before_request(access.check)
     app.after_request(protect)
-    pages, asked = _Pages(cluster, processes, access), f"<any(whatif, {', '.join(OTHERS)}):page>"
+    pages, asked = _Pages(cluster, processes), f"<any(whatif, {', '.join(OTHERS)}):page>"
     views: dict[str, Callable[..., Response | str]] = {
         "/": pages.cluster,
         "/predict": pages.predict,
@@ -152,10 +63,6 @@ def create_ui_app(
         app.add_url_rule(path, view.__name__, view, methods=["GET"])
     app.add_url_rule("/api/predict", "prediction", pages.prediction, methods=["POST"])
     app.add_url_rule("/api/reload", "reload", pages.reload, methods=["POST"])
-    if recent:
-        warnings = Warnings(*recent, access.pages)
-        app.add_url_rule("/warnings", "warnings", warnings.page, methods=["GET"])
-        app.add_url_rule("/api/warnings", "warnings_document", warnings.document, methods=["GET"])
     app.register_error_handler(HTTPException, _fault)
     app.register_error_handler(Unanswered, lambda fault: _fault(UnprocessableEntity(str(fault))))
     return app
@@ -171,8 +78,8 @@ def shipped(name: str) -> Response:
 class _Pages:
     """The views of the application."""
 
-    def __init__(self, cluster: Cluster, processes: Processes, access: Access | Viewers) -> None:
-        self._cluster, self._processes, self._access = cluster, processes, access
+    def __init__(self, cluster: Cluster, processes: Processes) -> None:
+        self._cluster, self._processes = cluster, processes
 
     def cluster(self) -> str:
         """The form of questions, and the nodes and their Pods by PriorityClass."""
@@ -278,8 +185,7 @@ class _Pages:
     def _page(self, page: str, view: View, command: CommandLine | None = None, **more: Any) -> str:
         report = view.answers.get(command) if command else None
         line = (report and report.command) or (command.line(view.shown.named) if command else "")
-        pages = self._access.pages()
-        common = {"page": page, "pages": pages, "shown": view.shown, "command": line, "query": request.args}
+        common = {"page": page, "pages": PAGES, "shown": view.shown, "command": line, "query": request.args}
         title = {**PAGES, "whatif": "Question"}.get(page, "Compare")
         template = page if page in ("predict", "compare") else "question"
         return render_template(f"{template}.html", **common | FORM | {"title": title} | more)

@@ -60,11 +60,10 @@ class Step(NamedTuple):
 class Processes:
     """At most `most` processes for long questions, and as many for short ones, which do not wait for long ones.
 
-    Create it before the first thread of this process. `more_memory`: maximum bytes for a question, without the shared
-    memory.
+    Create it before the first thread of this process.
     """
 
-    def __init__(self, run: Run, load: Load, most: int = 2, more_memory: int = MORE_MEMORY) -> None:
+    def __init__(self, run: Run, load: Load, most: int = 2) -> None:
         self._long, self._short = BoundedSemaphore(most), BoundedSemaphore(most)
         self._lock = Lock()
         self._ours, theirs = socket.socketpair()
@@ -73,7 +72,7 @@ class Processes:
             self._pid = os.fork()
         if self._pid == 0:
             self._ours.close()
-            _serve(theirs, run, load, more_memory)
+            _serve(theirs, run, load)
         theirs.close()
 
     def close(self) -> None:
@@ -156,7 +155,7 @@ def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
                 return
 
 
-def _serve(connections: socket.socket, run: Run, load: Load, more_memory: int) -> NoReturn:
+def _serve(connections: socket.socket, run: Run, load: Load) -> NoReturn:
     """Fork for each connection that arrives, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which closes the connection
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -174,7 +173,7 @@ def _serve(connections: socket.socket, run: Run, load: Load, more_memory: int) -
                 if os.fork() == 0:
                     connections.close()
                     if word == _ASK:
-                        _watch(connection, run, more_memory)
+                        _watch(connection, run)
                     connections, run = connection, _loaded(connection, load)
                     continue
             connection.close()
@@ -204,7 +203,7 @@ def _share_memory() -> None:
     gc.freeze()
 
 
-def _watch(connection: socket.socket, run: Run, more_memory: int) -> NoReturn:
+def _watch(connection: socket.socket, run: Run) -> NoReturn:
     """Answer one question in another process, which is killed with its own if the page disconnects or time is over."""
     try:
         os.setsid()
@@ -215,7 +214,7 @@ def _watch(connection: socket.socket, run: Run, more_memory: int) -> NoReturn:
             os.close(ended)
             if question["seconds"] > _LONG:
                 os.nice(_NICE)
-            limit_memory(more_memory)
+            limit_memory(MORE_MEMORY)
             _answer(connection, question["question"], run)
         os.close(alive)
         select.select([ended, connection.fileno()], [], [], question["seconds"])

@@ -1,14 +1,14 @@
-"""The HTTP server of the pages: on the loopback address or a Unix socket, a thread for each connection."""
+"""The HTTP server of the pages: on the loopback address, a thread for each connection."""
 
 from __future__ import annotations
 
-import socket
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any, Final
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
 if TYPE_CHECKING:
+    import socket
     from wsgiref.types import WSGIApplication
 
 HOST: Final = "127.0.0.1"
@@ -49,7 +49,5 @@ class Server(ThreadedWSGIServer):
 
 def serving(listener: socket.socket, app: WSGIApplication) -> Server:
     """The server on a listening socket."""
-    if listener.family == socket.AF_UNIX:
-        return Server(f"unix://{listener.getsockname()}", 0, app, listener.fileno())
     host, port = listener.getsockname()
     return Server(host, port, app, listener.fileno())

@@ -110,22 +110,19 @@ class View:
 
 
 class Cluster:
-    """The latest view. Without a view, the first call reads the cluster. Safe from any thread."""
+    """The latest view. Safe from any thread."""
 
-    def __init__(self, processes: Processes, shown: Shown | None) -> None:
-        self._processes, self._lock = processes, Lock()
-        self._view = None if shown is None else _view(shown)
+    def __init__(self, processes: Processes, shown: Shown) -> None:
+        self._processes, self._lock, self._view = processes, Lock(), _view(shown)
 
     def view(self) -> View:
-        """The latest view. Raises Unanswered."""
-        return self._view or self.load(None)
+        return self._view
 
-    def load(self, before: View | None) -> View:
+    def load(self, before: View) -> None:
         """Read the cluster again, unless another thread has done so since `before`. Raises Unanswered."""
         with self._lock:
-            if self._view is None or self._view is before:
+            if self._view is before:
                 self._view = _view(Shown(**self._processes.load()))
-            return self._view
 
 
 def markup_of(*parts: Any) -> Markup:

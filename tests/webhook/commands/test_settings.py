@@ -27,13 +27,12 @@ def test_every_flag_may_come_from_the_environment() -> None:
     values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
     values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7", "prediction-processes": "4"}
     values |= {"kubernetes-version": "v1.35.8", "feature-gates": "DRAExtendedResource=true"}
-    values |= {"scheduler-config": "openshift-no-scoring", "audit-interval": "600", "log-level": "error", "ui": "true"}
+    values |= {"scheduler-config": "openshift-no-scoring", "audit-interval": "600", "log-level": "error"}
     environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
     environment |= {"FOREWARN_CLUSTER": "live:here", "FOREWARN_CLIENT_NAME": "kube-apiserver,x.example"}
     settings = parse_settings([], environment)
     assert settings.cluster == ("live:here",)
     assert parse_settings([], {"FOREWARN_CLUSTER": "a.json,b.yaml.gz"}).cluster == ("a.json", "b.yaml.gz")
-    assert settings.ui
     assert (settings.client_ca, settings.client_names) == (Path("/client-ca"), ("kube-apiserver", "x.example"))
     assert (settings.port, settings.health_port, settings.max_in_flight) == (1, 2, 3)
     assert (settings.keep_alive, settings.drain, settings.max_cache_age) == (100, 0.5, 7)
@@ -43,18 +42,6 @@ def test_every_flag_may_come_from_the_environment() -> None:
     assert settings.tls_min_version is ssl.TLSVersion.TLSv1_2
     assert (settings.host, settings.config) == ("/host", Path("/config"))
     assert (settings.tls_cert, settings.tls_key, settings.write_ca) == (Path("/tls-cert"), Path("/tls-key"), None)
-
-
-@pytest.mark.parametrize(("arguments", "expected"), [([], False), (["--ui"], True), (["--ui", "false"], False)])
-def test_the_pages_are_off_by_default(arguments: list[str], expected: bool) -> None:
-    assert parse_settings(arguments, {}).ui is expected
-
-
-@pytest.mark.parametrize("arguments", [["--ui", "yes"], ["--ui", "--cluster", "a.yaml"]])
-def test_the_pages_need_an_api_server(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_settings(arguments, {})
-    assert "--ui" in capsys.readouterr().err
 
 
 def test_a_flag_wins_over_the_environment() -> None:

@@ -99,7 +99,7 @@ def test_a_connection_that_ends_while_it_opens_is_forgotten(
     """The server waited for it for 35 s when it stopped."""
 
     async def left() -> tuple[int, int]:
-        server = Server(cast("Application", None), Limits(connections=1), body_methods=())
+        server = Server(cast("Application", None), Limits(connections=1), has_bodies=False)
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         with bind("127.0.0.1", 0) as listening:

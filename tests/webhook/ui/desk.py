@@ -61,7 +61,7 @@ def desk(cluster: str = CLUSTER, *, entered: bool = True) -> Desk:
     """The pages about a cluster. `entered`: the first address has been opened."""
     parser = argument_parser()
     options, run = options_with_cluster(parser, ["--cluster", cluster])
-    state = state_of(run, release_of(options, parser), None, ["--cluster", cluster], run.cluster)
+    state = state_of(run, release_of(options, parser), ["--cluster", cluster])
     access = Access(PORT)
     here: Any = Here(state, shown_of(state, cluster))
     client = create_ui_app(Cluster(here, here.about), here, access).test_client()

@@ -16,7 +16,7 @@ import pytest
 from forewarn.policies.application.predict_request import Option
 from forewarn.policies.render.html.elements import Page
 from forewarn.webhook.ui import questions
-from forewarn.webhook.ui.answers import NO_NODE_GROUPS, NOT_READ, _options, _with_lines
+from forewarn.webhook.ui.answers import NO_NODE_GROUPS, _options, _with_lines
 from forewarn.webhook.ui.questions import EDITS, Field
 from tests.builders import cluster_text, make_node, make_pod
 from tests.in_process import forewarn
@@ -214,18 +214,6 @@ def test_the_head_of_an_answer_says_that_no_node_group_is_known(sizes: list[Any]
     page = made.get(path).text
     assert "zone a lost: " in page
     assert (NO_NODE_GROUPS in page) is (not sizes)
-
-
-def test_pages_of_the_webhook_do_not_answer_for_objects_that_it_does_not_read() -> None:
-    made = desk()
-    made.here.state = made.here.state._replace(sources=[])
-    for change in ("groups", "hpa", "why&name=shop/web-1", "pressure&name=a-1&shutdown=0%3D30", "consolidate"):
-        answer = made.get(f"/api/whatif?change={change}")
-        assert (answer.status_code, "copy the question to the command line" in answer.text) == (422, True), change
-    path = "/whatif?change=lose-zone&name=a"
-    assert "event: done" in made.get(f"/events{path}").text
-    page = made.get(path).text
-    assert (NOT_READ in page, NO_NODE_GROUPS in page) == (True, False)
 
 
 @pytest.mark.parametrize(
