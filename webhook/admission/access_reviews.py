@@ -1,4 +1,4 @@
-"""SubjectAccessReviews: may a user list Pods, or objects of another kind, in a namespace, or in all namespaces?
+"""SubjectAccessReviews: may a user list Pods in a namespace, or in all namespaces?
 
 Answers are cached, as in the API server's own authorization webhook. Source: k8s.io/api/authorization/v1.
 """
@@ -30,17 +30,6 @@ MAX_REVIEW: Final = 64 * 1024
 """Maximum bytes of a SubjectAccessReview. A user with more groups or more `extra` is not allowed."""
 
 
-class Resource(NamedTuple):
-    """The resource of a review. `*` matches any."""
-
-    group: str
-    version: str
-    name: str
-
-
-PODS: Final = Resource("", "v1", "pods")
-
-
 class _Answer(NamedTuple):
     allowed: bool
     until: float
@@ -59,13 +48,12 @@ class AccessReviews:
         """The cached answer; None if there is none. Does not block."""
         return self._recall(_key(_review_of(user, namespace)))
 
-    def ask(self, user: User, namespace: str = "", resource: Resource = PODS) -> bool:
-        """True if the user may list a resource in a namespace (default: in all); False if the API server does not
-        answer.
+    def ask(self, user: User, namespace: str = "") -> bool:
+        """True if the user may list Pods in a namespace (default: in all); False if the API server does not answer.
 
         May block for a second. Caches the answer.
         """
-        review = _review_of(user, namespace, resource)
+        review = _review_of(user, namespace)
         key = _key(review)
         answer = self._recall(key)
         if answer is not None:
@@ -110,9 +98,8 @@ def access_review(user: User, **attributes: str) -> dict[str, Any]:
     return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
 
 
-def _review_of(user: User, namespace: str, resource: Resource = PODS) -> bytes:
-    group, version, name = resource
-    review = access_review(user, verb="list", group=group, version=version, resource=name, namespace=namespace)
+def _review_of(user: User, namespace: str) -> bytes:
+    review = access_review(user, verb="list", version="v1", resource="pods", namespace=namespace)
     return json.dumps(review, sort_keys=True).encode()
 
 
