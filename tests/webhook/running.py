@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -18,22 +19,48 @@ from typing import TYPE_CHECKING, Any
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.asgi import Limits, Routes
 from forewarn.webhook.http.listening import bind
-from forewarn.webhook.http.server import TLS_1_3, Demands, SwappingContext, TlsServer
+from forewarn.webhook.http.server import TlsServer
+from forewarn.webhook.http.tls import TLS_1_3, Demands, SwappingContext
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import endpoint as make_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, MutableMapping
     from pathlib import Path
     from socket import socket
 
     from forewarn.webhook.admission.endpoint import Endpoint
     from forewarn.webhook.admission.prediction_access import Workers
+    from forewarn.webhook.http.asgi import Application
 
 QUICK = Limits(handshake=1, goodbye=0.2, header=0.5, body=0.5, discard=2, drain=0, finish=10)
 JSON = {"Content-Type": "application/json"}
 ENVIRONMENT = {**os.environ, "PYTHONUNBUFFERED": "1"}
 PYTHON = sys.executable
+
+
+def by_asgi(
+    application: Application, method: str, path: str, data: bytes = b"", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """The answer of an ASGI application, without a server. Names of headers have `_` for `-`."""
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": data, "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    path, _, query = path.partition("?")
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": raw}
+
+    async def answer() -> None:
+        await application(scope, receive, send)
+
+    asyncio.run(answer())
+    start, content = sent
+    return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, content["body"]
 
 
 def client_context(ca: bytes) -> ssl.SSLContext:

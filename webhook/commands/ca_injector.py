@@ -19,9 +19,9 @@ from forewarn.webhook.apiserver.typed_client import ObjectApi
 from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.health import Health
-from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.health_port import serve_health
 from forewarn.webhook.http.listening import bind
-from forewarn.webhook.http.server import handling, serve_health
+from forewarn.webhook.http.server import handling
 from forewarn.webhook.logs import LEVELS, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import log_level, port
@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     with listening, handling(lambda *_: stop.set(), signal.SIGTERM, signal.SIGINT):
         injector = CaInjector(ObjectApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
-        end = serve_health(listening, create_health_app(health, metrics))
+        end = serve_health(listening, health, metrics)
         print(f"health on http://{options.host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
         try:
             injector.run(stop)

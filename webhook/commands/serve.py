@@ -27,10 +27,11 @@ from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health
-from forewarn.webhook.http import server
-from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http import descriptors, tls
 from forewarn.webhook.http.asgi import Limits, Routes
+from forewarn.webhook.http.health_port import serve_health
 from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.server import TlsServer, handling
 from forewarn.webhook.logs import count_dropped, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.settings import Settings, configuration, parse_settings, unknown_variables
@@ -138,7 +139,7 @@ class InCluster(NamedTuple):
 def in_cluster(
     settings: Settings,
     state: StateSource,
-    contexts: server.SwappingContext,
+    contexts: tls.SwappingContext,
     metrics: Metrics,
     config: Callable[[], Config],
     fork: Callable[[Callable[[Any], Any]], PredictionProcess],
@@ -148,7 +149,7 @@ def in_cluster(
     `fork`: creates a process for the audit. Raises CannotStart if there is a namespace but no API server.
     """
     if not settings.namespace:
-        return InCluster(fault=lambda: server.distrust(contexts.rejection(contexts.certificate)))
+        return InCluster(fault=lambda: tls.distrust(contexts.rejection(contexts.certificate)))
     if state.api is None:
         raise CannotStart("--namespace needs a watched cluster. Fix: remove --namespace, or --cluster FILE", USAGE)
     from forewarn.webhook.apiserver.typed_client import ObjectApi
@@ -208,7 +209,7 @@ def _started(settings: Settings) -> int:
         log_event("unknown environment variable", fields, logging.WARNING)
     try:
         # Before the server starts, and after it has stopped; while it runs, its own handler drains it.
-        with server.handling(lambda *_: sys.exit(0), signal.SIGTERM):
+        with handling(lambda *_: sys.exit(0), signal.SIGTERM):
             return _run(settings)
     except CannotStart as fault:
         log_cannot_start(fault)
@@ -261,7 +262,7 @@ def _run(settings: Settings) -> int:
         look_at_scheduler = _scheduler(settings, state, metrics)
         looks = [look_at_config, look_at_certificate, look_at_tokens, accuracy.settle, look_at_scheduler]
         stack.callback(check_regularly(looks).set)
-        stack.callback(server.serve_health(plain, create_health_app(health, metrics), shares.health))
+        stack.callback(serve_health(plain, health, metrics, shares.health))
         if state.api:
             _serve_accuracy(plain.getsockname()[1], accuracy, stack)
         _announce("https", secure.getsockname(), "listening")
@@ -269,16 +270,18 @@ def _run(settings: Settings) -> int:
         limits = Limits(connections=shares.tls, keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, health, limits, workers)
         served = routes, certificates.listening, gate, health, limits, frozenset(settings.client_names)
-        server.TlsServer(*served, metrics.reject_by_status).run([secure])
+        TlsServer(*served, metrics.reject_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
     return 0
 
 
-def _shares(settings: Settings, kinds: Collection[str]) -> server.Shares:
+def _shares(settings: Settings, kinds: Collection[str]) -> descriptors.Shares:
     """Raise the limit on open files, and divide it. Raises CannotStart."""
     try:
-        shares = server.divide(server.raise_limit(), server.open_files() + server.reserve(settings, kinds))
-    except server.TooFewDescriptors as fault:
+        shares = descriptors.divide(
+            descriptors.raise_limit(), descriptors.open_files() + descriptors.reserve(settings, kinds)
+        )
+    except descriptors.TooFewDescriptors as fault:
         raise CannotStart(fault, FAILED) from None
     if shares.is_low:
         log_event("limit on open files is low", {**shares._asdict()}, logging.WARNING)
@@ -372,13 +375,13 @@ def _emptied(current: _Read, new: _Read) -> str:
     return "the configuration is empty and was not before. Fix: write {} to use the defaults" if empty else ""
 
 
-def _certificates(settings: Settings, metrics: Metrics) -> tuple[server.SwappingContext, Callable[[], object]]:
+def _certificates(settings: Settings, metrics: Metrics) -> tuple[tls.SwappingContext, Callable[[], object]]:
     """Return the TLS contexts, and a function that reloads the certificate and the client CAs. Raises CannotStart."""
     try:
         demands, new_demands = _demands(settings, metrics)
         certificate, new_certificate = _certificate(settings, metrics, lambda new: contexts.worse(new))
-        contexts = server.SwappingContext(certificate, demands)
-    except server.TlsError as fault:
+        contexts = tls.SwappingContext(certificate, demands)
+    except tls.TlsError as fault:
         raise CannotStart(fault, status_of(fault.__cause__)) from None
     metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
 
@@ -399,9 +402,9 @@ def _certificate(
         generated = self_signed(datetime.now(UTC))
         _write_ca(settings, generated.ca)
         return generated, lambda: None
-    load = partial(server.read_certificate, chain, key)
+    load = partial(tls.read_certificate, chain, key)
     reloaded = Reloaded("certificate", [chain, key], load, metrics, refuses=lambda _held, new: refuses(new))
-    if why := server.untimely(reloaded.current, datetime.now(UTC)):
+    if why := tls.untimely(reloaded.current, datetime.now(UTC)):
         message = f"{why}; forewarn serves it until the files change"
         log_event("serving certificate not valid", {"file": str(chain), "reason": message}, logging.WARNING)
     return reloaded.current, lambda: reloaded.current if reloaded.check() else None
@@ -419,12 +422,12 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
     return lambda: reloaded.current, reloaded.check
 
 
-def _demands(settings: Settings, metrics: Metrics) -> tuple[server.Demands, Callable[[], server.Demands | None]]:
+def _demands(settings: Settings, metrics: Metrics) -> tuple[tls.Demands, Callable[[], tls.Demands | None]]:
     """Return the requirements for client certificates, and a function that returns reloaded ones; None if unchanged."""
     path, minimum = settings.client_ca, settings.tls_min_version
     if path is None:
-        return server.Demands(minimum), lambda: None
-    reloaded = Reloaded("client-ca", [path], lambda: server.Demands(minimum, server.read_authorities(path)), metrics)
+        return tls.Demands(minimum), lambda: None
+    reloaded = Reloaded("client-ca", [path], lambda: tls.Demands(minimum, tls.read_authorities(path)), metrics)
     return reloaded.current, lambda: reloaded.current if reloaded.check() else None
 
 

@@ -13,7 +13,7 @@ from forewarn.webhook.controllers.global_default import RECONCILE_SECONDS, Globa
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Tasks
 from forewarn.webhook.controllers.registration import Installation, Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
-from forewarn.webhook.http.server import SwappingContext, distrust, untimely
+from forewarn.webhook.http.tls import SwappingContext, distrust, untimely
 
 if TYPE_CHECKING:
     from forewarn.policies.cluster.cache import ClusterSnapshot

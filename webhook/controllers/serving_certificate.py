@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import ApiObject, at
-from forewarn.webhook.http.server import SwappingContext, server_context
+from forewarn.webhook.http.tls import SwappingContext, server_context
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Certificate, NoCertificate, validity_of
 

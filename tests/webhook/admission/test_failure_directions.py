@@ -42,7 +42,7 @@ from forewarn.webhook.admission.review import (
 from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.global_default import Reserver
 from forewarn.webhook.http.asgi import Limits
-from forewarn.webhook.http.server import Demands
+from forewarn.webhook.http.tls import Demands
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.builders import (
@@ -871,7 +871,7 @@ def _(served: Running) -> None:
         is_status(served.post(path, b"{}"), 404)
 
 
-@row("not-http", "forewarn.webhook.http.server.Protocol.send_400_response")
+@row("not-http", "forewarn.webhook.http.protocol.Protocol.send_400_response")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"\0\1\2 nonsense\r\n\r\n")
@@ -879,7 +879,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("slow-header", "forewarn.webhook.http.server.Protocol._too_slow")
+@row("slow-header", "forewarn.webhook.http.protocol.Protocol._too_slow")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x")
@@ -889,8 +889,8 @@ def _(served: Running) -> None:
 
 @row(
     "large-header",
-    "forewarn.webhook.http.server.Protocol.data_received",
-    "forewarn.webhook.http.server.Protocol.on_headers_complete",
+    "forewarn.webhook.http.protocol.Protocol.data_received",
+    "forewarn.webhook.http.protocol.Protocol.on_headers_complete",
 )
 def _(served: Running) -> None:
     with served.tls() as connection:
@@ -909,7 +909,7 @@ def _(served: Running) -> None:
             assert code == 200 or is_status(answer, 431)
 
 
-@row("pipelined", "forewarn.webhook.http.server.Protocol.on_message_begin")
+@row("pipelined", "forewarn.webhook.http.protocol.Protocol.on_message_begin")
 def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nContent-Length: 0\r\n\r\n" * 4)
@@ -924,7 +924,7 @@ def _(served: Running) -> None:
         assert silent[0].recv(1) == b""  # closed after a second in this test
 
 
-@row("idle-tls", "forewarn.webhook.http.server.Protocol._rest")
+@row("idle-tls", "forewarn.webhook.http.protocol.Protocol._rest")
 def _(served: Running) -> None:
     with ExitStack() as stack:
         idle = [stack.enter_context(served.tls()) for _ in range(64)]
@@ -936,7 +936,7 @@ def _(served: Running) -> None:
         assert connection.recv(1) == b""
 
 
-@row("many-connections", "forewarn.webhook.http.server.Connections.evict")
+@row("many-connections", "forewarn.webhook.http.connections.Connections.evict")
 def _(_: Running) -> None:
     with ExitStack() as stack:
         served = stack.enter_context(running(limits=replace(QUICK, connections=8, keep_alive=60)))
@@ -953,7 +953,7 @@ def _answers_at_once(served: Running) -> None:
         assert served.post("/validate", body(pod("gold", 1000)))[0] == 200
 
 
-@row("old-tls", "forewarn.webhook.http.server.server_context")
+@row("old-tls", "forewarn.webhook.http.tls.server_context")
 def _(served: Running) -> None:
     context = served.client
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -961,7 +961,7 @@ def _(served: Running) -> None:
         context.wrap_socket(raw, server_hostname="localhost")
 
 
-@row("no-client-certificate", "forewarn.webhook.http.server.server_context")
+@row("no-client-certificate", "forewarn.webhook.http.tls.server_context")
 def _(_: Running) -> None:
     with running(demands=Demands(client_ca=self_signed(datetime.now(UTC)).ca)) as guarded:
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -969,7 +969,7 @@ def _(_: Running) -> None:
         assert guarded.endpoint.gate.inside == 0
 
 
-@row("wrong-client-name", "forewarn.webhook.http.server.Protocol.connection_made")
+@row("wrong-client-name", "forewarn.webhook.http.protocol.Protocol.connection_made")
 def _(_: Running) -> None:
     authority = Authority.make(datetime.now(UTC))
     with TemporaryDirectory() as directory:

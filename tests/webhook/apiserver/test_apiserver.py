@@ -35,7 +35,7 @@ from forewarn.webhook.apiserver.client import (
     connect,
     current_context,
 )
-from forewarn.webhook.http.server import Demands, server_context
+from forewarn.webhook.http.tls import Demands, server_context
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, QUICK, Handler, ScriptedApi, client, kubeconfig, scripted_api

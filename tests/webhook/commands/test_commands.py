@@ -581,7 +581,7 @@ def test_review_needs_none_of_the_libraries_of_the_server(cluster_file: Path) ->
 import sys
 from forewarn.policies.cli import main
 main(["webhook", "review", "-f", "r.json", "--cluster", "cluster.json"])
-print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_client"} & set(sys.modules))
+print({"flask", "werkzeug", "uvicorn", "cryptography", "prometheus_client"} & set(sys.modules))
 """
     environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
     command = [PYTHON, "-c", program]
@@ -630,12 +630,12 @@ def _read_by(process: subprocess.Popen[str], pipe: Path) -> int:
 
 def test_a_missing_extra_is_named() -> None:
     program = (
-        "import sys; sys.modules['flask'] = None\n"
+        "import sys; sys.modules['uvicorn'] = None\n"
         "from forewarn.policies.cli import main; sys.exit(main(['webhook', 'serve']))"
     )
     run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 3
-    assert run.stderr == "forewarn webhook serve: flask is not installed; install forewarn with the extra `webhook`\n"
+    assert run.stderr == "forewarn webhook serve: uvicorn is not installed; install forewarn with the extra `webhook`\n"
 
 
 def test_a_long_warning_names_the_workload_and_what_its_pods_lose(

@@ -12,7 +12,7 @@ from forewarn.policies.config.load import load_config
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import Action
 from forewarn.webhook.commands.serve import Reloaded, check_regularly
-from forewarn.webhook.http.server import SwappingContext
+from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority
 

@@ -31,7 +31,7 @@ from forewarn.webhook.controllers.audit import (
 )
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.controllers.replica import ReplicaControllers
-from forewarn.webhook.http.server import SwappingContext
+from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.commands.test_reloading import value_of

@@ -18,7 +18,7 @@ from forewarn.webhook.controllers.certificate_authority import ANNOUNCED_FOR, LE
 from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, ServingCertificate
-from forewarn.webhook.http.server import SwappingContext
+from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import LIFE, Authority, Certificate, NoCertificate, certificates_in, self_signed, validity_of
 from tests.cases import cases

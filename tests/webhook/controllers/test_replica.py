@@ -19,7 +19,7 @@ from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.global_default import CLASSES, GlobalDefaults
 from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
-from forewarn.webhook.http.server import SwappingContext
+from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.builders import cluster, priority_class

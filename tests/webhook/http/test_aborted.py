@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.webhook.health import Health
-from forewarn.webhook.http.app import create_health_app
+from forewarn.webhook.http.health_port import serve_health
 from forewarn.webhook.http.listening import bind
-from forewarn.webhook.http.server import Protocol, serve_health
+from forewarn.webhook.http.protocol import Protocol
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.metrics import Metrics
 from tests.hostile.floods import HEALTH_PORT, Flood
@@ -30,7 +30,7 @@ RESET = b"\x01\0\0\0\0\0\0\0"
 @pytest.fixture
 def health_port() -> Iterator[int]:
     sock = bind("127.0.0.1", 0)
-    end = serve_health(sock, create_health_app(Health(), Metrics()))
+    end = serve_health(sock, Health(), Metrics())
     yield sock.getsockname()[1]
     end()
 
@@ -67,7 +67,7 @@ def test_a_closed_connection_leaves_nothing_for_the_garbage_collector(name: str,
 def test_refused_requests_of_strangers_are_logged_a_few_times_a_second(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.webhook.http.server._REJECTED", RareEvents())
+    monkeypatch.setattr("forewarn.webhook.http.protocol._REJECTED", RareEvents())
     with running() as server:
         for _ in range(50):
             with server.tls() as client:

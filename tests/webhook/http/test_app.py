@@ -1,8 +1,7 @@
-"""The admission routes, in process, and the Flask applications for everything else."""
+"""The applications of both ports, without a server."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from threading import current_thread
 from typing import TYPE_CHECKING, Any
@@ -13,17 +12,15 @@ from forewarn.webhook.admission.decide import evaluate_review
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.review import MAX_WIRE
 from forewarn.webhook.health import MAX_SILENCE, Health
-from forewarn.webhook.http.app import create_health_app
-from forewarn.webhook.http.asgi import Limits, Routes
+from forewarn.webhook.http.asgi import Routes
+from forewarn.webhook.http.health_port import HealthPaths
 from forewarn.webhook.metrics import Metrics
 from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, priority_class
+from tests.webhook.running import by_asgi
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-
     from forewarn.policies.objects.priority_class import PriorityClass
 
-JSON = {"Content-Type": "application/json"}
 BODIES = {
     "a pod to patch": body(pod("gold")),
     "a pod to deny": body(pod("nothing", 1)),
@@ -39,31 +36,16 @@ def bodies() -> list[bytes]:
     return [*BODIES.values(), b" " * (MAX_WIRE + 1)]
 
 
-def by_asgi(
-    served: Endpoint, path: str, data: bytes, headers: dict[str, str], method: str = "POST"
-) -> tuple[int, dict[str, str], bytes]:
-    sent: list[MutableMapping[str, Any]] = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": data, "more_body": False}
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    path, _, query = path.partition("?")
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": raw}
-    asyncio.run(Routes(served, Health(), Limits())(scope, receive, send))
-    start, answer = sent
-    return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, answer["body"]
+def reviewed(served: Endpoint, path: str, data: bytes) -> tuple[int, dict[str, str], bytes]:
+    return by_asgi(Routes(served, Health()), "POST", path, data, content_type="application/json")
 
 
 def test_a_full_gate_and_a_stopping_one_answer_503() -> None:
     full = endpoint(limit=0)
-    status, headers, _ = by_asgi(full, "/mutate", BODIES["a pod to patch"], JSON)
+    status, headers, _ = reviewed(full, "/mutate", BODIES["a pod to patch"])
     assert (status, headers["retry-after"], headers["connection"]) == (503, "0", "close")
     full.gate.stopping = True
-    assert b"shutting down" in by_asgi(full, "/mutate", b"", JSON)[2]
+    assert b"shutting down" in reviewed(full, "/mutate", b"")[2]
     assert full.gate.inside == 0
 
 
@@ -77,7 +59,7 @@ def test_a_full_gate_and_a_stopping_one_answer_503() -> None:
     ],
 )
 def test_other_methods_and_paths_get_a_status(method: str, path: str, status: int, allow: str | None) -> None:
-    answered, headers, data = by_asgi(endpoint(), path, b"", JSON, method)
+    answered, headers, data = by_asgi(Routes(endpoint(), Health()), method, path)
     told = json.loads(data)
     assert (answered, told["kind"], told["code"], headers.get("allow")) == (status, "Status", status, allow)
 
@@ -91,14 +73,14 @@ def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.Mo
 
     monkeypatch.setattr("forewarn.webhook.admission.endpoint.evaluate_review", decided)
     for data in (BODIES["a pod to patch"], body(deployment("nothing")), body(priority_class("a", 1))):
-        by_asgi(endpoint(), "/validate", data, JSON)
+        reviewed(endpoint(), "/validate", data)
     assert set(evaluated) == {"evaluate"}
     assert len(evaluated) == 3
 
 
 def test_work_that_fails_on_a_worker_is_a_500() -> None:
     broken = endpoint(confirm=lambda: 1 / 0)
-    status, _, answer = by_asgi(broken, "/validate", BODIES["a pod to deny"], JSON)
+    status, _, answer = reviewed(broken, "/validate", BODIES["a pod to deny"])
     assert (status, json.loads(answer)["code"]) == (500, 500)
 
 
@@ -110,17 +92,17 @@ def test_what_is_denied_or_warned_of_is_confirmed_by_one_live_request_and_silenc
         return {}
 
     served = endpoint(confirm=live)
-    status, _, answer = by_asgi(served, "/validate", BODIES["a pod to deny"], JSON)
+    status, _, answer = reviewed(served, "/validate", BODIES["a pod to deny"])
     assert (status, json.loads(answer)["response"]["allowed"], asked) == (200, False, [1])
-    by_asgi(served, "/validate", body(deployment("nothing")), JSON)
+    reviewed(served, "/validate", body(deployment("nothing")))
     assert asked == [1, 1]
-    by_asgi(served, "/validate", body(pod("gold", 1000)), JSON)
-    by_asgi(served, "/validate", body(deployment("gold")), JSON)
+    reviewed(served, "/validate", body(pod("gold", 1000)))
+    reviewed(served, "/validate", body(deployment("gold")))
     assert asked == [1, 1]
 
 
 def test_the_answer_is_a_complete_admission_review() -> None:
-    _, headers, answer = by_asgi(endpoint(), "/mutate", BODIES["a pod to patch"], JSON)
+    _, headers, answer = reviewed(endpoint(), "/mutate", BODIES["a pod to patch"])
     read = json.loads(answer)
     assert headers["content-type"] == "application/json"
     assert (read["apiVersion"], read["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
@@ -131,12 +113,12 @@ def test_the_answer_is_a_complete_admission_review() -> None:
 
 def test_validating_never_patches() -> None:
     for data in bodies():
-        assert b"patch" not in by_asgi(endpoint(), "/validate", data, JSON)[2]
+        assert b"patch" not in reviewed(endpoint(), "/validate", data)[2]
 
 
 def test_every_decision_is_one_log_line_with_the_uid(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "forewarn")
-    by_asgi(endpoint(), "/validate", BODIES["a pod to deny"], JSON)
+    reviewed(endpoint(), "/validate", BODIES["a pod to deny"])
     [record] = caplog.records
     told = record.__dict__["fields"]
     assert told["uid"] == json.loads(BODIES["a pod to deny"])["request"]["uid"]
@@ -148,9 +130,9 @@ def test_metrics_count_by_a_closed_set_of_labels() -> None:
     served = endpoint()
     for path in ("/mutate", "/validate"):
         for data in bodies():
-            by_asgi(served, path, data, JSON)
+            reviewed(served, path, data)
     custom = body({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
-    by_asgi(served, "/validate", custom, JSON)
+    reviewed(served, "/validate", custom)
     text = served.metrics.exposition("")[0].decode()
     requests = "forewarn_admission_requests_total{"
     assert requests + 'kind="other",operation="CREATE",phase="validate",verdict="allowed"} 1.0' in text
@@ -163,25 +145,32 @@ def test_metrics_count_by_a_closed_set_of_labels() -> None:
 
 def test_probes_follow_the_state() -> None:
     health = Health(faults=(lambda: "", lambda: "no cluster state yet"))
-    client = create_health_app(health, Metrics()).test_client()
-    assert "forewarn_ready 0.0" in client.get("/metrics").text
-    assert client.get("/livez").status_code == 200
-    assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "not listening yet\n")
+    port = HealthPaths(health, Metrics())
+
+    def answer(path: str) -> tuple[int, str]:
+        status, _, data = by_asgi(port, "GET", path)
+        return status, data.decode()
+
+    assert "forewarn_ready 0.0" in answer("/metrics")[1]
+    assert answer("/livez") == (200, "ok\n")
+    assert answer("/readyz") == (503, "not listening yet\n")
     health.listening = True
-    assert client.get("/readyz").text == "no cluster state yet\n"
+    assert answer("/readyz") == (503, "no cluster state yet\n")
     health.faults = ()
-    assert (client.get("/readyz").status_code, client.get("/readyz").text) == (200, "ok\n")
-    assert "forewarn_ready 1.0" in client.get("/metrics").text
+    assert answer("/readyz") == (200, "ok\n")
+    assert "forewarn_ready 1.0" in answer("/metrics")[1]
     health.draining = True
-    assert client.get("/readyz").text == "draining\n"
+    assert answer("/readyz") == (503, "draining\n")
     health.beat -= MAX_SILENCE + 1
-    assert client.get("/livez").status_code == 503
+    assert answer("/livez")[0] == 503
 
 
 def test_the_health_port_serves_nothing_else() -> None:
-    client = create_health_app(Health(), Metrics()).test_client()
-    assert client.post("/mutate").status_code == 404
-    assert client.post("/metrics").status_code == 405
-    response = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
-    assert response.content_type.startswith("application/openmetrics-text")
-    assert response.data.endswith(b"# EOF\n")
+    port = HealthPaths(Health(), Metrics())
+    for path in ("/", "/mutate", "/accuracy", "/warnings", "/livez/"):
+        assert by_asgi(port, "GET", path)[0] == 404
+    status, headers, _ = by_asgi(port, "POST", "/metrics")
+    assert (status, headers["allow"], headers["connection"]) == (405, "GET, HEAD", "close")
+    _, headers, data = by_asgi(port, "GET", "/metrics", accept="application/openmetrics-text")
+    assert headers["content-type"].startswith("application/openmetrics-text")
+    assert data.endswith(b"# EOF\n")

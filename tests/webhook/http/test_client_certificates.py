@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.webhook.http.server import Demands, TlsError, client_names, read_authorities
+from forewarn.webhook.http.tls import Demands, TlsError, client_names, read_authorities
 from forewarn.webhook.x509 import Authority
 from tests.webhook.builders import body, pod
 from tests.webhook.certificates import write_client

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.webhook.http.server import MAX_HEADER
+from forewarn.webhook.http.protocol import MAX_HEADER
 from tests.webhook.builders import body, pod
 from tests.webhook.running import answer_of, is_status, read_answer
 

@@ -18,7 +18,8 @@ import uvloop
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.asgi import Limits, Routes
 from forewarn.webhook.http.listening import bind
-from forewarn.webhook.http.server import Server, SwappingContext, TlsServer
+from forewarn.webhook.http.server import Server, TlsServer
+from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.x509 import self_signed
 from tests.webhook.builders import body, deployment, endpoint
 from tests.webhook.running import QUICK, running

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from forewarn.webhook.http.server import Demands, TlsError, read_certificate, server_context
+from forewarn.webhook.http.tls import Demands, TlsError, read_certificate, server_context
 from forewarn.webhook.x509 import LIFE, NAMES, Certificate, self_signed
 from tests.webhook.builders import body, pod
 from tests.webhook.running import Running, client_context
@@ -101,6 +101,6 @@ def test_without_room_for_a_temporary_file_it_says_so(monkeypatch: pytest.Monkey
     def none(**_: object) -> None:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
-    monkeypatch.setattr("forewarn.webhook.http.server.NamedTemporaryFile", none)
+    monkeypatch.setattr("forewarn.webhook.http.tls.NamedTemporaryFile", none)
     with pytest.raises(TlsError, match=r"temporary files: No usable temporary directory"):
         server_context(self_signed(NOW))

@@ -1,4 +1,4 @@
-"""webhook.http.server overrides internal methods of uvicorn, therefore its versions are bounded."""
+"""webhook.http overrides internal methods of uvicorn, therefore its versions are bounded."""
 
 from __future__ import annotations
 
