@@ -228,7 +228,9 @@ class Apply:
     def question(self, start: Start) -> Question:
         """The objects are created."""
         arrivals = start.read(self.manifests, self.namespace)
-        return questions.applied(f"{_title(self.manifests)} applied", arrivals, start.cluster, start.cache.autoscalers)
+        title = _title(self.manifests)
+        question = questions.applied(f"{title} applied", arrivals, start.cluster, start.cache.autoscalers)
+        return question._replace(paths=[title])
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,8 @@ class Delete:
     def question(self, start: Start) -> Question:
         """The objects are deleted."""
         objects = start.read(self.manifests, self.namespace, strict=False)
-        return questions.deleted(start.cluster, _title(self.manifests), objects)
+        title = _title(self.manifests)
+        return questions.deleted(start.cluster, title, objects)._replace(paths=[title])
 
 
 @dataclass(frozen=True)
@@ -264,15 +267,17 @@ class Events:
         check_numbers(1, runs=self.runs)
         if not self.events and not manifests_of(self.manifests):
             raise InvalidInput("neither events nor manifests given")
-        objects, titles = start.read(self.manifests, self.namespace), []
+        objects, titles, paths = start.read(self.manifests, self.namespace), [], []
         if manifests_of(self.manifests):
-            titles.append(f"{_title(self.manifests)} applied")
+            paths.append(_title(self.manifests))
+            titles.append(f"{paths[0]} applied")
         if self.events:
             file = File(fspath(self.events))
             objects += simulated.events_of(file.path, start.cluster, objects)
+            paths.append(file.name)
             titles.append(f"events of {file.name}")
         objects, notes = simulated.with_run_times(start.cluster, objects)
-        return Question(", ".join(titles), objects, notes=notes)
+        return Question(", ".join(titles), objects, notes=notes, paths=paths)
 
 
 @dataclass(frozen=True)
@@ -309,7 +314,8 @@ class ChangeClass:
         templates = {class_change.workload_key(obj): obj for obj in given}
         change = class_change.effect_of(before, cache.snapshot(), self.name, templates)
         title = class_change.title(change)
-        title += f"; then {_title(self.manifests)} applied" if objects else ""
+        paths = [_title(self.manifests)] if objects else []
+        title += "".join(f"; then {path} applied" for path in paths)
         if selected:
             several = f"{plural(len(selected), 'workload')} of {first_of([*self.workloads], 'selector')}"
             which = several if selected[1:] else str(ref_of(selected[0], "default"))
@@ -319,7 +325,7 @@ class ChangeClass:
             of_class = title.removeprefix(f"PriorityClass {self.name} ")
             title = which if change.before == change.after else f"{which}; {of_class}"
         change = change._replace(restarted=not objects)
-        return Question(title, objects or class_change.restarts(change), class_change=change)
+        return Question(title, objects or class_change.restarts(change), class_change=change, paths=paths)
 
 
 CHANGES: Final[dict[str, type[Change]]] = {

@@ -15,13 +15,12 @@ from forewarn.policies.findings import (
     capital,
     cut,
     duration,
-    first_line,
     first_of,
-    fitting,
     grouped,
     listed,
     one_line,
     plural,
+    shortened,
 )
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD_TEMPLATE_PATHS, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import QUOTAS, rejecting
@@ -76,7 +75,7 @@ _REPLACEMENT: Final = "replacement Pod"
 def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
     """The answer as text lines."""
     line, title = _headline_and_title(answer, change)
-    yield paint(first_line("".join(line), title), "bold")
+    yield paint(shortened("".join(line), LONGEST_LINE - answer.length_without_paths(title)) + title, "bold")
     if change is not None:
         yield from class_change(change, paint)
         yield paint(f"after {_afterwards(change)}:", "bold")
@@ -117,12 +116,15 @@ def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[_He
     text = title = ""
     for (start, title), most in steps:
         text = f"{start}{of(most).text}"
-        if len(f"{text}{title}") <= LONGEST_LINE:
+        if answer.length_without_paths(f"{text}{title}") <= LONGEST_LINE:
             break
     shorter = frames[1][1] if title == frames[0][1] else title, frames[-1][1]
     kept = ((title, _BRIEF), *((event, 1) for event in shorter)) if of(_EFFECTS).without else ()
     ends = [(of(most).without, event) for event, fewest in kept for most in range(_EFFECTS, fewest - 1, -1)]
-    without, title = fitting(text, [*ends, ("", title)])
+    fitting = (
+        (end, event) for end, event in ends if answer.length_without_paths(f"{text}{end}{event}") <= LONGEST_LINE
+    )
+    without, title = next(fitting, ("", title))
     return _Headline(text, without), title
 
 

@@ -339,6 +339,8 @@ class Answer(NamedTuple):
     """Of objects in `notSimulated`, the LimitRanges that reject their Pods; "" if defaults make these invalid."""
     left_out: Hidden[Sequence[tuple[str, str]]] = ()
     """The rejected objects, and those that are not predicted: with reasons, with names, and with numbers."""
+    paths: Hidden[Sequence[str]] = ()
+    """The paths in the change."""
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blocks: Blocks = Blocks()
@@ -389,10 +391,14 @@ class Answer(NamedTuple):
         full, with only the first part of the change, and without the change, with the objects that are not predicted.
         """
         reasons, names, numbers = self.left_out or (("", ""),) * 3
-        brief = first_part(self.change)
+        brief = self.change if self.paths else first_part(self.change)
         frames = ((self.change, reasons), (brief, names), ("" if names[0] else brief, names), ("", numbers))
         titles = ((start, f"{change}{end}".removeprefix("; ")) for change, (start, end) in frames)
         return [(start, ", ".join(filter(None, (title, self._runs)))) for start, title in titles]
+
+    def length_without_paths(self, text: str) -> int:
+        """The length of a text with or without the change, as if its paths were empty: no wording depends on a path."""
+        return len(text) - (sum(map(len, self.paths)) if self.change in text else 0)
 
     @property
     def _runs(self) -> str:

@@ -198,6 +198,7 @@ def answer_after(
         upgrade=question.upgrade,
         drains_blocked_by=[each for each in blockers_of(simulation, stuck) if each.never or not summary.is_changing],
         left_out=question.left_out,
+        paths=question.paths,
         drained=[*drains],
         blocks=Blocks(
             _not_recreated(simulation, question, start, summary.names),

@@ -69,7 +69,7 @@ class Question(NamedTuple):
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
     true if as many nodes are added as Pending Pods need. `notes`: what is not simulated. `left_out`: the
-    rejected and not predicted objects with reasons, with names, and with numbers.
+    rejected and not predicted objects with reasons, with names, and with numbers. `paths`: those in the title.
     """
 
     title: str
@@ -83,6 +83,7 @@ class Question(NamedTuple):
     until_scheduled: bool = False
     notes: Sequence[str] = ()
     left_out: Sequence[tuple[str, str]] = ()
+    paths: Sequence[str] = ()
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

@@ -871,8 +871,8 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
     assert out.count(": 1 Pending: same reason") == 2
     other = make_pod("aa").request(cpu="2").spec(nodeSelector={"pool": "none"}).obj
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pods[0], other, *pods[1:]]}))
-    _, mixed, _ = run(capsys, *asked_with)
-    assert (mixed.partition("\n")[2].count("insufficient cpu"), mixed.count("node affinity does not match")) == (1, 1)
+    mixed = run(capsys, *asked_with)[1].partition("\n")[2]
+    assert (mixed.count("insufficient cpu"), mixed.count("node affinity does not match")) == (1, 1)
     assert mixed.count(": 1 Pending: same reason") == 2
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
     _, table, _ = run(capsys, *asked_with, "-o", "markdown")
@@ -1091,7 +1091,7 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     both.write_text("---\n".join(map(made.format, ("first", "second"))))
     status, out, err = run(capsys, change, "-f", str(both), "--cluster", SHOWN)
     first = out.partition("\n")[0]
-    assert (status, len(first) <= LONGEST_LINE) == (3, True)
+    assert (status, len(first.replace(str(both), "")) <= LONGEST_LINE) == (3, True)
     assert first.startswith("rejected: PriorityClass second")
     assert "PriorityClass second: globalDefault: rejected: PriorityClass first is already marked as default" in err
     both.write_text("---\n".join(map(made.format, ("first", "s" * 100, "t" * 250))))
