@@ -12,7 +12,7 @@ from forewarn.policies.manifests import first_value
 from forewarn.policies.objects.fields import at
 from forewarn.policies.rules.support.rule_text import is_fixture
 from forewarn.policies.sources.files import File, readable
-from forewarn.policies.sources.git import upwards
+from forewarn.policies.sources.git import upwards, work_trees
 
 CHART: Final = "Chart.yaml"
 
@@ -44,8 +44,6 @@ class Charts:
 
 def _is_fixture(file: str) -> bool:
     """Report whether a file is in a directory for tests: of its git work tree, or of its path outside of one."""
-    from forewarn.policies.lint.tools import work_trees  # only for old versions
-
     top = next(work_trees(os.path.dirname(file)), "")
     return is_fixture(os.path.relpath(os.path.realpath(file), top) if top else file)
 

@@ -10,12 +10,9 @@ import json
 import os
 import posixpath
 import re
-import resource
 import shlex
 import shutil
-import signal
 import stat
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -25,14 +22,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
 from itertools import islice
 from threading import Event
 from typing import IO, Any, Final, NamedTuple
 
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.forks import cores
-from forewarn.policies.sources.git import upwards
+from forewarn.policies.sources.git import upwards, work_trees
+from forewarn.policies.sources.programs import LOCALE, Exceeded, inherited, run_program, without_network
 
 _REPOSITORY: Final = frozenset((".git", ".hg", ".svn"))
 """Directories with the configuration of a checkout, which may contain credentials."""
@@ -103,11 +100,6 @@ def _steps(real: str, root: str) -> list[str] | None:
         return []
     prefix = os.path.join(root, "")
     return real[len(prefix) :].split(os.sep) if real.startswith(prefix) else None
-
-
-def work_trees(directory: str) -> Iterator[str]:
-    """Yield the tops of the git work trees that contain a directory, the innermost first."""
-    return (path for path in upwards(os.path.realpath(directory)) if os.path.lexists(os.path.join(path, ".git")))
 
 
 def _identity(path: str) -> tuple[int, int]:
@@ -237,30 +229,16 @@ def _refers_elsewhere(schema: bytes) -> bool:
     return True
 
 
-SECONDS: Final = 60
-"""Maximum seconds of CPU time of a process, on Linux."""
-WALL: Final = 300.0
-"""Maximum seconds of a tool for one directory, which may wait for a processor."""
-MAX: Final = 64 << 20
-"""Maximum bytes of a tool's output."""
 MAX_PARALLEL: Final = 1 << 30
 """Maximum bytes of all tools' output together."""
-MEMORY: Final = 2 << 30
-"""Maximum bytes of a process's memory."""
-_TAIL: Final = 4_000
-"""Maximum bytes at the end of a tool's error output that are read."""
 _LONGEST: Final = 140
 """Maximum characters of a tool's error in a finding."""
 _LEAST: Final = 40
-_PAUSE: Final = 0.02
-_LOCALE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")
 _ALWAYS: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "https"}
 _NOWHERE: Final = "http://127.0.0.1:1"
 """A proxy that does not exist."""
 _NO_NETWORK: Final = {"GIT_ALLOW_PROTOCOL": "", "HTTP_PROXY": _NOWHERE, "HTTPS_PROXY": _NOWHERE}
 _PROGRAMS: Final = ("git", "helm", "kubectl", "kustomize", "sh", "unshare")
-_NAMESPACE: Final = ("unshare", "--user", "--net", "--")
-"""Runs a program in a network namespace without interfaces, and for that in its own user namespace."""
 
 
 class Job(NamedTuple):
@@ -326,46 +304,25 @@ def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
 
 def _run(job: Job, stop: Event) -> bytes | Failure:
     """The output of a tool, or its failure, within limits of time and size."""
-    with (
-        tempfile.TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as private,
-        tempfile.TemporaryFile() as output,
-        tempfile.TemporaryFile() as complaint,
-    ):
+    with tempfile.TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as private:
         home, temporary, files = (os.path.join(private, name) for name in ("home", "tmp", "files"))
         for directory in (home, temporary, files):
             os.mkdir(directory)
         try:
             command = [*_isolated(job), job.program_path, job.command, *job.arguments(files)]
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=complaint,
-                start_new_session=True,
-                cwd=home,
-                env=_environment(job, home, temporary),
-            )
-            _limit(process.pid)
+            ended = run_program(command, _environment(job, home, temporary), home, stop=stop)
         except Outside as fault:
             return Failure(one_line(str(fault)))
+        except Exceeded as fault:
+            return Failure(f"{job.called} {fault}")
         except OSError as fault:
             return Failure(one_line(f"{fault.filename or job.called}: {fault.strerror}"))
         except ValueError as fault:
             return Failure(f"{job.called}: {one_line(str(fault))}")
-        try:
-            why = _watched(process, stop, output, complaint)
-        finally:
-            _end(process)
-        if why:
-            return Failure(f"{job.called} {why}")
-        if process.returncode == -signal.SIGKILL:
-            return Failure(f"{job.called} was killed: more than {SECONDS} s of CPU time, or out of memory")
-        if process.returncode:
-            complaint.seek(max(os.fstat(complaint.fileno()).st_size - _TAIL, 0))
-            said = complaint.read(_TAIL).decode("utf-8", "replace").replace(os.path.join(files, ""), "")
-            return Failure(f"{job.called}: {end_of(said) or f'exit status {process.returncode}'}")
-        output.seek(0)
-        return output.read(MAX + 1)
+        if ended.status:
+            said = end_of(ended.complaint.replace(os.path.join(files, ""), ""))
+            return Failure(f"{job.called}: {said or f'exit status {ended.status}'}")
+        return ended.output
 
 
 _DEPENDENCIES: Final = "missing in charts/ directory: "
@@ -396,53 +353,15 @@ def end_of(said: str) -> str:
 
 
 def _environment(job: Job, home: str, temporary: str) -> dict[str, str]:
-    given = {name: os.environ[name] for name in (*_LOCALE, *job.variables) if name in os.environ}
     limits = _ALWAYS if job.network else {**_ALWAYS, **_NO_NETWORK}
-    return {"PATH": job.path, "HOME": home, "TMPDIR": temporary, **given, **limits}
+    return {"PATH": job.path, "HOME": home, "TMPDIR": temporary, **inherited((*LOCALE, *job.variables)), **limits}
 
 
 def _isolated(job: Job) -> tuple[str, ...]:
     """The command that starts a tool without network, if the system allows it."""
     if job.network or os.path.basename(os.path.realpath(job.program_path)) == "snap":
         return ()
-    return _NAMESPACE if _can_isolate(job.path) else ()
-
-
-@cache
-def _can_isolate(path: str) -> bool:
-    with suppress(OSError, subprocess.TimeoutExpired):
-        done = subprocess.run((*_NAMESPACE, "true"), env={"PATH": path}, capture_output=True, timeout=5, check=False)
-        return done.returncode == 0
-    return False
-
-
-def _limit(process: int) -> None:
-    """Limit the memory and CPU time of a process and of those that it starts, on Linux."""
-    for what, most in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
-        with suppress(AttributeError, OSError, ValueError):  # ValueError: its limit is lower
-            resource.prlimit(process, what, (most, most))
-
-
-def _watched(process: subprocess.Popen[bytes], stop: Event, *files: IO[bytes]) -> str:
-    """Wait for the end of a tool; returns the exceeded limit, or ""."""
-    until = time.monotonic() + WALL
-    while process.poll() is None:
-        if time.monotonic() > until:
-            return f"takes more than {WALL:.0f} s"
-        if stop.is_set() or any(os.fstat(file.fileno()).st_size > MAX for file in files):
-            break
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_PAUSE)
-    if any(os.fstat(file.fileno()).st_size > MAX for file in files):
-        return f"prints more than {MAX >> 20} MiB"
-    return "was stopped" if stop.is_set() and process.poll() is None else ""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a tool and all processes that it started."""
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    return without_network(job.path)
 
 
 _FILES: Final = ("-f", "--values")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,15 +18,15 @@ from forewarn.policies.findings import listed, reachable
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, PRIORITY_CLASS
 from forewarn.policies.lint.input import KUSTOMIZATIONS, Input, LintRequest, read_input
 from forewarn.policies.lint.rendering import render
-from forewarn.policies.lint.tools import Trees, find_program
+from forewarn.policies.lint.tools import Trees, find_program, safe_path
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.manifests.groups import kustomized
 from forewarn.policies.manifests.values import scalars_in
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
-from forewarn.policies.sources.git import CodeOwners
-from forewarn.policies.sources.revisions import Repository
+from forewarn.policies.sources.git import GITIGNORE, CodeOwners, Ignores
+from forewarn.policies.sources.revisions import Repository, open_repository
 
 if TYPE_CHECKING:
     from forewarn.policies.config.model import Config
@@ -69,31 +68,34 @@ def versions(base: str, head: str) -> Iterator[Versions]:
         head = head or os.curdir
         yield Versions(Side(base, base), Side(head, head), list(_differing(base, head)))
         return
-    try:
-        repository = repository_of(os.curdir)
-        first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
-    except SourceError:
-        if base and os.path.isdir(base):
-            problem = f"no directory, but {base} is one. Fix: pass two directories, or two git revisions"
-            raise MissingFile(head, problem) from None
-        raise
-    with tempfile.TemporaryDirectory(prefix="forewarn-") as private:
+    with _repository() as repository, TemporaryDirectory(prefix="forewarn-") as private:
+        try:
+            first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
+        except SourceError:
+            if base and os.path.isdir(base):
+                problem = f"no directory, but {base} is one. Fix: pass two directories, or two git revisions"
+                raise MissingFile(head, problem) from None
+            raise
         private = os.path.realpath(private)
         before = _written(repository, first, base or "merge base", os.path.join(private, "base"))
         if not head:
-            yield Versions(before, Side("working tree", repository.top), repository.changed(first))
+            changed = _differing(before.root, repository.top, as_git=True)
+            yield Versions(before, Side("working tree", repository.top), list(changed))
             return
         second = repository.commit(head)
         after = _written(repository, second, head, os.path.join(private, "head"))
         yield Versions(before, after, repository.changed(first, second))
 
 
-def repository_of(directory: str) -> Repository:
-    """The git work tree that contains a directory. Raises SourceError."""
-    git = find_program("git", Trees.of([directory]))
+@contextmanager
+def _repository() -> Iterator[Repository]:
+    """Yield the repository that contains the working directory. Raises SourceError."""
+    trees = Trees.of([os.curdir])
+    git = find_program("git", trees)
     if not git:
         raise SourceError("git", "not installed, or only in a checked directory")
-    return Repository.of(directory, git)
+    with open_repository(os.curdir, git, safe_path(trees)) as repository:
+        yield repository
 
 
 def _written(repository: Repository, commit: str, name: str, directory: str) -> Side:
@@ -103,21 +105,41 @@ def _written(repository: Repository, commit: str, name: str, directory: str) -> 
     return Side(short if commit.startswith(name) else f"{short} ({commit[:10]})", directory)
 
 
-def _differing(base: str, head: str) -> Iterator[str]:
-    seen = set[str]()
-    for root in (base, head):
-        for directory, names, files in os.walk(root):
-            names[:] = [name for name in names if name != ".git"]
-            for name in files:
-                path = os.path.relpath(os.path.join(directory, name), root)
-                if path not in seen and not _same(os.path.join(base, path), os.path.join(head, path)):
-                    yield path
-                seen.add(path)
+def _differing(base: str, head: str, *, as_git: bool = False) -> Iterator[str]:
+    """Yield the relative paths of files and links that differ. `as_git`: without those in `head` that git ignores."""
+    before = {*_paths(base)}
+    for path in [*before, *(path for path in _paths(head, as_git=as_git) if path not in before)]:
+        if not _same(os.path.join(base, path), os.path.join(head, path)):
+            yield path
+
+
+def _paths(root: str, *, as_git: bool = False) -> Iterator[str]:
+    """Yield the relative paths of the files and links below a directory, as git sees them: without other repositories.
+
+    `as_git`: without those that git ignores.
+    """
+    rules = {root: Ignores.above(root) if as_git else None}
+    for directory, names, files in os.walk(root):
+        ignores = rules.pop(directory)
+        if ignores is not None and GITIGNORE in files:
+            ignores = ignores.within(directory)
+        for is_directory, entries in ((True, names), (False, files)):
+            for name in [name for name in entries if name != ".git"]:
+                path = os.path.join(directory, name)
+                below = ignores and ignores.below(path, is_directory=is_directory)
+                if ignores is not None and below is None:
+                    continue
+                if not is_directory or os.path.islink(path):
+                    yield os.path.relpath(path, root)
+                elif not os.path.lexists(os.path.join(path, ".git")):
+                    rules[path] = below
+        names[:] = [name for name in names if os.path.join(directory, name) in rules]
 
 
 def _same(one: str, other: str) -> bool:
     with suppress(OSError):  # one version lacks the file, or a link leads nowhere
-        return cmp(one, other, shallow=False)
+        if not os.path.isdir(one) and not os.path.isdir(other):
+            return cmp(one, other, shallow=False)
     return os.path.islink(one) and os.path.islink(other) and os.readlink(one) == os.readlink(other)
 
 
@@ -298,16 +320,14 @@ def _texts(path: str) -> Iterator[str]:
 @contextmanager
 def commit_directory(ref: str) -> Iterator[str]:
     """Yield a directory with the files that the working directory has in a commit. Raises SourceError."""
-    here = os.path.realpath(os.curdir)
-    try:
-        repository = repository_of(os.curdir)
-        commit = repository.commit(ref)
-    except SourceError as fault:
-        raise SourceError("--base", fault.problem) from None
     with TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as directory:
         directory = os.path.realpath(directory)
-        repository.write(commit, directory)
-        inside = os.path.join(directory, os.path.relpath(here, os.path.realpath(repository.top)))
+        try:
+            with _repository() as repository:
+                repository.write(repository.commit(ref), directory)
+        except SourceError as fault:
+            raise SourceError("--base", fault.problem) from None
+        inside = os.path.join(directory, os.path.relpath(os.path.realpath(os.curdir), repository.top))
         os.makedirs(inside, exist_ok=True)
         yield inside
 

@@ -222,16 +222,13 @@ class _Walk:
         ignores = Ignores.of(path) if ".git" in names else above
         if GITIGNORE in names:
             ignores = ignores.within(path)
-        kept, real = [], ""
+        kept = []
         for entry in let_in:
-            is_directory, inside = _is_directory(entry), ignores
-            if ignores.ignore(entry.path, is_directory=is_directory):
-                real = real or os.path.realpath(path)
-                if not ignores.tree.tracks(real, entry.name):
-                    if not (is_directory and ignores.tree.tracks(real, entry.name, below=True)):
-                        self._omitted(entry.path, IGNORED if ignores.tree.is_readable else NAMED)
-                        continue
-                    inside = ignores.inside()
+            is_directory = _is_directory(entry)
+            inside = ignores.below(entry.path, is_directory=is_directory)
+            if inside is None:
+                self._omitted(entry.path, IGNORED if ignores.tree.is_readable else NAMED)
+                continue
             kept.append(entry)
             if is_directory:
                 self._ignores[entry.path] = inside

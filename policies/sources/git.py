@@ -62,7 +62,7 @@ class WorkTree:
     def _all(self) -> list[bytes]:
         if self._names is None:
             try:
-                data = contents(os.path.join(_git_directory(self._top), "index"), MAX_INDEX)
+                data = contents(os.path.join(git_directory(self._top), "index"), MAX_INDEX)
             except FileNotFoundError:
                 self._names = []
                 return self._names
@@ -80,6 +80,11 @@ def upwards(path: str) -> Iterator[str]:
         yield (path := parent)
 
 
+def work_trees(directory: str) -> Iterator[str]:
+    """Yield the tops of the git work trees that contain a directory, the innermost first."""
+    return (path for path in upwards(os.path.realpath(directory)) if os.path.lexists(os.path.join(path, ".git")))
+
+
 def contents(path: str, most: int) -> bytes:
     """Read a regular file, up to `most` bytes and one more. Raises OSError, also for a link.
 
@@ -95,7 +100,7 @@ def contents(path: str, most: int) -> bytes:
         os.close(handle)
 
 
-def _git_directory(top: str) -> str:
+def git_directory(top: str) -> str:
     """The git directory: `.git`, or the directory that the file `.git` names (submodules, linked work trees).
 
     Raises OSError.
@@ -238,6 +243,16 @@ class Ignores:
 
     def inside(self) -> Ignores:
         return Ignores(self.tree, everything=True)
+
+    def below(self, path: str, *, is_directory: bool) -> Ignores | None:
+        """Return the rules for what is below a path; None if git ignores it: never a tracked file."""
+        if not self.ignore(path, is_directory=is_directory):
+            return self
+        directory, name = os.path.split(path)
+        real = os.path.realpath(directory)
+        if self.tree.tracks(real, name):
+            return self
+        return self.inside() if is_directory and self.tree.tracks(real, name, below=True) else None
 
     def ignore(self, path: str, *, is_directory: bool) -> bool:
         """Report whether the rules ignore a path: the last matching pattern of the innermost file decides.

@@ -17,6 +17,7 @@ from forewarn.policies.findings import Location
 from forewarn.policies.lint import rendering as lint_render
 from forewarn.policies.lint import tools as lint_tools
 from forewarn.policies.lint.rendering import TemplateLines
+from forewarn.policies.sources import programs
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
 HELM = """#!/bin/sh
@@ -338,9 +339,9 @@ def test_a_chart_that_cannot_be_rendered_is_one_finding(
     said: str,
     threshold: str,
 ) -> None:
-    monkeypatch.setattr(lint_tools, "SECONDS", 1)
-    monkeypatch.setattr(lint_tools, "WALL", 1.0 if "sleep" in script else 20.0)
-    monkeypatch.setattr(lint_tools, "MAX", 1 << 20)
+    monkeypatch.setattr(programs, "SECONDS", 1)
+    monkeypatch.setattr(programs, "WALL", 1.0 if "sleep" in script else 20.0)
+    monkeypatch.setattr(programs, "MAX", 1 << 20)
     _chart(tree)
     (tree / "charts/shop/templates/class.yaml").write_text(CLASS)
     (tree / "charts/shop/templates/web.yaml").write_text("{{ broken\npriorityClassName: glod\n")
@@ -638,7 +639,7 @@ def test_tools_and_their_processes_get_limited_memory(
     limit = tree.parent / "limit"
     _tool(tools, "helm", LIMITED % (limit, limit))
     _lint(capsys, "--render")
-    assert int(limit.read_text()) <= lint_tools.MEMORY >> 10
+    assert int(limit.read_text()) <= programs.MEMORY >> 10
 
 
 def test_a_variable_that_is_not_set_cannot_be_named(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,9 @@
-"""Files of a git revision: exactly what git has, bounded, and nothing outside of the directory."""
+"""Files of a git revision: exactly what git has, bounded, and nothing outside of the directory; no program runs."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,10 @@ import pytest
 
 from forewarn.policies.sources import revisions
 from forewarn.policies.sources.files import SourceError
-from forewarn.policies.sources.revisions import Repository
+from forewarn.policies.sources.revisions import Repository, open_repository
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 IDENTITY = {
@@ -29,6 +31,10 @@ def git(directory: Path, *arguments: str, given: str = "") -> str:
     return done.stdout.strip()
 
 
+def opened(directory: Path) -> AbstractContextManager[Repository]:
+    return open_repository(str(directory), shutil.which("git") or "", os.environ["PATH"])
+
+
 @pytest.fixture
 def work_tree(tmp_path: Path) -> Path:
     tree = tmp_path / "tree"
@@ -43,9 +49,10 @@ def work_tree(tmp_path: Path) -> Path:
     return tree
 
 
-def written(repository: Repository, revision: str, directory: Path) -> dict[str, str]:
+def written(work_tree: Path, revision: str, directory: Path) -> dict[str, str]:
     directory.mkdir()
-    repository.write(repository.commit(revision), str(directory))
+    with opened(work_tree) as repository:
+        repository.write(repository.commit(revision), str(directory))
     paths = [path for path in directory.rglob("*") if path.is_symlink() or path.is_file()]
     return {
         str(path.relative_to(directory)): str(path.readlink()) if path.is_symlink() else path.read_text()
@@ -55,35 +62,38 @@ def written(repository: Repository, revision: str, directory: Path) -> dict[str,
 
 def test_a_revision_has_its_files_whatever_its_attributes_say(work_tree: Path, tmp_path: Path) -> None:
     (work_tree / "later.yaml").write_text("kind: Node\n")
-    found = written(Repository.of(str(work_tree), "git"), "HEAD", tmp_path / "out")
+    found = written(work_tree, "HEAD", tmp_path / "out")
     assert found == {"a b/ü.yaml": "kind: Pod\n", "link": "a b/ü.yaml", ".gitattributes": "* export-ignore\n"}
 
 
-def test_what_differs_from_the_work_tree_includes_new_files_that_git_does_not_ignore(work_tree: Path) -> None:
-    (work_tree / ".gitignore").write_text("secret.yaml\n")
-    (work_tree / "secret.yaml").write_text("")
+def test_what_differs_between_two_commits(work_tree: Path) -> None:
     (work_tree / "new.yaml").write_text("")
-    (work_tree / "a b" / "ü.yaml").unlink()
-    repository = Repository.of(str(work_tree / "a b"), "git")
-    assert sorted(repository.changed(repository.commit("HEAD"))) == [".gitignore", "a b/ü.yaml", "new.yaml"]
+    (work_tree / ".gitattributes").write_text("")
+    (work_tree / "link").unlink()
+    git(work_tree, "add", ".")
+    git(work_tree, "commit", "-q", "-m", "two")
+    with opened(work_tree) as repository:
+        changed = repository.changed(repository.commit("HEAD~1"), repository.commit("HEAD"))
+    assert changed == [".gitattributes", "link", "new.yaml"]
 
 
 def test_the_merge_base_is_the_newest_common_commit_with_the_main_branch(work_tree: Path) -> None:
     first = git(work_tree, "rev-parse", "HEAD")
     git(work_tree, "checkout", "-q", "-b", "change")
     git(work_tree, "commit", "-q", "--allow-empty", "-m", "two")
-    assert Repository.of(str(work_tree), "git").merge_base() == first
+    with opened(work_tree) as repository:
+        assert repository.merge_base() == first
 
 
 @pytest.mark.parametrize("revision", ["nowhere", "--help", "HEAD:link", "a\0b", ""])
 def test_what_is_no_revision_is_an_error_that_names_it(work_tree: Path, revision: str) -> None:
-    with pytest.raises(SourceError, match=r"no revision|null byte"):
-        Repository.of(str(work_tree), "git").commit(revision)
+    with opened(work_tree) as repository, pytest.raises(SourceError, match=r"no revision|null byte"):
+        repository.commit(revision)
 
 
 def test_a_directory_without_git_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"not in a clone\. Fix: run forewarn in a clone"):
-        Repository.of(str(tmp_path), "git")
+    with pytest.raises(SourceError, match=r"not in a clone\. Fix: run forewarn in a clone"), opened(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("name", ["..", ".git", ".GIT"])
@@ -92,7 +102,7 @@ def test_names_that_leave_the_directory_are_not_written(work_tree: Path, tmp_pat
     inner = git(work_tree, "mktree", given=f"100644 blob {blob}\tconfig\n")
     tree = git(work_tree, "mktree", given=f"040000 tree {inner}\t{name}\n100644 blob {blob}\tfine\n")
     commit = git(work_tree, "commit-tree", tree, "-m", "hostile")
-    assert written(Repository.of(str(work_tree), "git"), commit, tmp_path / "out") == {"fine": "hooks\n"}
+    assert written(work_tree, commit, tmp_path / "out") == {"fine": "hooks\n"}
     assert sorted(os.listdir(tmp_path)) == ["out", "tree"]
 
 
@@ -104,7 +114,7 @@ def test_nothing_is_written_through_a_link_of_the_tree(work_tree: Path, tmp_path
     tree = git(work_tree, "mktree", given=f"120000 blob {target}\tsame\n040000 tree {inner}\tsame\n")
     commit = git(work_tree, "commit-tree", tree, "-m", "link")
     assert git(work_tree, "ls-tree", "-r", "--name-only", commit).split() == ["same", "same/file"]
-    written(Repository.of(str(work_tree), "git"), commit, tmp_path / "out")
+    written(work_tree, commit, tmp_path / "out")
     assert not list(outside.iterdir())
 
 
@@ -114,4 +124,4 @@ def test_a_tree_that_is_too_large_is_an_error(
 ) -> None:
     monkeypatch.setattr(revisions, limit, value)
     with pytest.raises(SourceError, match="more than"):
-        written(Repository.of(str(work_tree), "git"), "HEAD", tmp_path / "out")
+        written(work_tree, "HEAD", tmp_path / "out")
