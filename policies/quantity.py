@@ -21,7 +21,8 @@ _MAX_BINARY: Final = (2**63 - 1) * NANO
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
-_SYNTAX: Final = re.compile(r"([+-]?+)0*+([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[+-]?+[0-9]*+)", re.ASCII)
+_SYNTAX: Final = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+"""Matches the start of every text, so that no step is repeated; a quantity has to match as a whole."""
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
 # What strings.TrimSpace takes off and a JSON string can hold unescaped; escapes are not undone before parsing.
 _SPACE: Final = (
@@ -129,8 +130,8 @@ def _parse(text: str) -> Quantity:
 
 @lru_cache(maxsize=65536)
 def _read(text: str) -> Quantity:
-    match = _SYNTAX.fullmatch(text)
-    if not text or match is None:
+    match = _SYNTAX.match(text)
+    if not text or match is None or match.end() != len(text):
         raise InvalidQuantity(_FORMAT_WRONG)
     sign, whole, point, suffix = match.groups(default="")
     fraction = point[1:]

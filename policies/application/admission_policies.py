@@ -117,7 +117,8 @@ def regular_expression(pattern: str) -> str:
     return f"^(?s:{''.join(_in_re2(part[0]) for part in _PART.finditer(pattern))})$"
 
 
-_PART: Final = re.compile(r"\[!?+\]?+[^\]]*+\]|\*+|.", re.DOTALL)
+_PART: Final = re.compile(r"\[(?:!.|[^!])[^\]]*\]|\*+|.", re.DOTALL)
+"""A class of characters, of which the first may be `]`, asterisks, or one character."""
 _IN_CLASS: Final = re.compile(r"\\.|\[", re.DOTALL)
 _NEVER: Final = "[^\\x00-\\x{10FFFF}]"
 

@@ -6,6 +6,7 @@ Also finds comments with suppressions: `# forewarn: ignore[rule] reason until=20
 from __future__ import annotations
 
 import codecs
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,15 +27,9 @@ _GO_SPACE: Final = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "
 """Characters for which Go's unicode.IsSpace is true; a separator line may end with them."""
 _LINE_END: Final = later("\n")
 _SEPARATOR: Final = b"---"
-_PLAIN: Final = rb"---(?:[ \t]+#[ -~]*+)?[ ]*+\r?\n"
-_BLANK: Final = rb" *+(?:#[ -~]*+)?\r?\n"
-_EMPTY: Final = later(
-    rb"(?:%(plain)s(?:%(blank)s)*+%(plain)s|(?:%(blank)s)++%(plain)s)*+" % {b"plain": _PLAIN, b"blank": _BLANK}
-)
-"""Documents of blank lines and comments, each with the separator after it.
-
-Skipped in one step, because a file of 8 MiB may contain two million of them.
-"""
+_CONTENT: Final = later(rb"^(?!---(?:[ \t]+#[ -~]*| *)\r?\n| *(?:#[ -~]*)?\r?\n)", re.MULTILINE)
+"""The start of a line that is neither a separator nor a comment nor blank. A search ends at the end of the text."""
+_SEPARATOR_LINE: Final = later(rb"^---[^\n]*\n", re.MULTILINE)
 
 
 class Fault(Exception):
@@ -156,9 +151,15 @@ def _separator(data: bytes, at: int) -> int:
 
 
 def _after_empty(data: bytes, at: int) -> int:
-    """Return the start of the first document that contains more than comments."""
-    match = _EMPTY.match(data, at)
-    return match.end() if match else at
+    """Return the start of the first document that contains more than comments: a file may contain two million others.
+
+    A separator in the first line of a document does not end it.
+    """
+    content = _CONTENT.search(data, at)
+    for separator in _SEPARATOR_LINE.finditer(data, at, content.start() if content else len(data)):
+        if separator.start() > at:
+            at = separator.end()
+    return at
 
 
 _COMMENT: Final = later(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*)")

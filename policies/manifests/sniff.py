@@ -15,7 +15,7 @@ _ROOT_LINE: Final = later(
 )
 """One pattern for the lines that give the type, and for those that `_UNUSUAL_ROOT` finds."""
 _PLAIN_WORD: Final = later(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
-_CONTINUED: Final = later(rb"\s*+(?<=[ \t])[^#]")
+_CONTINUED: Final = later(rb"\s*(?<=[ \t])[^\s#]")
 _UNUSUAL_ROOT: Final = later(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
 _FIRST_LINE: Final = later(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))")
 
@@ -26,10 +26,10 @@ _ESCAPED: Final = later(rb"\\[xuU]")
 
 # What follows begins with the character that is rare, and looks back from there: many times faster than the other way.
 _NOT_JSON: Final = later(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
-_NULL: Final = later(rb"ull(?<=[nN].{3})(?:[ \t]*+:\s|\s*+[,}])")
-_NULL_IN_CAPITALS: Final = later(rb"ULL(?<=N.{3})(?:[ \t]*+:\s|\s*+[,}])")
+_NULL: Final = later(rb"ull(?<=[nN].{3})(?:[ \t]*:\s|\s*[,}])")
+_NULL_IN_CAPITALS: Final = later(rb"ULL(?<=N.{3})(?:[ \t]*:\s|\s*[,}])")
 _EMPTY_KEY: Final = later(rb":(?<=[ \t\n{,?-]:)\s")
-_ANCHORED_EMPTY_KEY: Final = later(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
+_ANCHORED_EMPTY_KEY: Final = later(rb"&[\w-]+(?:[ \t]*(?:~|<<|[nN]ull|NULL))?(?:[ \t]*:\s|\s*[,}])")
 _LONE_RETURN: Final = later(rb"\r(?!\n)")
 _ODD_BREAKS: Final = ((b"\xc2", later(rb"\xc2\x85")), (b"\xe2", later(rb"\xe2\x80[\xa8\xa9]")))
 """Line breaks of libyaml other than line feeds, each after its first byte: rare, and not supported by the patterns
@@ -53,7 +53,8 @@ _PLAIN_VALUE: Final = later(rb" *(?:- +)*[A-Za-z][\w./$-]*: +[A-Za-z0-9(]")
 _UNENDED: Final = later(rb"[^'\"#,\[\]{}&*!]*")
 _UNENDED_VALUE: Final = later(rb" *(?:- +)*[A-Za-z][\w./$-]*:(?=\s|\Z)")
 _FEW_LINES: Final = 4
-_STILL_QUOTED: Final = {b"'": later(rb"(?:[^']|'')*+"), b'"': later(rb'(?s:[^"\\]|\\.)*+')}
+_IN_QUOTES: Final = {b"'": later(rb"''?"), b'"': later(rb'\\.?|"', re.DOTALL)}
+"""By quote: an escape, of two characters, or one character that ends the text or is half of an escape."""
 _LONG_FLOW: Final = 2_000
 _BYTES_BACK: Final = 20_000
 _A_LINE: Final = 100
@@ -284,7 +285,7 @@ class _Texts:
         start = data.rfind(b"\n", 0, at) + 1
         above = data[start:at]
         self._remaining -= len(above)
-        if (quote := _OPENS_QUOTES.match(above)) and _STILL_QUOTED[quote[1]].fullmatch(above, quote.end()):
+        if (quote := _OPENS_QUOTES.match(above)) and _is_quoted(quote[1], above, quote.end(), len(above)):
             return at
         if _PLAIN_VALUE.match(above) and self._is_below_a_key(start):
             return data.find(b"\n", at) + 1 or len(data)
@@ -299,10 +300,11 @@ class _Texts:
             key = line.find(b"-") if _ITEM_OPENS_BLOCK.match(line) else len(line) - len(line.lstrip(b" -"))
             if key < indent:
                 if b"#" not in line and _OPENS_BLOCK.search(line):
-                    return _block(key).match(data, end + 1).end()  # type: ignore[union-attr]  # it matches nothing, too
+                    following = _below_block(key).search(data, end)
+                    return following.end() if following else len(data)
                 if quote := _OPENS_QUOTES.match(line):
                     self._remaining -= at - start
-                    if _STILL_QUOTED[quote[1]].fullmatch(data, start + quote.end(), at):
+                    if _is_quoted(quote[1], data, start + quote.end(), at):
                         return at
             indent = len(line) - len(text)
         return 0
@@ -322,9 +324,15 @@ class _Texts:
         return False
 
 
+def _is_quoted(quote: bytes, data: bytes, start: int, end: int) -> bool:
+    """Report whether the text in quotes that starts at a position has no end before another one."""
+    return all(len(mark[0]) == 2 for mark in _IN_QUOTES[quote].finditer(data, start, end))
+
+
 @lru_cache(maxsize=100)
-def _block(key: int) -> re.Pattern[bytes]:
-    return later(rb"(?:(?: {%d}[^\n]*|[ \t\r]*)\n)*+" % (key + 1))
+def _below_block(key: int) -> re.Pattern[bytes]:
+    """The line end before the first line that is not in a block scalar, by the column of the scalar's key."""
+    return later(rb"\n(?! {%d}|[ \t\r]*\n)" % (key + 1))
 
 
 def _may_be_node(data: bytes, at: int) -> bool:
@@ -371,13 +379,13 @@ def _null_begins_entry(data: bytes, at: int) -> bool:
 
 
 _SUSPECTS: Final = (
-    (b"<", later(rb"<<(?:[ \t]*+:\s|\s*+[,}])"), _begins_entry),
-    (b"{", later(rb"\{\s*+[\[{]"), _may_open_flow),
+    (b"<", later(rb"<<(?:[ \t]*:\s|\s*[,}])"), _begins_entry),
+    (b"{", later(rb"\{\s*[\[{]"), _may_open_flow),
     (b"*", later(rb"\*(?<=[ \t\n:,\[{-].)\S"), _may_be_node),
     (b"!", later(rb"!(?<=[ \t\n:,\[{-].)\S"), _may_be_node),
-    (b"]", later(rb"\][ \t]*+:"), _may_end_flow),
-    (b"}", later(rb"\}[ \t]*+:"), _may_end_flow),
+    (b"]", later(rb"\][ \t]*:"), _may_end_flow),
+    (b"}", later(rb"\}[ \t]*:"), _may_end_flow),
     (b"?", later(rb"\?[ \t\r\n]"), _may_be_complex_key),
-    (b"~", later(rb"~(?:[ \t]*+:\s|\s*+[,}])"), _begins_entry),
+    (b"~", later(rb"~(?:[ \t]*:\s|\s*[,}])"), _begins_entry),
 )
 """A rare character, what follows it in a construct of YAML, and whether it may start the construct at a position."""

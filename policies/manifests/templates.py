@@ -33,23 +33,25 @@ _OUTPUT: Final = "\ue000"
 _CONTROL: Final = "\ue001"
 """The replacement for each character of an action that does not print."""
 UNKNOWN: Final = later(f"[{_OUTPUT}{_CONTROL}]")
-_OPENING: Final = later(r"\{(?:\{(?:-?\s*+(/\*))?|%|(?<!\$\{)#)")
-_WITH_STRINGS: Final = later(r"(?:[^\"`}]++|\"(?:[^\"\\\n]|\\.)*+\"|`[^`]{0,1000}+`|\}(?!\}))*+\}\}")
-"""The rest of an action of Go, whose strings may contain braces."""
+_OPENING: Final = later(r"\{(?:\{(?:-?\s*(/\*))?|%|(?<!\$\{)#)")
+_STRING_OR_END: Final = later(r"\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"|`[^`]{0,1000}`|\}\}|[\"`]")
+"""In an action of Go, whose strings may contain braces: a string, the end, or the quote of a string without an end."""
 _CLOSING: Final = {"{{": "}}", "{%": "%}", "{#": "#}"}
-_WORD: Final = later(r"\{[{%][-+~]?\s*+([a-z]++(?![\w.])|[#^/!]|\$\w*+\s*+:?=)?")
+_WORD: Final = later(r"\{[{%][-+~]?\s*([a-z]+(?![\w.])|[#^/!]|\$\w*\s*:?=)?")
 _OPENS: Final = frozenset(("if", "range", "with", "define", "block", "for", "macro", "call", "filter", "#", "^"))
 _CLOSES: Final = frozenset(("end", "endif", "endfor", "endblock", "endmacro", "endcall", "endfilter", "/"))
 _ELSE: Final = frozenset(("else", "elif"))
 _STRUCTURE: Final = _OPENS | _CLOSES | _ELSE
 _SILENT: Final = _STRUCTURE | {"!"}
 _UNPRINTED: Final = frozenset(("define", "macro"))
-_ALONE: Final = later(rf"[ \t]*+[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*+(?:#.*)?\r?")
-_INDENT: Final = later(r"\bn?indent\s++(\d{1,3})")
+_ALONE: Final = later(rf"[ \t]*[{_OUTPUT}{_CONTROL}][ \t{_OUTPUT}{_CONTROL}]*(?:#.*)?\r?")
+_INDENT: Final = later(r"\bn?indent\s+(\d{1,3})")
 _BEFORE_LINES: Final = later(r"(?:.*:|[ \t]*-)?[ \t]*", re.DOTALL)
 _BETWEEN_VALUES: Final = tuple("\"']},[{")
 """The end of text after which an action that does not print separates values, instead of parts of one value."""
-_INLINE: Final = later(rf"([ \t]*+){_CONTROL}[{_CONTROL} \t]*+([^{_CONTROL}\r]++)[{_CONTROL} \t]*+\r?")
+_INLINE: Final = later(
+    rf"([ \t]*){_CONTROL}[{_CONTROL} \t]*([^{_CONTROL} \t\r][^{_CONTROL}\r]*)(?:{_CONTROL}[{_CONTROL} \t]*)?\r?"
+)
 """A line whose text is within the actions of one line, such as `{{ if .x }}key: value{{ end }}`."""
 _VISIBLE: Final = later(r"\S")
 _CHARACTER: Final = later(r"[^\r\n]")
@@ -144,8 +146,9 @@ def _actions(text: str) -> Iterator[_Action]:
             position = opening.end()
             continue
         start = text.find("*/", opening.end()) if opening[1] else opening.end()
-        whole = _WITH_STRINGS.match(text, start, start + _LONGEST_ACTION) if kind == "{{" and not opening[1] else None
-        end = whole.end() - 2 if whole else text.find(_CLOSING[kind], start) if start >= 0 else -1
+        end = _end_of_go(text, start) if kind == "{{" and not opening[1] else -1
+        if end < 0 <= start:
+            end = text.find(_CLOSING[kind], start)
         word = _WORD.match(text, opening.start())
         name = word[1] or "" if word and not opening[1] else "!"
         position = end + 2 if end >= 0 else -1
@@ -153,6 +156,18 @@ def _actions(text: str) -> Iterator[_Action]:
         yield _Action(opening.start(), position, name, prints)
         if end < 0:
             return
+
+
+def _end_of_go(text: str, start: int) -> int:
+    """Return the position of the braces that end an action of Go, by the strings in it; -1 if a string has no end or
+    the action is too long.
+    """
+    for token in _STRING_OR_END.finditer(text, start, start + _LONGEST_ACTION):
+        if token[0] == "}}":
+            return token.start()
+        if len(token[0]) == 1:
+            break
+    return -1
 
 
 class _Pieces:
@@ -275,7 +290,7 @@ def _is_unquoted(before: str) -> bool:
     return before.count('"') % 2 == before.count("'") % 2 == 0
 
 
-_ANY_ELSE: Final = later(r"\{[{%]-?\s*+el(?:se|if)\b")
+_ANY_ELSE: Final = later(r"\{[{%]-?\s*el(?:se|if)\b")
 _VERSION: Final = later(r"^apiVersion:[ ]+(\S+)", re.MULTILINE)
 _TYPED: Final = later(r"^(?:kind|apiVersion):[ \t]", re.MULTILINE)
 _ON_TEXT: Final = frozenset(("duplicate-key", "ambiguous-value", "unknown-kind"))
@@ -292,7 +307,7 @@ _MAY_BE_BY_CLUSTER: Final = later(rf"{_OF_CLUSTER}|\$\w|\b(?:include|template)\b
 _SINCE: Final = later(r"that begins on line (\d+)$")
 _ACTION: Final = later(r"\{[{%]|[}%]\}")
 _OTHER_ENGINE: Final = later(r"\(@|#@|<%|%\{|@\w+@|\$[{(]")
-_VALUE_ONLY: Final = later(r"[ \t]*+(?:- )*[\w./\"-]++:[ \t]++(?!.*(?:indent|toYaml))(?:\{\{|[^\s\[{])")
+_VALUE_ONLY: Final = later(r"[ \t]*(?:- )*[\w./\"-]+:[ \t]+(?=\{\{|[^\s\[{])(?!.*(?:indent|toYaml))")
 _FAR: Final = 3
 """Minimum lines between the start of an invalid part and its error, if the start is not looked at."""
 _UNKNOWN_VERSION: Final = later(
@@ -519,7 +534,7 @@ def _certain(diagnostics: Iterable[FileDiagnostic], masked: Masked, text: str) -
 
 _ONE_ACTION: Final = later(r"[ -]*([\w./-]+): +(\"?\{\{[^{}]{1,300}\}\}\"?)\s*")
 """A key whose value is one template action."""
-_UNENDED: Final = later(r"([ ]*(?:- +)*)[\w.-]+:[ ]+([\"'])(?:(?!\2)[^{}\\])*+$")
+_UNENDED: Final = later(r"([ ]*(?:- +)*)[\w.-]+:[ ]+(\"[^\"{}\\]*|'[^'{}\\]*)$")
 _KEY: Final = later(r"([ ]*(?:- +)*)[\w./-]+:(?:\s|$)")
 
 
