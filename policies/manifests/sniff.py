@@ -17,9 +17,10 @@ _ROOT_LINE: Final = later(
 _PLAIN_WORD: Final = later(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
 _CONTINUED: Final = later(rb"\s*(?<=[ \t])[^\s#]")
 _UNUSUAL_ROOT: Final = later(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
-_FIRST_LINE: Final = later(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))")
-
-_FIRST_ITEM: Final = later(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*-[ \n]")
+_SEPARATOR: Final = later(rb"\n---[ \t]*\r?(?=\n)")
+_BEFORE_CONTENT: Final = later(rb"\n(?![ \t]*(?:#[^\n]*)?\r?\n)")
+_KEY_LINE: Final = later(rb"[A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n)")
+_ITEM_LINE: Final = later(rb"-[ \n]")
 _ITEM_NO_WORD: Final = later(rb"\n-(?! [A-Za-z])")
 _KIND_OF_ITEM: Final = later(rb"\n[- ] (?:[^\sA-Za-z-][^\n]*)?kind")
 _ESCAPED: Final = later(rb"\\[xuU]")
@@ -80,7 +81,7 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
     keys exist once with a plain word as value.
     """
     text = b"\n" + data
-    if not _FIRST_LINE.match(text):
+    if not _KEY_LINE.match(text, _first_line(text)):
         return None
     words: dict[bytes, str] = {}
     for match in _ROOT_LINE.finditer(text):
@@ -89,6 +90,16 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
             return None
         words[match[1]] = word[1].decode("ascii", "replace")
     return (words[b"apiVersion"], words[b"kind"]) if len(words) == 2 else None
+
+
+def _first_line(text: bytes) -> int:
+    """Return the start of the first line with content in a text that starts with a line feed; its end if there is none.
+
+    A separator may precede the content.
+    """
+    separator = _SEPARATOR.match(text)
+    before = _BEFORE_CONTENT.search(text, separator.end() if separator else 0)
+    return before.end() if before else len(text)
 
 
 def named_kinds(data: bytes) -> set[str]:
@@ -150,10 +161,11 @@ def is_untyped(data: bytes) -> bool:
     text = b"\n" + data
     if _DEEP in text or _DEEP_LIST in text:
         return False
-    if _FIRST_ITEM.match(text):
+    first = _first_line(text)
+    if _ITEM_LINE.match(text, first):
         given = b"kind" in text and (_ITEM_NO_WORD.search(text) or _KIND_OF_ITEM.search(text))
         return not (given or _ESCAPED.search(text) or _UNUSUAL_ROOT.search(text))
-    if not _FIRST_LINE.match(text):
+    if not _KEY_LINE.match(text, first):
         return False
     return not _NO_TYPE.search(text) and not _UNUSUAL_ROOT.search(text)
 
