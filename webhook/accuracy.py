@@ -13,10 +13,12 @@ examples.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import socketserver
+import stat
 import tempfile
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -404,13 +406,32 @@ MAX_TABLE: Final = 1024 * 1024
 _SECONDS: Final = 5.0
 
 
+_LONGEST_ADDRESS: Final = 107
+"""The most bytes of a Unix socket's path."""
+
+
 def path_of(port: int) -> Path:
-    return Path(tempfile.gettempdir()) / f"forewarn-accuracy-{port}"
+    """The socket of the webhook with this health port, in a private directory. The directory is in `/tmp` if the path
+    of another temporary directory is too long.
+    """
+    name = f"forewarn-{os.geteuid()}-{port}/accuracy"
+    paths = [Path(directory, name) for directory in (tempfile.gettempdir(), "/tmp")]
+    return next((path for path in paths if len(os.fsencode(path)) <= _LONGEST_ADDRESS), paths[-1])
+
+
+def _check_private(directory: Path) -> None:
+    """Raise OSError if another user can enter the directory, or replace it."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise PermissionError(errno.EACCES, "not a directory that only this user can enter", str(directory))
 
 
 def serve_table(port: int, table: Callable[[], Any]) -> Callable[[], None]:
     """Answer each connection with the table as JSON; returns a function that stops. Raises OSError."""
     path = path_of(port)
+    with suppress(FileExistsError):  # of a process that was killed
+        path.parent.mkdir(0o700)
+    _check_private(path.parent)
     path.unlink(missing_ok=True)
 
     class Answer(socketserver.StreamRequestHandler):
@@ -425,24 +446,24 @@ def serve_table(port: int, table: Callable[[], Any]) -> Callable[[], None]:
     def stop() -> None:
         server.shutdown()
         server.server_close()
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()
+            path.parent.rmdir()
 
     return stop
 
 
 def request_table(port: int) -> bytes:
     """At most MAX_TABLE bytes of the table. Raises OSError."""
+    path = path_of(port)
+    _check_private(path.parent)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_SECONDS)
-        connection.connect(str(path_of(port)))
+        connection.connect(str(path))
         with connection.makefile("rb") as parts:
             return parts.read(MAX_TABLE)
 
 
 class _Server(socketserver.UnixStreamServer):
-    def server_bind(self) -> None:
-        super().server_bind()
-        os.chmod(str(self.server_address), 0o600)  # before it listens
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that disconnects."""

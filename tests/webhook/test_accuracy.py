@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 import socket
+import tempfile
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -558,13 +561,35 @@ def test_what_a_prediction_process_found_is_followed_too() -> None:
 
 def test_only_the_user_of_the_webhook_may_open_the_socket() -> None:
     with serving_table(Accuracy()) as port:
-        assert path_of(port).stat().st_mode & 0o777 == 0o600
-    assert not path_of(port).exists()
+        assert path_of(port).parent.stat().st_mode & 0o777 == 0o700
+    assert not path_of(port).parent.exists()
+
+
+@pytest.mark.parametrize("make", [lambda path: path.mkdir(0o755), lambda path: path.symlink_to("/root"), Path.touch])
+def test_a_socket_is_only_in_a_private_directory(
+    make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "path_of", lambda port: tmp_path / "directory/accuracy")
+    make(tmp_path / "directory")
+    for use in (partial(serve_table, 1, dict), partial(request_table, 1)):
+        with pytest.raises(PermissionError, match="only this user"):
+            use()
+
+
+def test_a_long_path_of_the_temporary_directory_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("long" * 30)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with serving_table(Accuracy()) as port:
+        assert json.loads(request_table(port)) == Accuracy().table()
 
 
 def test_a_socket_of_a_process_that_was_killed_is_replaced() -> None:
     with bind("127.0.0.1", 0) as reserved:
         port = reserved.getsockname()[1]
+        path_of(port).parent.mkdir(0o700, exist_ok=True)
         path_of(port).unlink(missing_ok=True)  # of a webhook that another test killed
         with socket.socket(socket.AF_UNIX) as killed:
             killed.bind(str(path_of(port)))
