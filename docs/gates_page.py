@@ -6,7 +6,6 @@ import textwrap
 
 from forewarn.policies.releases.gates import MODELLED, NO_EFFECT, NOT_MODELLED, OF_ADMISSION, state
 from forewarn.policies.releases.minors import KNOWN_MINORS
-from forewarn.policies.whatif.resize import GATE
 
 _WIDTH = 150
 _OPTION = """
@@ -48,6 +47,4 @@ def _answer(name: str) -> str:
     only = f"only `{name}={str(NOT_MODELLED.get(name)).lower()}`"
     if name in OF_ADMISSION:
         return f"{only}; `dry-run` models both states"
-    if name == GATE:
-        return f"{only}; `whatif resize` models both states"
     return "modelled" if name in MODELLED else only

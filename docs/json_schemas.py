@@ -34,7 +34,7 @@ from forewarn.policies.application.consolidate import Consolidation
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.findings import Report
 from forewarn.policies.application.headroom import HeadroomLine
-from forewarn.policies.application.node import NodePressure, ResizeResult
+from forewarn.policies.application.node import NodePressure
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
@@ -62,7 +62,6 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),
     "whatif-consolidate": ("`whatif consolidate`", Consolidation),
-    "whatif-resize": ("`whatif resize`", ResizeResult),
     "headroom": ("each line of `headroom`", HeadroomLine),
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),

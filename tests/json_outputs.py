@@ -29,7 +29,6 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.commands.many_clusters": "several-clusters",
     "forewarn.policies.commands.predict": "predict",
     "forewarn.policies.commands.pressure": "whatif-pressure",
-    "forewarn.policies.commands.resize": "whatif-resize",
     "forewarn.policies.commands.risk": "risk",
     "forewarn.policies.commands.sweep": "whatif-each",
     "forewarn.policies.commands.test": "test",

@@ -103,7 +103,6 @@ QUESTIONS = {
     "node upgrade blocked by pdb": "guides/before-an-upgrade/",
     "GKE quota system-node-critical": "reference/rules/system-class-blocked-by-quota/",
     "kubelet memory pressure eviction": "guides/node-pressure/",
-    "resize pod in place": "guides/node-pressure/",
     "cluster-autoscaler scale up pending pods": "guides/autoscalers/",
     "placeholder pods overprovisioning": "guides/headroom/",
     "how many more replicas fit": "guides/headroom/",

@@ -1,17 +1,15 @@
-"""One node: the order of evictions under pressure, admission of a critical Pod, shutdown, and in-place resizes."""
+"""One node: the order of evictions under pressure, admission of a critical Pod, and shutdown."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from forewarn.policies.application.cluster import POD_NAMES
 from forewarn.policies.application.manifests import Read, files_of, reading_of
 from forewarn.policies.cluster.cache import Cache, Result, head_of
-from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, Inlined, in_json
 from forewarn.policies.findings import cut, plural, quote
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
@@ -20,17 +18,11 @@ from forewarn.policies.kubelet.eviction import Group, Place, PodStats, Usage, ra
 from forewarn.policies.kubelet.pods import KubeletPod, read_pod
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.sources.files import SourceError, read_file
-from forewarn.policies.whatif.questions import is_there, node_named, pod_not_found, with_pods
-from forewarn.policies.whatif.resize import GATE, Resized, StoredPods, Wanted
-from forewarn.policies.whatif.resize import resize as results_of
-from forewarn.policies.why.troubles import kind_named, meanings
+from forewarn.policies.whatif.questions import node_named
 
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
-_NOT_CHECKED: Final = "resizes that are already pending are not evaluated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,55 +210,3 @@ def amount_of(resource: str, amount: int) -> str:
     """An amount of a resource other than cpu as text: bytes with their unit, others as a number."""
     in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
     return size(amount) if in_bytes else str(amount)
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeRequest:
-    """A Pod or workload (`KIND/NAME`), and the new resources of a container, or of all containers.
-
-    `preempts`: true if the feature gate InPlacePodVerticalScalingSchedulerPreemption is on.
-    """
-
-    name: str
-    requests: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, str] = field(default_factory=dict)
-    container: str = ""
-    namespace: str = "default"
-    preempts: bool = False
-
-
-@dataclass(frozen=True, repr=False)
-class ResizeResult(Result):
-    """The result for each Pod, in the order in which the kubelet evaluates resizes."""
-
-    pods: Sequence[Resized]
-    notes: Sequence[str] = (_NOT_CHECKED,)
-
-
-def resize(pods: StoredPods, request: ResizeRequest) -> ResizeResult:
-    """Predict a resize; changes `pods`. Raises SourceError, InvalidInput and InvalidObject."""
-    pods.cache.check_release()
-    if request.preempts and not pods.cache.semantics.resizes_can_preempt:
-        raise SourceError("--feature-gates", f"{GATE} came with Kubernetes {Semantics.resizes_can_preempt.first}")
-    wanted = Wanted(request.container, request.requests, request.limits)
-    results = list(results_of(pods, _keys(request, pods), wanted, preempts=request.preempts))
-    cluster = pods.cache.snapshot()
-    return ResizeResult(head_of(cluster, assumptions(cluster.objects, created=True)), results)
-
-
-def _keys(request: ResizeRequest, pods: StoredPods) -> list[tuple[str, str]]:
-    """Return namespace and name of the Pods to resize: of the named Pod, or of a workload's Pods."""
-    (namespace, given), *others = meanings(request.name, request.namespace)
-    kind, slash, name = given.rpartition("/")
-    cluster = pods.cache.snapshot()
-    if others and others[0] in pods.stored and not is_there(cluster, kind_named(kind), namespace, name):
-        return others
-    if not slash or kind.lower() in POD_NAMES:
-        if (namespace, name) not in pods.stored:
-            raise InvalidInput(f"{namespace}/{name}: {pod_not_found(cluster, namespace, name)}")
-        return [(namespace, name)]
-    workload = cluster.workloads[with_pods(cluster, given, namespace)]
-    keys = sorted(key for pod in pods_of(cluster, workload.object) if (key := (pod.namespace, pod.name)) in pods.stored)
-    if not keys:
-        raise SourceError(given, "has no Pods")
-    return keys

@@ -535,14 +535,14 @@ class RemainingQuota:
     def limits(self, namespace: str) -> bool:
         return bool(self._of(namespace))
 
-    def rejection(self, namespace: str, pod: ApiObject, old: ApiObject | None = None) -> str:
+    def rejection(self, namespace: str, pod: ApiObject) -> str:
         """Add a Pod to the used amounts and return ""; add nothing, and return upstream's message, if a quota rejects
         the Pod. Raises InvalidObject.
 
-        A quota without a status rejects nothing. `old`: the Pod before a resize, which the used amounts include.
+        A quota without a status rejects nothing.
         """
         charge(_CHECKING * len(self._of(namespace)))
-        check = check_request(pod, self._of(namespace), old=old, evaluator=self._evaluator)
+        check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
         rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
         if rejected is not None:
             return rejected.message

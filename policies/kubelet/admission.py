@@ -157,13 +157,11 @@ class Admission(NamedTuple):
         return f" (or {first_of([*self.equal], 'Pod')} with equal requests)" if self.equal else ""
 
 
-def admit(
-    admitted: KubeletPod, pod: Pod, node_info: NodeInfo, pods: Iterable[KubeletPod], *, may_preempt: bool = True
-) -> Admission:
+def admit(admitted: KubeletPod, pod: Pod, node_info: NodeInfo, pods: Iterable[KubeletPod]) -> Admission:
     """Return the kubelet's admission of a Pod. Source: upstream `Admit`, `HandleAdmissionFailure`.
 
     `pod`: the same Pod as kube-scheduler's plugins read it. `node_info`, `pods`: the node without this Pod, and the
-    Pods there, which are read only for preemption. `may_preempt`: false if kube-scheduler preempts for the Pod.
+    Pods there, which are read only for preemption.
     """
     if unsupported := check_support(admitted, pod, node_info.node):
         return Admission(admitted, {}, unsupported, [unsupported])
@@ -172,7 +170,7 @@ def admit(
     insufficient = {failure.resource: failure.missing for failure in failures if not isinstance(failure, Rejection)}
     if not failures:
         return Admission(admitted, insufficient)
-    if not (admitted.critical and may_preempt):
+    if not admitted.critical:
         return Admission(admitted, insufficient, rejection_of(failures[0]), failed)
     if failed:
         return Admission(admitted, insufficient, failed[0], failed)

@@ -200,14 +200,10 @@ class Semantics:
     """Whether the status of an in-place resize of Pod-level resources counts."""
     resizes_are_compared_by_pod = _Property(since=37)
     """Whether requests, allocated and actual resources are summed for the Pod before the maximum is taken."""
-    resizes_are_checked_at_admission = _Property(since=36)
-    """Whether kube-apiserver, instead of the kubelet, rejects a resize beyond the node's allocatable."""
     stateful_sets_have_max_unavailable = _Property(gate="MaxUnavailableStatefulSet")
     """Whether a rollout of a StatefulSet replaces `maxUnavailable` Pods at a time."""
     unavailable_pods_are_replaced_first = _Property(since=37)
     """Whether such a rollout of a Parallel StatefulSet begins with its unavailable Pods, whatever the limit."""
-    resizes_can_preempt = _Property(since=37)
-    """Whether the release has InPlacePodVerticalScalingSchedulerPreemption."""
     idle_jobs_have_mutable_directives = _Property(gate="MutableSchedulingDirectivesForSuspendedJobs")
     """Whether nodeSelector, node affinity and tolerations of a suspended Job that has started may change."""
     idle_jobs_have_mutable_resources = _Property(gate="MutablePodResourcesForSuspendedJobs")

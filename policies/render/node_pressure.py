@@ -1,12 +1,11 @@
-"""Text of eviction order, kubelet preemption, graceful shutdown and in-place resizes on a node, with reasons."""
+"""Text of eviction order, kubelet preemption and graceful shutdown on a node, with reasons."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.node import NodePressure, Order, ResizeResult, amount_of
-from forewarn.policies.findings import cut, duration, first_of, grouped, listed, one_line, plural
-from forewarn.policies.kube_apiserver.quota import quota_in, rejecting
+from forewarn.policies.application.node import NodePressure, Order, amount_of
+from forewarn.policies.findings import cut, duration, first_of, listed, one_line, plural
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import MAX_ROWS, left_out, markdown_table, text_of
 from forewarn.policies.render.whatif import named
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.eviction import Group, Place
-    from forewarn.policies.whatif.resize import Resized
 
 MAX_LINES: Final = 200
 _NAMED: Final = 10
@@ -195,41 +193,3 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int
 
 def _line(text: str) -> str:
     return text_of(cut(one_line(text), _LONGEST_LINE))
-
-
-def resize_lines(result: ResizeResult) -> Iterator[str]:
-    """The lines of `forewarn whatif resize`; of several Pods, first the number of each verdict, the rejected first."""
-    if len(result.pods) > 1:
-        ordered = sorted(result.pods, key=lambda resized: resized.verdict != "rejected")
-        pods = grouped((_in_short(resized), resized.pod) for resized in ordered)
-        counts = "; ".join(f"{len(names)} {verdict} ({named(names, 'Pod')})" for verdict, names in pods.items())
-        yield f"{counts}: resize of {len(result.pods)} Pods"
-    for resized in result.pods:
-        yield from _resized(resized)
-    yield from (f"note: {note}" for note in result.notes)
-
-
-def _in_short(resized: Resized) -> str:
-    """The verdict without what differs between Pods that one quota rejects."""
-    if quota_in(resized.reason):
-        return f"rejected by {rejecting([(resized.pod.partition('/')[0], resized.reason)])}"
-    return _verdict(resized).partition("; ")[0]
-
-
-def _verdict(resized: Resized) -> str:
-    return f"{resized.verdict}{f': {resized.reason}' if resized.reason else ''}"
-
-
-def _resized(resized: Resized) -> Iterator[str]:
-    where = f" on {resized.node}" if resized.node else ""
-    yield f"Pod {resized.pod}{where}: {_verdict(resized)}"
-    if resized.insufficient:
-        missing = {name: f"{n}m" if name == "cpu" else amount_of(name, n) for name, n in resized.insufficient.items()}
-        yield f"  lacks {', '.join(f'{name} {amount}' for name, amount in missing.items())}"
-    if resized.evicted:
-        yield f"  the kubelet evicts: {', '.join(resized.evicted)}"
-    if resized.preempted:
-        yield f"  kube-scheduler preempts: {', '.join(resized.preempted)}"
-    elif resized.in_the_way:
-        yield f"  would have to leave: {', '.join(resized.in_the_way)}"
-    yield from (f"  {fact}" for fact in resized.depends_on)

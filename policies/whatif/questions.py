@@ -50,7 +50,7 @@ _RESTARTED: Final[dict[tuple[str, ...], str]] = {
 _CLASSED: Final[dict[tuple[str, ...], str]] = {**_RESTARTED, **_KINDS, ("cronjob", "cronjobs", "cj"): "batch/CronJob"}
 """The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
 _INSTEAD: Final = {
-    "job": "pass its manifest to forewarn whatif delete -f, or each of its Pods to forewarn whatif resize",
+    "job": "pass its manifest to forewarn whatif delete -f",
     "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
 }
 """Kinds without such changes -> what to do instead."""
@@ -274,11 +274,6 @@ def _is_stored(obj: ApiObject, cluster: ClusterSnapshot) -> bool:
     stored = cluster.workload(group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:])
     given = {name: value for name, value in obj.items() if name != "status"}
     return stored is not None and applied_to(stored.object, given) == stored.object
-
-
-def with_pods(cluster: ClusterSnapshot, workload: str, namespace: str) -> Key:
-    """Return the key of a workload whose Pods can be resized, given as `KIND/NAME`. Raises InvalidInput."""
-    return _named(cluster, workload, namespace, {**_KINDS, **_RESTARTED})
 
 
 def _limits_of(autoscaler: ApiObject) -> tuple[int, int]:

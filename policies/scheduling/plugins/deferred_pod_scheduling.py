@@ -1,6 +1,6 @@
 """DeferredPodScheduling: Pods with a deferred resize. Source: upstream `plugins/deferredpodscheduling`.
 
-Off by default. The plugin lets all other Pods pass; `whatif resize` predicts Pods with a deferred resize.
+Off by default. The plugin lets all other Pods pass.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ MORE: Final = {
     "classes plan": ("classes", "plan", "-f", "{class}"),
     "dry-run": ("dry-run", "-f", "{pod}"),
     "whatif --each": ("whatif", "lose", "--each", "node"),
-    "whatif resize": ("whatif", "resize", "old", "--requests", "cpu=2"),
     "why": ("why", "default/old"),
     "why workload": ("why", "deployment/web"),
 }

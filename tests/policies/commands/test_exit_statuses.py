@@ -134,11 +134,6 @@ MISSING: Final = {
     ("audit", "--node-templates"): ("audit", *WITH_CLUSTER, "--node-templates", "{none}"),
     ("audit", "--instance-types"): ("audit", *WITH_CLUSTER, "--instance-types", "{none}"),
     ("audit", "--scheduler-config"): ("audit", *WITH_CLUSTER, "--scheduler-config", "{none}"),
-    ("whatif resize", "--cluster"): ("whatif", "resize", "a", "--requests", "cpu=1", "--cluster", "{none}"),
-    ("whatif resize", "--scheduler-config"): (
-        *("whatif", "resize", "a", "--requests", "cpu=1", *WITH_CLUSTER),
-        *("--scheduler-config", "{none}"),
-    ),
     ("whatif pressure", "--cluster"): ("whatif", "pressure", "n1", "--signal", "memory", "--cluster", "{none}"),
     ("whatif pressure", "--stats"): (*ON_A_NODE, "--signal", "memory", "--stats", "{none}"),
     ("whatif pressure", "--admit"): (*ON_A_NODE, "--admit", "{none}"),

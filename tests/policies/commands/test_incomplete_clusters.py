@@ -35,7 +35,6 @@ COMMANDS: Final = {
     "whatif events": ("whatif", "events", "-f", "{pod}"),
     "whatif --each": ("whatif", "lose", "--each", "node"),
     "whatif pressure": ("whatif", "pressure", "n1", "--shutdown", "0=30"),
-    "whatif resize": ("whatif", "resize", "old", "--requests", "cpu=2"),
 }
 REQUIRED: Final = {
     **REQUIRED_LISTS,
@@ -86,7 +85,7 @@ def test_a_command_refuses_a_cluster_without_the_list_that_it_requires(command: 
     assert f"{paths['cluster']}: no list of {KINDS[kind]}, which the answer depends on. Fix: " in err
 
 
-@pytest.mark.parametrize("command", ["audit", "whatif resize"])
+@pytest.mark.parametrize("command", ["audit", "whatif pressure"])
 def test_the_kubectl_plugin_refuses_it_too(command: str, tmp_path: Path) -> None:
     with as_kubectl_plugin(COMMANDS):
         assert "no list of Pods, which" in answer(command, written(tmp_path, *state(absent=POD)))[2]

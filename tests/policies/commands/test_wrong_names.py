@@ -69,11 +69,6 @@ def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.Cap
     ("command", "said"),
     [
         *((f"why {name}", "shop/web-1 (") for name in ("shop/web-1", "shop/pod/web-1", "pod/web-1 -n shop")),
-        *(
-            (f"whatif resize {name} --requests cpu=1", "Pod shop/web-1 ")
-            for name in ("shop/web-1", "pod/web-1 -n shop")
-        ),
-        *((f"whatif resize {name} --requests cpu=1", "Pod shop/web-3 ") for name in ("shop/deploy/web",)),
         *((f"whatif restart {name}", "Deployment shop/web r") for name in ("web", "shop/web", "shop/deploy/web")),
         ("whatif scale shop/web 4", "Deployment shop/web scaled"),
         ("whatif scale web 4 -n shop", "Deployment shop/web scaled"),
