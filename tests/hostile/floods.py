@@ -16,6 +16,7 @@ from socket import IPPROTO_TCP, TCP_NODELAY, create_connection
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from tests.hostile.records import USELESS, RecordClient
 from tests.webhook.builders import body, pod
 from tests.webhook.running import ENVIRONMENT
 
@@ -30,18 +31,39 @@ POST: Final = b"POST /validate HTTP/1.1\r\nHost: x\r\nContent-Type: application/
 GET: Final = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
+def trusting() -> ssl.SSLContext:
+    """A context that accepts a self-signed certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reads no certificates of authorities, which takes milliseconds
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def client_hello() -> bytes:
+    """The first bytes of a TLS client."""
+    outgoing = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        trusting().wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+    return outgoing.read()
+
+
 class Sent(NamedTuple):
-    """What a client sends after its handshake. `tls`: whether it shakes hands. `reads`: whether it reads an answer."""
+    """What a client sends after its handshake. `tls`: whether it shakes hands. `reads`: whether it reads an answer.
+    `records`: the name of useless records.
+    """
 
     data: bytes = b""
     tls: bool = True
     reads: bool = False
+    records: str = ""
 
 
 TLS_PORT: Final = {
     "half-open": Sent(tls=False),
     "no TLS": Sent(b"\x16\x03\x01", tls=False),
+    "ClientHello": Sent(client_hello(), tls=False),
     "idle": Sent(),
+    "KeyUpdates": Sent(records="KeyUpdates"),
+    "records of one byte": Sent(records="records of one byte"),
     "slow request line": Sent(b"POST /val"),
     "slow header": Sent(b"POST /validate HTTP/1.1\r\nHost: x\r\nX: "),
     "large header": Sent(b"POST /validate HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 200 + b"X: " + b"x" * 60_000),
@@ -73,13 +95,6 @@ def open_many(count: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * count + 1_000), hard))
 
 
-def trusting() -> ssl.SSLContext:
-    """A context that accepts a self-signed certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reads no certificates of authorities, which takes milliseconds
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
-
-
 @dataclass
 class Flood:
     """Connections that are open."""
@@ -97,6 +112,11 @@ class Flood:
                 self._open(source, what)
 
     def _open(self, source: str, what: Sent) -> None:
+        if what.records:
+            writer = RecordClient(self.port, self.context, source)
+            self.held.append(writer.socket)
+            writer.socket.sendall(b"".join(USELESS[what.records](writer)))
+            return
         client: socket = create_connection(("127.0.0.1", self.port), 5, (source, 0))
         client.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         self.held.append(client)

@@ -47,6 +47,8 @@ class Connection:
     is_caller: bool = False
     """True after a request of an API server."""
     end: Callable[[], object] = lambda: None
+    delivered: Callable[[int], object] = lambda _: None
+    """Called with the number of bytes of application data that arrived."""
 
 
 class Connections:
@@ -72,6 +74,10 @@ class Connections:
             self.leave(connection)
             return None
         return connection
+
+    def has_caller(self, network: str) -> bool:
+        """True if an API server is connected from a network."""
+        return network in self._ranks[Rank.CALLER] or network in self._ranks[Rank.RECEIVING]
 
     def leave(self, connection: Connection) -> bool:
         """Remove a closed connection. Returns false, and has no effect, if it was removed before."""

@@ -128,6 +128,7 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass data to the parser; check the size and time of the header, and the names of the certificate."""
+        self._connection.delivered(len(data))
         if self._stranger:
             self._reject(403, f"the client certificate for {self._stranger} is not allowed by --client-name")
             return

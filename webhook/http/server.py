@@ -14,10 +14,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
+from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
 
 from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Limits
 from forewarn.webhook.http.connections import Connection, Connections
 from forewarn.webhook.http.protocol import Protocol
+from forewarn.webhook.http.turns import Turns
+from forewarn.webhook.http.wire import AT_ONCE, Wire
 
 if TYPE_CHECKING:
     import socket
@@ -69,9 +72,9 @@ class Server(uvicorn.Server):
         self._protocol = partial(
             Protocol, limits=limits, client_names=client_names, rejected=rejected, has_bodies=has_bodies
         )
-        times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
-        self._tls: dict[str, Any] = {"ssl": context, **times} if context else {}
+        self._context = context
         self.connections = Connections(limits.connections)
+        self._turns = Turns(self.connections.has_caller)
         self._is_accepting = True
         self._opening: set[asyncio.Task[Any]] = set()
 
@@ -114,7 +117,7 @@ class Server(uvicorn.Server):
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
         protocol = self._protocol(connection=connection, connections=self.connections, **state)
         loop = asyncio.get_running_loop()
-        task = loop.create_task(loop.connect_accepted_socket(lambda: protocol, accepted, **self._tls))
+        task = loop.create_task(self._connect(accepted, connection, protocol))
         connection.end = task.cancel
         self._opening.add(task)
 
@@ -130,6 +133,25 @@ class Server(uvicorn.Server):
                 raise error
 
         task.add_done_callback(opened)
+
+    async def _connect(self, accepted: socket.socket, connection: Connection, protocol: Protocol) -> None:
+        """Connect the protocol, after the handshake if there is one. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        if self._context is None:
+            await loop.connect_accepted_socket(lambda: protocol, accepted)
+            return
+        handshake, limits = loop.create_future(), self._limits
+        times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
+        tls = SSLProtocol(loop, protocol, self._context, handshake, server_side=True, **times)
+        wire = Wire(tls, handshake, connection, self._turns)
+        transport, _ = await loop.connect_accepted_socket(lambda: wire, accepted)
+        try:
+            async with asyncio.timeout(limits.handshake):
+                await handshake
+            cast("Any", protocol.transport).set_read_buffer_limits(AT_ONCE, AT_ONCE * 3 // 4)
+        except BaseException:
+            transport.abort()
+            raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and finish requests in flight."""

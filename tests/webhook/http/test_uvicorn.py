@@ -1,4 +1,4 @@
-"""webhook.http overrides internal methods of uvicorn, therefore its versions are bounded."""
+"""webhook.http overrides internal methods of uvicorn, therefore its versions are bounded, and calls TLS of uvloop."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from uvicorn import Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
 
 ROOT = Path(__file__).parents[3]
 INTERNALS = {
@@ -77,3 +78,8 @@ def test_a_request_cycle_has_the_attributes_that_are_replaced_or_read() -> None:
         "keep_alive",
         "scope",
     } <= names
+
+
+def test_tls_of_uvloop_is_a_protocol_for_any_transport() -> None:
+    methods = {"connection_made", "connection_lost", "get_buffer", "buffer_updated", "eof_received"}
+    assert methods | {"pause_writing", "resume_writing"} <= {*dir(SSLProtocol)}

@@ -1,0 +1,185 @@
+"""Which connection takes the next expensive step, and how many bytes of a client TLS reads in one turn."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.webhook.http.connections import Connection, Connections, Rank
+from forewarn.webhook.http.turns import BURST, RATE, Turns, group_of
+from forewarn.webhook.http.wire import AT_ONCE, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MANY = 100
+
+
+class Client:
+    """A connection that waits. `steps`: the networks that took a step before, with the turn."""
+
+    def __init__(self, network: str, steps: list[tuple[int, str]], turn: Callable[[], int]) -> None:
+        self.network, self._steps, self._turn = network, steps, turn
+
+    def proceed(self) -> None:
+        self._steps.append((self._turn(), self.network))
+
+
+def steps_of(
+    networks: Sequence[str],
+    turns: int,
+    callers: Sequence[str] = (),
+    clock: Callable[[int], float] = lambda _: 0.0,
+    leaves: Sequence[int] = (),
+) -> list[tuple[int, str]]:
+    """The steps within so many turns of connections that wait from the start. `clock`: the time in a turn."""
+    turn, steps = 0, list[tuple[int, str]]()
+
+    async def run() -> list[tuple[int, str]]:
+        nonlocal turn
+        loop = asyncio.get_running_loop()
+        loop.call_later = lambda _seconds, step, *_: loop.call_soon(step)  # type: ignore[method-assign,assignment]
+        queue = Turns(lambda network: network in callers, lambda: clock(turn))
+        clients = [Client(network, steps, lambda: turn) for network in networks]
+        for client in clients:
+            queue.wait(client)
+        for number in leaves:
+            queue.leave(clients[number])
+        for turn in range(turns):  # noqa: B007  (the clients read it)
+            await asyncio.sleep(0)
+        return steps[:]  # asyncio.run has more turns
+
+    return asyncio.run(run())
+
+
+def test_one_connection_takes_its_step_in_a_turn() -> None:
+    steps = steps_of(["192.0.2.1"] * MANY, 50)
+    assert [turn for turn, _ in steps] == sorted({turn for turn, _ in steps})
+    assert 48 <= len(steps) <= 50
+
+
+@pytest.mark.parametrize("other", ["198.51.100.1", "192.0.2.7", "2001:db8::/64"])
+def test_another_address_does_not_wait_behind_a_flood(other: str) -> None:
+    flood = ["192.0.2.1"] * MANY
+    assert [network for _, network in steps_of([*flood, other], 10)].index(other) <= 1
+
+
+def test_many_addresses_of_a_network_are_one_group() -> None:
+    flood = [f"192.0.2.{number}" for number in range(MANY)]
+    others = ["198.51.100.1"] * 5
+    taken = [network for _, network in steps_of([*flood, *others], 11)]
+    assert sum(network in others for network in taken) >= 5
+
+
+def test_a_group_has_a_limit_per_second_and_others_do_not_wait_for_it() -> None:
+    def clock(turn: int) -> float:
+        return 0.0 if turn < 2 * BURST else 1.0
+
+    flood, other = ["192.0.2.1"] * 3 * BURST, ["198.51.100.1"] * 3
+    steps = steps_of([*flood, *other], 4 * BURST, clock=clock)
+    before = [network for turn, network in steps if turn < 2 * BURST]
+    assert before.count("192.0.2.1") == BURST
+    assert before.count("198.51.100.1") == 3
+    assert len(steps) == BURST + 3 + RATE
+
+
+def test_api_servers_have_no_limit_per_second() -> None:
+    assert len(steps_of(["192.0.2.1"] * 2 * BURST, 3 * BURST, callers=["192.0.2.1"])) == 2 * BURST
+
+
+def test_a_closed_connection_takes_no_step() -> None:
+    steps = steps_of(["192.0.2.1", "192.0.2.2", "192.0.2.1"], 10, leaves=[0, 1, 1])
+    assert [network for _, network in steps] == ["192.0.2.1"]
+
+
+def test_groups_are_networks_of_class_c_and_of_ipv6_hosts() -> None:
+    assert group_of("192.0.2.77") == "192.0.2.0/24"
+    assert group_of("2001:db8::/64") == "2001:db8::/64"
+
+
+def test_a_network_has_a_caller_while_an_api_server_is_connected() -> None:
+    connections = Connections(10)
+    connection = connections.enter("192.0.2.1")
+    assert connection
+    assert not connections.has_caller("192.0.2.1")
+    for rank in (Rank.CALLER, Rank.RECEIVING):
+        connections.place(connection, rank)
+        assert connections.has_caller("192.0.2.1")
+    connections.leave(connection)
+    assert not connections.has_caller("192.0.2.1")
+
+
+class Ends:
+    """TLS and the TCP transport of a Wire, and the queue of steps."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+        self.is_reading = True
+        self.waiting: list[Any] = []
+        self.tls = SimpleNamespace(
+            get_buffer=lambda _: memoryview(bytearray(1 << 18)),
+            buffer_updated=self.read.append,
+            connection_made=lambda _: self.read.append(0),
+            connection_lost=lambda _: None,
+        )
+        transport: Any = SimpleNamespace(
+            pause_reading=lambda: setattr(self, "is_reading", False),
+            resume_reading=lambda: setattr(self, "is_reading", True),
+            is_closing=lambda: False,
+        )
+        queue: Any = SimpleNamespace(wait=self.waiting.append, leave=lambda _: None)
+        self.handshake = asyncio.get_running_loop().create_future()
+        self.wire = Wire(self.tls, self.handshake, Connection("192.0.2.1", 0), queue)
+        self.wire.connection_made(transport)
+
+    def arrive(self, *lengths: int) -> None:
+        """Records of these lengths arrive, as one part."""
+        sent = b"".join(b"\x17\3\3" + length.to_bytes(2) + bytes(length) for length in lengths)
+        self.wire.get_buffer(0)[: len(sent)] = sent
+        self.wire.buffer_updated(len(sent))
+
+
+def test_each_step_of_a_handshake_waits_for_its_turn_and_the_next_bytes_for_it() -> None:
+    async def run() -> None:
+        ends = Ends()
+        for number in range(2):
+            ends.arrive(512)
+            assert (ends.is_reading, len(ends.waiting), ends.read) == (False, number + 1, [0, 517][: 2 * number])
+            ends.wire.resume_reading()  # TLS may say so at any time
+            assert not ends.is_reading
+            ends.wire.proceed()
+            assert ends.is_reading
+        assert ends.read == [0, 517, 517]
+
+    asyncio.run(run())
+
+
+def test_many_small_records_wait_for_their_turn_and_others_do_not() -> None:
+    async def run() -> None:
+        ends = Ends()
+        ends.handshake.set_result(None)
+        ends.arrive(300, 1_500, 22)
+        assert (ends.read, ends.waiting) == ([5 + 300 + 5 + 1_500 + 5 + 22], [])
+        ends.arrive(22, 22, 22)
+        assert (len(ends.read), len(ends.waiting), ends.is_reading) == (1, 1, False)
+
+    asyncio.run(run())
+
+
+def test_tls_reads_a_limited_number_of_bytes_in_a_turn() -> None:
+    async def run() -> None:
+        ends = Ends()
+        ends.handshake.set_result(None)
+        assert len(ends.wire.get_buffer(1 << 20)) == AT_ONCE
+        ends.arrive(AT_ONCE // 2 - 5, AT_ONCE // 2 - 5)
+        assert (ends.read, ends.is_reading) == ([AT_ONCE], False)
+        await asyncio.sleep(0)
+        assert ends.is_reading
+        ends.wire.pause_reading()
+        ends.wire._continue()
+        assert not ends.is_reading
+
+    asyncio.run(run())

@@ -1,0 +1,65 @@
+"""The cost of a client's TLS records against the application data in them.
+
+OpenSSL reads any number of records in one call until one has application data. KeyUpdates, renegotiations, alerts, and
+empty records have none, and each costs as much CPU time as kilobytes of data.
+"""
+
+from __future__ import annotations
+
+from struct import unpack
+from typing import Final
+
+_HEADER: Final = 5
+_TYPES: Final = range(20, 24)
+"""ChangeCipherSpec, alert, handshake and application data."""
+_APPLICATION_DATA: Final = 23
+"""In TLS 1.3 the type of all encrypted records, also of KeyUpdates."""
+_MAJOR: Final = 3
+_MAX_LENGTH: Final = (1 << 14) + 2048
+_TINY: Final = 64
+"""Bytes below which a record has hardly any data: a KeyUpdate has 22."""
+USELESS_COST: Final = 8 << 10
+"""Cost of a tiny record, and of one that has no application data. It is also paid with the data of a turn."""
+LEAST_COST: Final = 1 << 10
+"""Cost of another small record; a large one costs its length."""
+MAX_DEBT: Final = 128 << 10
+"""API servers send records of at least 1 KiB in bulk. Data that waits in TLS for a paused reader is not paid yet."""
+
+
+class UselessRecords(Exception):
+    """The client sends no TLS, or too many records for their application data."""
+
+
+class RecordDebt:
+    """The records that a client has sent and not paid for with application data."""
+
+    def __init__(self) -> None:
+        self.debt = 0
+        self._header = b""
+        self._rest = 0
+        """Bytes of the current record that have not arrived."""
+
+    def charge(self, data: memoryview) -> int:
+        """Add the records that begin in this data; return their cost. Raises UselessRecords, before TLS reads them."""
+        before, place = self.debt, self._rest
+        while place < len(data):
+            part = bytes(data[place : place + _HEADER - len(self._header)])
+            self._header += part
+            place += len(part)
+            if len(self._header) == _HEADER:
+                place += self._begin()
+        self._rest = place - len(data)
+        return self.debt - before
+
+    def pay(self, size: int) -> None:
+        """Subtract application data of `size` bytes that the client has sent."""
+        self.debt = max(0, self.debt - 2 * size - USELESS_COST)
+
+    def _begin(self) -> int:
+        kind, major, length = unpack(">BBxH", self._header)
+        self._header = b""
+        is_useless = kind != _APPLICATION_DATA or length < _TINY
+        self.debt += USELESS_COST if is_useless else max(length, LEAST_COST)
+        if kind not in _TYPES or major != _MAJOR or length > _MAX_LENGTH or self.debt > MAX_DEBT:
+            raise UselessRecords
+        return int(length)
