@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hmac import compare_digest
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import orjson
@@ -412,11 +412,29 @@ def _load(body: bytes) -> ApiObject:
 def _load_slowly(body: bytes) -> Any:
     """Parse JSON that orjson rejects because of lone surrogates. Raises BadReview for other errors."""
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_number)
+        review = json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:
-        raise TooDeep("the body is nested too deeply") from None
+        raise TooDeep(_TOO_DEEP) from None
     except ValueError as error:
         raise BadReview(f"the body is not JSON in UTF-8: {error}") from None
+    if _is_deeper(review, _MAX_DEPTH):
+        raise TooDeep(_TOO_DEEP)
+    return review
+
+
+_TOO_DEEP: Final = "the body is nested too deeply"
+_MAX_DEPTH: Final = 500
+"""The maximum depth of JSON with lone surrogates. The parser's own depends on Python's version and on the stack."""
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        nested = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = list(chain.from_iterable(nested))
+        if not level:
+            return False
+    return True
 
 
 def _no_number(text: str) -> NoReturn:
