@@ -10,7 +10,8 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.cases import cases
 from tests.json_outputs import FAULTS, check_outputs
@@ -29,6 +30,12 @@ _EXAMPLES = cases(50)
 settings.register_profile("ci", derandomize=True, print_blob=True, deadline=None, max_examples=_EXAMPLES)
 settings.register_profile("random", print_blob=True, deadline=None, max_examples=_EXAMPLES)
 settings.load_profile("ci" if os.environ.get("CI") else "random")
+
+
+@given(st.none())
+def _use_hypothesis(_: None) -> None:
+    """Make its generator before objects are frozen: hypothesis looks in the garbage collector for what refers to it."""
+
 
 _freeze = gc.freeze
 gc.disable()  # the tests that pytest collects are millions of objects, and none of them is garbage
@@ -72,6 +79,7 @@ def _end(limit: float, stderr: int) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Exclude the collected tests from garbage collection, which commands and tests run in this process."""
+    _use_hypothesis()
     gc.collect()
     _freeze()
     gc.freeze = gc.unfreeze = lambda: None  # a command that calls gc.unfreeze must not undo this
