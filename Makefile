@@ -1,4 +1,4 @@
-# forewarn: `make help` lists what there is. Needs python3 >= 3.11 with venv, and make.
+# forewarn: `make help` lists what there is. Needs Python 3.11 to 3.14 with venv, and make.
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt

@@ -65,10 +65,16 @@ def is_sealed(here):
     return (status.st_uid, status.st_mode & 0o7777) == (os.getuid(), SEAL)
 
 
+def fail(why):
+    """Report an error. Returns the exit status of wrong usage."""
+    sys.stderr.write("forewarn: %s\\n" % why)
+    return 2
+
+
 def main():
     """The command's exit status."""
     if sys.version_info[:2] != VERSION:
-        return "forewarn: this file is for Python %d.%d" % VERSION
+        return fail("this file is for Python %d.%d, not %d.%d" % (*VERSION, *sys.version_info[:2]))
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):  # the XDG specification ignores a relative one
         cache = os.path.expanduser("~/.cache")
@@ -78,9 +84,9 @@ def main():
             unpack(here)
         except OSError as error:
             why = "%s (XDG_CACHE_HOME names another place)" % error.strerror
-            return "forewarn: cannot be unpacked into %s: %s" % (here, why)
+            return fail("cannot be unpacked into %s: %s" % (here, why))
     if not is_sealed(here):
-        return "forewarn: %s was not unpacked by this file. Fix: remove it" % here
+        return fail("%s was not unpacked by this file. Fix: remove it" % here)
     sys.path[:1] = here, sys.path[0]
     if os.path.basename(sys.argv[0]).startswith("kubectl-forewarn"):
         from forewarn.webhook.commands.kubectl_plugin import main

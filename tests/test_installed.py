@@ -293,6 +293,13 @@ def test_the_single_file_lints_and_is_unpacked_once(standalone: Path, tmp_path: 
     assert [path.name for path in (tmp_path / "cache/forewarn").iterdir()] == [unpacked.name]
 
 
+def test_the_single_file_is_for_one_python(standalone: Path, tmp_path: Path) -> None:
+    start = f"import runpy, sys; sys.version_info = (3, 10); runpy.run_path({str(standalone)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, timeout=500)
+    needed = "{}.{}".format(*sys.version_info[:2])
+    assert (done.returncode, done.stderr) == (2, f"forewarn: this file is for Python {needed}, not 3.10\n")
+
+
 def test_the_single_file_is_kubectls_plugin_by_its_name(standalone: Path, tmp_path: Path) -> None:
     shutil.copy(standalone, tmp_path / "kubectl-forewarn")
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -320,7 +327,7 @@ def test_the_single_file_runs_nothing_that_a_checkout_has_put_into_its_cache(sta
     for mode in (0o755, 0o700):
         unpacked.chmod(mode)
         done = run()
-        assert (done.returncode, done.stdout) == (1, "")
+        assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.endswith(f"{unpacked} was not unpacked by this file. Fix: remove it\n")
     assert run(XDG_CACHE_HOME="cache").returncode == 0, "a relative path is ignored"
 
@@ -330,5 +337,5 @@ def test_the_single_file_says_where_it_cannot_be_unpacked(standalone: Path, tmp_
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "file")}
     command = [sys.executable, str(standalone), "--version"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"forewarn: cannot be unpacked into {tmp_path}/file/forewarn/")
