@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import ssl
 import subprocess
 import sys
@@ -47,16 +48,24 @@ def main() -> None:
 @contextmanager
 def served() -> Iterator[tuple[int, int]]:
     """The port of the webhook and its process."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
     command = [sys.executable, "-m", "forewarn", "webhook", "serve", "--cluster", CLUSTER, "--host", "127.0.0.1"]
-    with subprocess.Popen(
-        [*command, "--port", "0", "--health-port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        assert process.stdout
+    with subprocess.Popen([*command, "--port", str(port), "--health-port", "0"], stderr=subprocess.DEVNULL) as process:
         try:
-            found = next(filter(None, (re.match(r"listening on https://.*:(\d+)", line) for line in process.stdout)))
-            yield int(found[1]), process.pid
+            while not _listens(port):
+                time.sleep(PAUSE)
+            yield port, process.pid
         finally:
             process.terminate()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def flood(port: int, body: bytes, count: int) -> tuple[float, float]:

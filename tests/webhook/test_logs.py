@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["cluster_file"]
-POD = {**ENVIRONMENT, "KUBERNETES_SERVICE_HOST": "192.0.2.1", "KUBERNETES_SERVICE_PORT": "443"}
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "192.0.2.1", "KUBERNETES_SERVICE_PORT": "443"}
+POD = {**ENVIRONMENT, **IN_A_POD}
 LINE = _Line(1_700_000_000.5, logging.INFO, "decision", {"uid": "u1"})
 
 
@@ -133,18 +134,18 @@ def test_in_a_pod_a_command_that_cannot_start_says_so_in_the_log(
     assert [line["level"] for line in lines if message in line["message"]] == ["error"], lines
 
 
-def test_in_a_pod_a_server_logs_where_it_listens(cluster_file: Path) -> None:
-    flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0", "--drain", "0"]
-    command = [sys.executable, "-m", "forewarn", "webhook", "serve", *flags]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=POD)
-    try:
-        assert server.stderr is not None
-        first = [json.loads(server.stderr.readline())["message"] for _ in range(2)]
-    finally:
-        server.terminate()
-    out, rest = server.communicate(timeout=30)
-    assert [message.split()[0] for message in first] == ["listening", "health"]
-    assert (out, all(json.loads(line)["message"] for line in rest.splitlines())) == ("", True)
+@pytest.mark.parametrize("variables", [{}, IN_A_POD], ids=["outside of a Pod", "in a Pod"])
+def test_a_server_prints_nothing_but_lines_of_the_log(variables: dict[str, str], cluster_file: Path) -> None:
+    server = Started(cluster_file, "--drain", "0", scratch=None, **variables)
+    server.process.terminate()
+    out, rest = server.process.communicate(timeout=30)
+    lines = [json.loads(line) for line in (*server.before, *rest.splitlines())]
+    assert out == ""
+    (listening,) = [line for line in lines if line["message"] == "listening"]
+    assert (listening["webhook"], listening["health"]) == (
+        f"https://127.0.0.1:{server.port}",
+        f"http://127.0.0.1:{server.health_port}",
+    )
 
 
 @pytest.mark.parametrize(

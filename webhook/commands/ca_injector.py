@@ -20,7 +20,7 @@ from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.registration import Installation
 from forewarn.webhook.health import Health
 from forewarn.webhook.http.health_port import serve_health
-from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.listening import address_of, bind
 from forewarn.webhook.http.server import handling
 from forewarn.webhook.logs import LEVELS, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         injector = CaInjector(ObjectApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
         end = serve_health(listening, health, metrics)
-        print(f"health on http://{options.host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
+        log_event("listening", {"health": address_of(listening, "http")})
         try:
             injector.run(stop)
         finally:

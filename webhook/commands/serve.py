@@ -30,7 +30,7 @@ from forewarn.webhook.health import Health
 from forewarn.webhook.http import descriptors, tls
 from forewarn.webhook.http.asgi import Limits, Routes
 from forewarn.webhook.http.health_port import serve_health
-from forewarn.webhook.http.listening import bind
+from forewarn.webhook.http.listening import address_of, bind
 from forewarn.webhook.http.server import TlsServer, handling
 from forewarn.webhook.logs import count_dropped, log_cannot_start, log_event, use_level, with_logs
 from forewarn.webhook.metrics import Metrics
@@ -265,8 +265,7 @@ def _run(settings: Settings) -> int:
         stack.callback(serve_health(plain, health, metrics, shares.health))
         if state.api:
             _serve_accuracy(plain.getsockname()[1], accuracy, stack)
-        _announce("https", secure.getsockname(), "listening")
-        _announce("http", plain.getsockname(), "health")
+        log_event("listening", {"webhook": address_of(secure, "https"), "health": address_of(plain, "http")})
         limits = Limits(connections=shares.tls, keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, health, limits, workers)
         served = routes, certificates.listening, gate, health, limits, frozenset(settings.client_names)
@@ -445,9 +444,3 @@ def _bound(host: str, port: int) -> socket.socket:
         return bind(host, port)
     except OSError as error:
         raise CannotStart(f"cannot listen on {host} port {port}: {error.strerror or error}", FAILED) from None
-
-
-def _announce(scheme: str, address: tuple[str, int], what: str) -> None:
-    """Print the address on standard output: with port 0, the port is not known otherwise."""
-    host, port, *_ = address
-    print(f"{what} on {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201

@@ -25,3 +25,9 @@ def bind(host: str, port: int) -> socket.socket:
         if host == _ANY and error.errno == errno.EADDRNOTAVAIL:
             return bind(_ANY_IPV4, port)
         raise OSError(error.errno, str(error.strerror).partition(" (while ")[0]) from None
+
+
+def address_of(listening: socket.socket, scheme: str) -> str:
+    """The address of a listening socket, as a URL."""
+    host, port, *_ = listening.getsockname()
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

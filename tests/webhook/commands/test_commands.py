@@ -13,6 +13,7 @@ import subprocess
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,13 +78,24 @@ class Started:
             text=True,
             env={**ENVIRONMENT, **variables},
         )
-        assert self.process.stdout is not None
-        lines = "".join(self.process.stdout.readline() for _ in range(2))
-        told = re.fullmatch(r"listening on https://127.0.0.1:(\d+)\nhealth on http://127.0.0.1:(\d+)\n", lines)
-        if told is None:
-            self.process.kill()
-            raise AssertionError(f"{lines!r}, and then {self.process.communicate(timeout=60)}")
-        self.port, self.health_port = map(int, told.groups())
+        self.before: list[str] = []
+        """The lines of the log up to the one with the addresses."""
+        while '"message":"listening"' not in (line := self._line()):
+            self.before.append(line)
+            if not line:
+                raise AssertionError(f"{self.before!r}, and then {self.process.communicate(timeout=60)}")
+        self.before.append(line)
+        addresses = json.loads(line)
+        self.port, self.health_port = (int(addresses[name].rpartition(":")[2]) for name in ("webhook", "health"))
+
+    def _line(self) -> str:
+        """The next line of the log; "" at its end. Reads no further, for `communicate` gets the rest."""
+        assert self.process.stderr is not None
+        read = partial(os.read, self.process.stderr.fileno(), 1)
+        text = b""
+        while not text.endswith(b"\n") and (character := read()):
+            text += character
+        return text.decode()
 
     def connect(self) -> http.client.HTTPSConnection:
         context = client_context(self.ca.read_bytes())
@@ -103,7 +115,7 @@ class Started:
     def ends(self) -> tuple[int, list[dict[str, Any]]]:
         """The exit status, and the log."""
         _, log = self.process.communicate(timeout=20)
-        return self.process.returncode, [json.loads(line) for line in log.splitlines()]
+        return self.process.returncode, [json.loads(line) for line in (*self.before, *log.splitlines())]
 
 
 class CheckedOnRequest(Started):
