@@ -106,7 +106,7 @@ def test_every_kind_that_is_watched_may_be_listed_and_watched_and_nothing_else_m
 
 def test_the_ca_injector_may_update_the_configurations_by_name_and_a_policy_ends_that_at_the_bundle() -> None:
     rule, namespace = one("ClusterRole", INJECTOR)["rules"]
-    assert (rule["resourceNames"], rule["verbs"]) == ([NAME], ["get", "update"])
+    assert (rule["resourceNames"], rule["verbs"]) == ([NAME], ["get", "update", "watch"])
     assert (namespace["resourceNames"], namespace["verbs"]) == (["forewarn"], ["get"])
     policy, binding = (
         one("ValidatingAdmissionPolicy", INJECTOR)["spec"],

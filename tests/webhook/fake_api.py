@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from queue import SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from forewarn.policies.objects.fields import ApiObject
 
@@ -25,6 +26,7 @@ class FakeApi(ObjectApi):
         self.before = before or (lambda _verb, _path: None)
         self.calls: list[tuple[str, str]] = []
         self._version, self._lock = 0, Lock()
+        self._watches: list[tuple[str, SimpleQueue[None]]] = []
         for path in paths:
             self.put(path, {})
 
@@ -36,12 +38,29 @@ class FakeApi(ObjectApi):
             old = self.objects.get(path, {}).get("metadata", {})
             metadata |= {"resourceVersion": str(self._version), "uid": uid or old.get("uid") or f"uid-{self._version}"}
             self.objects[path] = {**copy.deepcopy(dict(obj)), "metadata": metadata}
+            self._changed(path)
             return copy.deepcopy(self.objects[path])
 
     def delete(self, path: str) -> None:
         with self._lock:
             self._version += 1
-            self.objects.pop(path, None)
+            if self.objects.pop(path, None):
+                self._changed(path)
+
+    def watch(self, path: str) -> Iterator[object]:
+        self._come("watch", path)
+        changes = SimpleQueue[None]()
+        with self._lock:
+            self._watches.append((path, changes))
+            if path in self.objects:
+                changes.put(None)
+        while True:
+            yield changes.get()
+
+    def _changed(self, path: str) -> None:
+        for watched, changes in self._watches:
+            if watched == path:
+                changes.put(None)
 
     def get(self, path: str) -> dict[str, Any]:
         self._come("get", path)

@@ -52,6 +52,11 @@ UNKNOWN_CALLER: Final = rejection(
     "token has just changed",
     (("retry-after", "1"),),
 )
+NOT_VERIFIED: Final = rejection(
+    503,
+    "cannot verify the caller: the API server does not return the webhook configurations; try again",
+    (("retry-after", "1"),),
+)
 NO_TOKEN: Final = rejection(401, "the request has no valid API server token", _CLOSE)
 BROKEN: Final = rejection(500, "internal error; see the webhook's log")
 _REASON: Final = {
@@ -59,6 +64,7 @@ _REASON: Final = {
     STOPPING: RejectionReason.STOPPING,
     NOT_RESERVED: RejectionReason.RESERVATION,
     UNKNOWN_CALLER: RejectionReason.CLIENT,
+    NOT_VERIFIED: RejectionReason.CLIENT,
 }
 
 

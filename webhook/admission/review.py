@@ -120,6 +120,8 @@ EVERYTHING: Final = Grant(frozenset({_ALL}))
 NO_CALLER: Final = Grant()
 
 Grants = Callable[[], Mapping[str, Grant]]
+ReadAgain = Callable[[], object]
+"""Reads the webhook configurations. Raises OSError."""
 
 
 class BadTokens(ValueError):
@@ -133,11 +135,12 @@ class Callers:
     """The tokens that identify API servers.
 
     `required`: every request needs one of these tokens; empty: none needed. `grants`: the tokens in the webhook
-    configurations. `proven`: TLS has verified the caller.
+    configurations. `read_again`: updates the grants; None if they never change. `proven`: TLS has verified the caller.
     """
 
     required: Tokens = tuple
     grants: Grants = dict
+    read_again: ReadAgain | None = None
     proven: bool = False
 
     def may_ask(self, tokens: Collection[str]) -> bool:

@@ -413,13 +413,17 @@ class ApiServer:
         kept = with_type_meta(obj, resource, whole=self._keep is None)
         return kept if most <= SMALL or self._keep is None else self._keep(kept)
 
-    def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
-        """Watch a kind for about `seconds`. It raises Silent after `silence` seconds without an event or bookmark."""
+    def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float, name: str = "") -> Watch:
+        """Watch a kind for about `seconds`. It raises Silent after `silence` seconds without an event or bookmark.
+
+        `resource_version`: "" also reports the present objects. `name`: watches only the object of this name.
+        """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, int(seconds))),
+            **({"fieldSelector": f"metadata.name={name}"} if name else {}),
         }
         times = self._timeouts._replace(read=silence)
         response = self._open(HttpCall("GET", resource.path, query, {"Accept-Encoding": "identity"}, times))

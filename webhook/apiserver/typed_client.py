@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.kinds.registry import KindSpec
 from forewarn.webhook.apiserver.client import ApiError as ServerError
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts
 
@@ -29,6 +31,9 @@ class Forbidden(ObjectApiError):
 
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, total=3.0)
 """Timeouts of a request: callers have 5 s for a response (in the manifests), and send up to four requests."""
+_WATCH_SECONDS: Final = 300.0
+_SILENCE: Final = 150.0
+"""Seconds without an event or bookmark after which a watch is dead; API servers send a bookmark every minute."""
 _TYPES: Final[dict[int, type[ObjectApiError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 
@@ -53,11 +58,25 @@ class ObjectApi:
         """Replace the object with the same resourceVersion, and return the stored object."""
         return self._ask("PUT", path, obj)
 
+    def watch(self, path: str) -> Iterator[object]:
+        """Yield for the present object at a path, and for each of its changes, until the API server ends the watch."""
+        collection, _, name = path.rpartition("/")
+        version, _, plural = collection.rpartition("/")
+        kind = KindSpec(version.partition("/api")[2].partition("/")[2], "", plural, "")
+        try:
+            yield from self._server.watch(kind, "", _WATCH_SECONDS, _SILENCE, name)
+        except ServerError as error:
+            raise _typed(error, "WATCH", path) from error
+
     def _ask(self, method: str, path: str, obj: ApiObject | None = None) -> dict[str, Any]:
         try:
             return self._server.ask(method, path, body=obj, timeouts=self._timeouts).object
         except ServerError as error:
-            raise _TYPES.get(error.status, ObjectApiError)(f"{method} {path}: {error}") from error
+            raise _typed(error, method, path) from error
+
+
+def _typed(error: ServerError, method: str, path: str) -> ObjectApiError:
+    return _TYPES.get(error.status, ObjectApiError)(f"{method} {path}: {error}")
 
 
 def get_or_none(api: ObjectApi, path: str) -> dict[str, Any] | None:

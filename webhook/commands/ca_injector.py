@@ -9,7 +9,6 @@ import signal
 import socket
 from collections.abc import Sequence
 from functools import partial
-from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -53,14 +52,13 @@ def _run(options: argparse.Namespace) -> int:
     except (ApiError, OSError) as fault:
         log_cannot_start(fault)
         return FAILED
-    stop = Event()
-    with listening, handling(lambda *_: stop.set(), signal.SIGTERM, signal.SIGINT):
-        injector = CaInjector(ObjectApi(api), installation, metrics, beat)
+    injector = CaInjector(ObjectApi(api), installation, metrics, beat)
+    with listening, handling(lambda *_: injector.stop(), signal.SIGTERM, signal.SIGINT):
         health.faults = (injector.fault,)
         end = serve_health(listening, health, metrics)
         log_event("listening", {"health": address_of(listening, "http")})
         try:
-            injector.run(stop)
+            injector.run()
         finally:
             end()
     log_event("stopped", {})

@@ -24,7 +24,7 @@ from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Workers
 from forewarn.webhook.admission.replies import Gate
-from forewarn.webhook.admission.review import BadTokens, Callers, Grants, Tokens, read_tokens
+from forewarn.webhook.admission.review import BadTokens, Callers, Grants, ReadAgain, Tokens, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
 from forewarn.webhook.health import Health
 from forewarn.webhook.http import descriptors, tls
@@ -127,11 +127,13 @@ class InCluster(NamedTuple):
     """The additional state of a replica in a cluster.
 
     `reserve`: reserves the global default. `grants`: the tokens in the webhook configurations, with their scopes.
+    `read_again`: updates the tokens.
     `fault`: returns why the replica is not ready; "" if ready.
     """
 
     reserve: Reserve | None = None
     grants: Grants = dict
+    read_again: ReadAgain | None = None
     fault: Callable[[], str] = lambda: ""
     stop: Callable[[], None] = lambda: None
 
@@ -175,7 +177,7 @@ def in_cluster(
             upkeep.reservations.seen(delta.object)
 
     state.listen(changed)
-    return InCluster(upkeep.reservations.reserve, upkeep.grants, upkeep.fault, upkeep.start())
+    return InCluster(upkeep.reservations.reserve, upkeep.grants, upkeep.read_again, upkeep.fault, upkeep.start())
 
 
 USAGE, FAILED = 2, 3
@@ -254,7 +256,7 @@ def _run(settings: Settings) -> int:
             give_way=workers.evaluating.give_way,
             reviews=_reviews(state),
             expect=accuracy.expect if state.api else None,
-            callers=Callers(tokens, own.grants, proven=settings.client_ca is not None),
+            callers=Callers(tokens, own.grants, own.read_again, proven=settings.client_ca is not None),
         )
         state.listen(partial(_forget_deleted, endpoint.admitted_pods))
         ports = settings.health_port, settings.port

@@ -10,23 +10,25 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from queue import Empty, SimpleQueue
 from secrets import token_hex
-from time import monotonic
+from threading import Event
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, ObjectApi
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election, Tasks
-from forewarn.webhook.controllers.registration import Installation, Registration
+from forewarn.webhook.controllers.registration import Installation, Registration, watch
 from forewarn.webhook.controllers.serving_certificate import BadSecret, Served, bad, decoded, token_key_of
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Authority, Caller, NoCertificate, certificates_in, names_of, rejections, validity_of
 
 if TYPE_CHECKING:
-    from threading import Event
-
     from forewarn.webhook.metrics import Metrics
     from forewarn.webhook.x509 import Certificate
 
@@ -37,6 +39,8 @@ LEAF_LIFE: Final = timedelta(days=7)
 """Lifetime of a serving certificate. It is renewed after two thirds, so signing may fail for two days."""
 ANNOUNCED_FOR: Final = timedelta(hours=1)
 """Time between the announcement of a CA in the webhook configurations and its first signature."""
+HANDOVER: Final = timedelta(minutes=1)
+"""Time for which API servers trust the CA of a replaced certificate. Replicas serve the new one after ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,10 @@ class CertificateAuthorities:
             texts["next.announced"] = self.announced_at.isoformat().encode()
         return {key: base64.b64encode(text).decode() for key, text in texts.items() if text}
 
-    def bundle(self) -> bytes:
-        """The CAs that API servers must trust, in PEM."""
-        return b"".join([a.certificate for a in (self.current, self.successor) if a] + list(self.retired))
+    @property
+    def certificates(self) -> list[bytes]:
+        """The certificates of all CAs, in PEM."""
+        return [*(authority.certificate for authority in (self.current, self.successor) if authority), *self.retired]
 
     def advanced(self, now: datetime, announced: Collection[bytes]) -> CertificateAuthorities:
         """Return the CAs that the Secret should contain. `announced`: those in every webhook configuration."""
@@ -113,6 +118,8 @@ class Issuer:
         self.authorities = CertificateAuthorities()
         self.token_key = ""
         """The key that is kept beside the certificate, as it was seen last."""
+        self._served: dict[bytes, datetime] = {}
+        """CA of a serving certificate -> when the certificate was last seen in the Secret."""
         metrics.ca_expiry.set_function(self._expiry)
 
     def reconcile(self, announced: Collection[bytes] = ()) -> None:
@@ -133,13 +140,25 @@ class Issuer:
                 self._api.replace(self._cas, {**secret, "data": wanted.to_data()})
             except Conflict:
                 return  # somebody else was quicker; what was written is read at the next look
-            log_event("CAs updated", {"certificates": len(certificates_in(wanted.bundle()))})
+            log_event("CAs updated", {"certificates": len(wanted.certificates)})
         self.authorities = wanted
 
-    def stored_key(self) -> str:
-        """Read the token key from the certificate's Secret; "" if there is none. Raises ObjectApiError, BadSecret."""
-        self.token_key = token_key_of(self._api.get(self._leaf))
-        return self.token_key
+    def observe(self) -> None:
+        """Read the token key, and the CA of the certificate that replicas may serve. Raises ObjectApiError, BadSecret.
+
+        The CA may be another one than in the Secret of the CAs, which somebody has emptied or restored.
+        """
+        secret = self._api.get(self._leaf)
+        self.token_key = self.token_key or token_key_of(secret)
+        with suppress(BadSecret, NoCertificate):
+            for ca in certificates_in(decoded(at(secret, "data") or {}, "ca.crt")):
+                self._served[ca] = self._now()
+
+    def bundle(self) -> bytes:
+        """The CAs that API servers must trust, in PEM: also those of certificates that replicas may still serve."""
+        now = self._now()
+        self._served = {ca: seen for ca, seen in self._served.items() if abs(now - seen) < HANDOVER}
+        return b"".join(dict.fromkeys((*self.authorities.certificates, *self._served)))
 
     def issue(self, token_key: str = "") -> None:
         """Sign a new certificate if due, and store it with the token key. Raises ObjectApiError."""
@@ -200,10 +219,13 @@ def _moment(data: Mapping[str, str], key: str) -> datetime | None:
 
 
 CHECK_SECONDS: Final = 5.0
-"""Seconds between two reads of the Secrets and webhook configurations by the elected replica.
+"""Seconds between two reads of the Secrets and webhook configurations by the elected replica, without a change of a
+configuration.
 
 Expiry uses the wall clock, so a resumed machine notices expired certificates immediately.
 """
+_GATHER_SECONDS: Final = 0.1
+"""Time to collect changes: an installer applies both configurations at once."""
 OWNER_SECONDS: Final = 60.0
 UPGRADE_SECONDS: Final = 300.0
 """Seconds after which no replica of an older version runs any more, except in stuck rollouts."""
@@ -228,6 +250,9 @@ class CaInjector:
         self._issuer = Issuer(api, installation.authorities, installation.serving, installation.names, metrics)
         self._clock, self._started = clock, clock()
         self._checked = False
+        self._stop = Event()
+        self._changes = SimpleQueue[None]()
+        """An entry for each change of a webhook configuration."""
         metrics.leader.set_function(lambda: float(self._election.is_leader))
 
     def fault(self) -> str:
@@ -236,12 +261,22 @@ class CaInjector:
             return "not checked yet"
         return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
 
-    def run(self, stop: Event) -> None:
-        """Run the tasks until the event is set, then resign from the election."""
-        while not stop.is_set():
+    def run(self) -> None:
+        """Run the tasks until `stop` is called, then resign from the election."""
+        watch(self._api, partial(self._changes.put, None), self._stop)
+        while not self._stop.is_set():
             self.reconcile()
-            stop.wait(CHECK_SECONDS)
+            with suppress(Empty):
+                self._changes.get(timeout=CHECK_SECONDS)
+                sleep(_GATHER_SECONDS)
+                while True:
+                    self._changes.get_nowait()
         self._attempt("resignation", 0, self._election.resign)
+
+    def stop(self) -> None:
+        """End `run` soon. For signal handlers, too."""
+        self._stop.set()
+        self._changes.put(None)
 
     def reconcile(self) -> None:
         """Run all tasks that are due. Raises nothing."""
@@ -275,8 +310,8 @@ class CaInjector:
         An older version does not support paths with tokens, so forewarn waits until the upgrade is complete.
         `is_new`: no webhook configuration contains a CA yet.
         """
-        if key := self._issuer.token_key or self._issuer.stored_key():
-            return key
+        if self._issuer.token_key:
+            return self._issuer.token_key
         if is_new or self._clock() - self._started >= UPGRADE_SECONDS:
             return token_hex(_KEY_BYTES)
         return ""
@@ -288,7 +323,8 @@ class CaInjector:
         authorities = self._issuer.authorities
         if authorities.current is None:
             return
+        self._issuer.observe()
         key = self._token_key(is_new=not announced)
-        trusted = self._registration.reconcile(authorities.bundle(), key)
+        trusted = self._registration.reconcile(self._issuer.bundle(), key)
         if trusted is None or authorities.current.certificate in trusted:
             self._issuer.issue(key)

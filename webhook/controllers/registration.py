@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import base64
 import hmac
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import ApiObject, at, text_at
-from forewarn.webhook.admission.review import Grant
-from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi
+from forewarn.webhook.admission.review import EVERYTHING, Grant
+from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import NAMES, Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
@@ -68,6 +70,8 @@ class Installation:
 NAME: Final = "forewarn"
 _PATHS: Final = ("/mutate", "/validate")
 _TOKEN: Final = re.compile("/[0-9a-f]{64}$")
+_ENDED_SECONDS, _FAILED_SECONDS = 1.0, 10.0
+"""Seconds until the next watch, after the API server has ended one, and after a failure."""
 _CLASSES: Final = ("scheduling.k8s.io", "priorityclasses", "")
 PATHS: Final = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{NAME}" for kind in ("mutating", "validating")
@@ -75,10 +79,10 @@ PATHS: Final = tuple(
 
 
 class Registration:
-    """Reads both webhook configurations, and writes CAs, paths and the owner into them. Not thread-safe."""
+    """Reads both webhook configurations, and writes CAs, paths and the owner into them. Thread-safe."""
 
     def __init__(self, api: ObjectApi) -> None:
-        self._api = api
+        self._api, self._lock = api, Lock()
         self.grants: Mapping[str, Grant] = {}
         """Token -> what it is good for, as it was seen last; empty unless every webhook has a token."""
         self._callers: frozenset[Caller] = frozenset()
@@ -89,8 +93,9 @@ class Registration:
         `bundle`: the CAs to write; None writes nothing. `key`: derives the token at the end of each path. Returns
         None if there is no configuration. Raises ObjectApiError.
         """
-        webhooks = list(self._webhooks(bundle, key))
-        self.grants, self._callers = grants_of(webhooks), frozenset(map(_caller, webhooks))
+        with self._lock:  # an earlier read must not replace a later one
+            webhooks = list(self._webhooks(bundle, key))
+            self.grants, self._callers = grants_of(webhooks), frozenset(map(_caller, webhooks))
         return frozenset.intersection(*map(_trusted, webhooks)) if webhooks else None
 
     def rejection(self, certificate: Certificate, now: datetime) -> str:
@@ -154,6 +159,27 @@ class Registration:
         return written
 
 
+def watch(api: ObjectApi, changed: Callable[[], object], stop: Event) -> None:
+    """Call `changed` after each change of a webhook configuration, on threads that end some time after `stop`."""
+    for path in PATHS:
+        Thread(target=_watch, args=(api, path, changed, stop), name="configuration watch", daemon=True).start()
+
+
+def _watch(api: ObjectApi, path: str, changed: Callable[[], object], stop: Event) -> None:
+    reported = ""
+    while not stop.is_set():
+        try:
+            for _ in api.watch(path):
+                changed()
+            why = ""
+        except ObjectApiError as error:
+            why = str(error)
+        if why and why != reported:
+            log_event("cannot watch a webhook configuration", {"reason": why}, logging.WARNING)
+        reported = why
+        stop.wait(_FAILED_SECONDS if why else _ENDED_SECONDS)
+
+
 def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, Any]:
     """Return the webhook with the CAs, and with a token in its path.
 
@@ -188,16 +214,17 @@ def _token(webhook: ApiObject) -> str:
 def _grant(webhook: ApiObject) -> Grant:
     """Return the requests for which forewarn answers with the token of this webhook.
 
-    The token is `is_shown` with failurePolicy Fail, because an API server includes the URL of such a webhook in
-    errors to the requester (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
+    With failurePolicy Fail, the token is limited to the webhook's rules, because an API server includes the URL of such
+    a webhook in errors to the requester (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
     """
+    if webhook.get("failurePolicy") == "Ignore":
+        return EVERYTHING
     resources: set[tuple[str, str, str]] = set()
     for rule in webhook.get("rules") or ():
         for group, name in product(*(rule.get(field) or () for field in ("apiGroups", "resources"))):
             resource, _, subresource = str(name).partition("/")
             resources.add((str(group), resource, subresource))
-    fails_open = webhook.get("failurePolicy") == "Ignore"
-    return Grant(frozenset(resources), not fails_open and resources != {_CLASSES})
+    return Grant(frozenset(resources), resources != {_CLASSES})
 
 
 def _caller(webhook: ApiObject) -> Caller:

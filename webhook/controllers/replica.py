@@ -73,6 +73,10 @@ class ReplicaControllers:
         """Return token -> scope from the last read of the webhook configurations; empty if there are no tokens."""
         return self._registration.grants if self._serving else {}
 
+    def read_again(self) -> None:
+        """Read the webhook configurations now, because of a caller without a known token. Raises ObjectApiError."""
+        self._registration.reconcile()
+
     def start(self) -> Callable[[], None]:
         """Start the thread; returns a function that stops it."""
         thread = Thread(target=self._run, name="upkeep", daemon=True)

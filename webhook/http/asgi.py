@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from forewarn.webhook.admission import replies
-from forewarn.webhook.admission.lanes import Deadline, Step, parse_timeout
+from forewarn.webhook.admission.lanes import Deadline, Step, Where, parse_timeout
 from forewarn.webhook.admission.prediction_access import Workers
 from forewarn.webhook.admission.replies import JSON, Gate, Reply, rejection
 from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, Hook, bearer, route
@@ -180,6 +180,30 @@ class Strangers:
             self._slot.release()
 
 
+class Rereads:
+    """Reads the webhook configurations again for requests from unknown callers, at most once in `seconds`. Each request
+    waits for a read that begins after the request. Only for one event loop.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[bool]], seconds: float) -> None:
+        self._read, self._seconds = read, seconds
+        self._lock, self._earliest = asyncio.Lock(), 0.0
+        self._next: asyncio.Task[bool] | None = None
+
+    async def next(self) -> bool:
+        """Wait for the next read, and return its result."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._run())
+        return await asyncio.shield(self._next)
+
+    async def _run(self) -> bool:
+        async with self._lock:
+            await asyncio.sleep(self._earliest - monotonic())
+            self._next = None
+            self._earliest = monotonic() + self._seconds
+            return await self._read()
+
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -223,6 +247,8 @@ class Limits:
     """Maximum size of all large bodies without a response. Large bodies are parsed one at a time."""
     strangers: int = 16
     """Maximum number of waiting requests from clients without an API server token."""
+    reread: float = 1.0
+    """Minimum time between two reads of the webhook configurations because of unknown callers."""
     discard: float = 5.0
     """Time to read the rest of a rejected request, so that the client can read the response."""
     keep_alive: int = 120
@@ -252,6 +278,7 @@ class Routes:
         )
         self._strangers = Strangers(limits.strangers, limits.patience)
         self._workers = workers or Workers()
+        self._rereads = Rereads(self._read_again, limits.reread)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -288,6 +315,11 @@ class Routes:
         )
         if not callers.may_ask(tokens):
             return await self._rejected(request._replace(is_known=False), replies.NO_TOKEN)
+        if not request.is_known and callers.read_again is not None:
+            # The configurations may have changed since they were read.
+            if not await self._rereads.next():
+                return await self._rejected(request, replies.NOT_VERIFIED)
+            request = request._replace(is_known=callers.are_known(tokens))
         if request.is_known:
             scope.get(IS_CALLER, lambda: None)()
             return await self._let_in(request)
@@ -296,6 +328,19 @@ class Routes:
                 return await self._let_in(request)
         except NoCapacity:
             return await self._rejected(request, replies.TOO_MANY)
+
+    async def _read_again(self) -> bool:
+        """Read the webhook configurations; false if that is impossible."""
+        assert self._endpoint.callers.read_again is not None
+        step = Step(self._endpoint.callers.read_again, Where.REQUEST)
+        future = self._workers.submit(step, asyncio.get_running_loop())
+        if future is None:
+            return False
+        try:
+            await future
+        except OSError:
+            return False
+        return True
 
     async def _let_in(self, request: _Request) -> Reply:
         in_flight = self._intake.enter()

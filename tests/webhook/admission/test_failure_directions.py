@@ -637,6 +637,20 @@ def _(_: Running) -> None:
         assert reserved == ["normal"]
 
 
+@row("caller-not-verified", "forewarn.webhook.http.asgi.Rereads")
+def _(_: Running) -> None:
+    def unreachable() -> NoReturn:
+        raise ConnectionRefusedError("no route to the API server")
+
+    token = "0123456789abcdef" * 4
+    callers = Callers(grants=lambda: {token: EVERYTHING}, read_again=unreachable)
+    with running(endpoint(callers=callers)) as cut_off:
+        assert cut_off.post(f"/validate/{token}", body(pod("gold", 1000)))[0] == 200
+        answer = cut_off.post("/validate/another", body(pod("gold", 1000)))
+        assert "cannot verify the caller" in is_status(answer, 503)["message"]
+        assert answer[1]["retry-after"] == "1"
+
+
 def _call(hook: Hook, data: bytes, received: float | None = None) -> AdmissionCall:
 
     return AdmissionCall(hook, data, time.monotonic() if received is None else received, "10s")

@@ -67,8 +67,9 @@ class Issuing:
         """As webhook.controllers.certificate_authority does it."""
         registration = Registration(self.api)
         self.issuer.reconcile(registration.reconcile() or ())
+        self.issuer.observe()
         current = self.issuer.authorities.current
-        if current and current.certificate in (registration.reconcile(self.issuer.authorities.bundle()) or ()):
+        if current and current.certificate in (registration.reconcile(self.issuer.bundle()) or ()):
             self.issuer.issue()
 
 
@@ -157,8 +158,9 @@ def test_the_key_of_tokens_is_kept_beside_the_certificate() -> None:
     assert installed.replica.reconcile() == served, "for its sake no other certificate is served"
     data = installed.api.objects[LEAF]["data"]
     installed.api.put(LEAF, {"data": {**data, "token-key": base64.b64encode(b"../secrets").decode()}})
-    again.reconcile()
-    assert again.issuer.token_key == ""
+    started = Issuing(installed.api, installed.clock)
+    started.reconcile()
+    assert started.issuer.token_key == ""
 
 
 def test_the_cas_key_is_in_its_own_secret_alone() -> None:
@@ -373,7 +375,7 @@ def test_the_ca_is_succeeded_by_one_that_was_announced_for_an_hour_and_trusted_u
     assert second.current == old
     assert second.successor is not None
     new = second.successor
-    assert second.bundle() == new.certificate.join([old.certificate, b""])
+    assert second.certificates == [old.certificate, new.certificate]
     announced = {old.certificate, new.certificate}
     noted = second.advanced(at, announced)
     assert noted == replace(second, announced_at=at)
@@ -437,6 +439,32 @@ def test_an_emptied_secret_is_filled_with_what_api_servers_trust() -> None:
     installed.api.put(SECRET, {})
     installed.reconcile()
     assert installed.api.objects[SECRET]["data"] == before
+
+
+@pytest.mark.parametrize(
+    "secret", [{}, {"data": CertificateAuthorities(Authority.make(NOW)).to_data()}], ids=["emptied", "restored"]
+)
+def test_another_ca_is_trusted_beside_that_of_the_certificate_that_replicas_still_serve(
+    secret: dict[str, dict[str, str]],
+) -> None:
+    """For a minute, in which every replica reads its Secret."""
+    installed = Installed()
+    old = installed.reconcile()
+    installed.api.put(SECRET, secret)
+    installed.injector = Issuing(installed.api, installed.clock)
+    installed.injector.reconcile()
+    assert trusts(installed.api, old, NOW), "no replica has looked yet"
+    new = installed.replica.reconcile()
+    assert new.ca != old.ca
+    for seconds in (50, 5):
+        installed.clock.now += timedelta(seconds=seconds)
+        installed.injector.reconcile()
+        assert trusts(installed.api, old, installed.clock.now)
+        assert trusts(installed.api, new, installed.clock.now)
+    installed.clock.now += timedelta(seconds=5)
+    installed.injector.reconcile()
+    assert not trusts(installed.api, old, installed.clock.now)
+    assert trusts(installed.api, new, installed.clock.now)
 
 
 def test_both_secrets_emptied_while_no_injector_ran_lead_to_a_new_ca() -> None:

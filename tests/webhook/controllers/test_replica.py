@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
 import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from threading import Event, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.webhook.admission.global_default import DefaultCandidate
+from forewarn.webhook.admission.review import Callers
 from forewarn.webhook.apiserver.typed_client import Forbidden
 from forewarn.webhook.controllers.certificate_authority import CaInjector
 from forewarn.webhook.controllers.global_default import CLASSES, GlobalDefaults
 from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
+from forewarn.webhook.http.asgi import Rereads
 from forewarn.webhook.http.tls import SwappingContext
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority, self_signed
-from tests.webhook.builders import cluster, priority_class
+from tests.webhook.builders import body, cluster, deployment, endpoint, pod, priority_class
 from tests.webhook.commands.test_reloading import value_of
 from tests.webhook.fake_api import LEASE, WRITER, FakeApi, unreachable
+from tests.webhook.running import running
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.webhook.x509 import Certificate
 
@@ -155,9 +162,15 @@ def test_a_bundle_that_somebody_overwrites_is_written_again_at_the_next_look() -
 def called() -> FakeApi:
     """An installation whose webhooks are called by paths."""
     api = installed()
-    for path, called in zip(PATHS, ("/mutate", "/validate"), strict=True):
-        api.put(path, {"webhooks": [{"name": "a", "clientConfig": {"service": {"name": "forewarn", "path": called}}}]})
+    apply(api, *PATHS)
     return api
+
+
+def apply(api: FakeApi, *paths: str) -> None:
+    """As an installer applies configurations that do not exist: without a CA and token."""
+    for path in paths:
+        service = {"name": "forewarn", "path": "/mutate" if path == PATHS[0] else "/validate"}
+        api.put(path, {"webhooks": [{"name": "a", "failurePolicy": "Ignore", "clientConfig": {"service": service}}]})
 
 
 def reset(api: FakeApi) -> None:
@@ -242,13 +255,31 @@ def test_an_injector_that_may_not_set_an_owner_goes_on(caplog: pytest.LogCapture
     assert Registration(api).reconcile()
 
 
-def test_an_injector_that_is_told_to_stop_resigns() -> None:
-    api, stop = installed(), Event()
+def test_an_injector_sets_the_ca_as_soon_as_a_configuration_is_applied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then, API servers cannot call the webhook: `x509: certificate signed by unknown authority`."""
+    monkeypatch.setattr("forewarn.webhook.controllers.certificate_authority.CHECK_SECONDS", 3600)
+    api = called()
     injecting = Injecting(api)
-    thread = Thread(target=injecting.injector.run, args=(stop,))
+    thread = Thread(target=injecting.injector.run)
+    thread.start()
+    try:
+        for _ in range(3):
+            _until(lambda: all("caBundle" in api.objects[path]["webhooks"][0]["clientConfig"] for path in PATHS))
+            for path in PATHS:
+                api.delete(path)
+            apply(api, *PATHS)
+    finally:
+        injecting.injector.stop()
+        thread.join(5)
+
+
+def test_an_injector_that_is_told_to_stop_resigns() -> None:
+    api = installed()
+    injecting = Injecting(api)
+    thread = Thread(target=injecting.injector.run)
     thread.start()
     _until(lambda: "holderIdentity" in api.objects[WRITER].get("spec", {}))
-    stop.set()
+    injecting.injector.stop()
     thread.join(5)
     assert "holderIdentity" not in api.objects[WRITER]["spec"]
 
@@ -412,3 +443,88 @@ def test_two_defaults_are_counted_and_told_once(caplog: pytest.LogCaptureFixture
     looks.reconcile({"a": two["a"]})
     looks.reconcile(two)
     assert len([record for record in caplog.records if told in record.getMessage()]) == 2
+
+
+def deleted(api: FakeApi, injecting: Injecting, look: Callable[[], None], path: str) -> None:
+    """A configuration is deleted and applied again, and the replica looks in between."""
+    api.delete(path)
+    look()
+    apply(api, path)
+    injecting.injector.reconcile()
+
+
+def applied_in_turn(api: FakeApi, injecting: Injecting, look: Callable[[], None], path: str) -> None:
+    """Both are deleted; one of them is applied and complete when the replica looks, the other one comes then."""
+    for other in PATHS:
+        api.delete(other)
+    apply(api, *{*PATHS} - {path})
+    injecting.injector.reconcile()
+    look()
+    apply(api, path)
+    injecting.injector.reconcile()
+
+
+def other_key(api: FakeApi, injecting: Injecting, look: Callable[[], None], path: str) -> None:
+    """The Secret with the key of the tokens is emptied while no injector runs."""
+    look()
+    api.put(PLACE.serving, {})
+    api.put(WRITER, {})
+    for other in PATHS:
+        api.delete(other)
+    apply(api, *PATHS)
+    Injecting(api, "restarted").injector.reconcile()
+
+
+def overwritten(api: FakeApi, injecting: Injecting, look: Callable[[], None], path: str) -> None:
+    """An installer writes the path without its token, and no injector runs."""
+    look()
+    reset(api)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=["mutating", "validating"])
+@pytest.mark.parametrize("change", [deleted, applied_in_turn, other_key, overwritten])
+def test_no_request_is_answered_without_the_rules_whatever_became_of_the_configurations(
+    change: Callable[[FakeApi, Injecting, Callable[[], None], str], None], path: str
+) -> None:
+    """A Deployment preempted two Pods without a warning: the replica did not know the caller's token yet."""
+    api = called()
+    injecting = Injecting(api)
+    injecting.injector.reconcile()
+    upkeep = Replica(api).upkeep
+    upkeep.reconcile()
+    change(api, injecting, upkeep.read_again, path)
+    callers = Callers(grants=upkeep.grants, read_again=upkeep.read_again)
+    with running(endpoint(callers=callers)) as server:
+        for given in PATHS:
+            address = api.objects[given]["webhooks"][0]["clientConfig"]["service"]["path"]
+            obj, evaluated = (pod("gold"), "patch") if given == PATHS[0] else (deployment("nothing"), "warnings")
+            assert evaluated in json.loads(server.post(address, body(obj))[2])["response"]
+        assert value_of(server.endpoint.metrics, "forewarn_unauthenticated_requests_total") == "0.0"
+
+
+def test_unknown_callers_share_a_read_that_begins_after_their_requests() -> None:
+    async def ask() -> None:
+        reads = list[asyncio.Future[bool]]()
+
+        async def read() -> bool:
+            reads.append(asyncio.get_running_loop().create_future())
+            return await reads[-1]
+
+        async def begun(count: int) -> list[asyncio.Task[bool]]:
+            asked = [asyncio.create_task(rereads.next()) for _ in range(5)]
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert len(reads) == count
+            return asked
+
+        rereads = Rereads(read, 0)
+        early, late = await begun(1), await begun(1)
+        reads[0].set_result(True)
+        assert await asyncio.gather(*early) == [True] * 5
+        assert await begun(2)
+        assert not any(task.done() for task in late)
+        reads[1].set_result(False)
+        assert await asyncio.gather(*late) == [False] * 5
+        reads[2].cancel()
+
+    asyncio.run(ask())
