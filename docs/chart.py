@@ -307,6 +307,12 @@ VALUES: Final = (
     Value("networkPolicy.monitoringNamespace", "namespace that can read metrics", _LABEL),
     Value("networkPolicy.apiServerPorts", "ports of API servers", _PORTS),
     Value(
+        "networkPolicy.apiServerCIDRs",
+        "addresses of API servers; any if empty (docs/guides/run-the-webhook.md)",
+        {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-fA-F:.]+/[0-9]{1,3}$"}, "uniqueItems": True},
+        [],
+    ),
+    Value(
         "monitoring.enabled",
         "create monitors, alerts and a dashboard; requires the Prometheus operator",
         _FLAG,
@@ -358,6 +364,7 @@ class Templates:
         whole = {
             "namespace.yaml": 'ne .Release.Namespace "forewarn"',  # else it is there, with the release's own Secrets
             "priority-class.yaml": 'eq .Values.priorityClassName "forewarn"',
+            "priority-class-policy.yaml": 'eq .Values.priorityClassName "forewarn"',
             "network-policy.yaml": ".Values.networkPolicy.enabled",
             **{name: _OWN_CERTIFICATE for name in self.files if name.startswith("ca-injector-")},
             "ca-injector-network-policy.yaml": f"and ({_OWN_CERTIFICATE}) .Values.networkPolicy.enabled",
@@ -478,6 +485,8 @@ class Templates:
             self.defaults["networkPolicy.apiServerPorts"] = [port["port"] for port in rule["ports"]]
             each = "{{- range .Values.networkPolicy.apiServerPorts }}\n- port: {{ . }}\n  protocol: TCP\n{{- end }}"
             rule["ports"] = [Lines(each)]
+            each = "{{- range .Values.networkPolicy.apiServerCIDRs }}\n- ipBlock:\n    cidr: {{ . }}\n{{- end }}"
+            rule["to"] = If(".Values.networkPolicy.apiServerCIDRs", [Lines(each)])
 
     def _rights(self) -> None:
         """With cert-manager forewarn does not ask for its Secret."""
