@@ -125,3 +125,18 @@ def test_its_own_authority_is_succeeded(on_its_own: Webhook, api: Api) -> None:
     bundle = certificates_in(on_its_own.bundle(api))
     assert bundle[0] == coming.certificate
     assert old_bundle[0] in bundle, "the former CA stays trusted"
+
+
+def test_its_own_authority_is_replaced(on_its_own: Webhook, api: Api) -> None:
+    """docs/guides/run-the-webhook.md: replace the CA, because its Secret has leaked."""
+    old_leaves, old_bundle = shown(on_its_own), certificates_in(on_its_own.bundle(api))
+    with load(creating(api), per_second=100, threads=32) as made:
+        on_its_own.injector.stop()
+        api.patch(SECRET, {"data": None})
+        on_its_own.injector.start()
+        replaced = lambda: not shown(on_its_own) & old_leaves  # noqa: E731
+        wait_until(replaced, 4 * LOOKS, "both replicas show a leaf of another CA")
+        time.sleep(3)
+    no_request_failed(made, "while a CA was replaced")
+    gone = lambda: not {*old_bundle} & {*certificates_in(on_its_own.bundle(api))}  # noqa: E731
+    wait_until(gone, 120, "the former CA is no longer trusted")

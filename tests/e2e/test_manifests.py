@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from functools import partial
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.api import Refused
+from tests.e2e.api import Refused, path_of
 from tests.e2e.installation import CONFIGURATIONS, MANIFESTS, Installation, rendered
-from tests.e2e.objects import deployment
+from tests.e2e.objects import deployment, pod
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
@@ -73,17 +77,68 @@ def test_it_renders_and_is_accepted_by_a_dry_run(
 
 
 def test_applying_again_prints_unchanged(plane: ControlPlane, installed: Installation, api: Api) -> None:
-    """But for the PodDisruptionBudget: kubectl sends its selector each time (patchStrategy replace)."""
+    """But for what kubectl sends each time: null, and a PodDisruptionBudget's selector (patchStrategy replace)."""
+    kinds = ("PodDisruptionBudget", *CONFIGURATIONS)
     try:
         assert plane.kubectl("apply", "-k", str(MANIFESTS / "base")).status == 0
-        before = api.get("PodDisruptionBudget", "forewarn", "forewarn")["metadata"]
+        before = [api.get(kind, "forewarn", "forewarn")["metadata"] for kind in kinds]
         told = plane.kubectl("apply", "-k", str(MANIFESTS / "base"))
         changed = [line for line in told.out.splitlines() if not line.endswith(" unchanged")]
-        assert (told.err, changed) == ("", ["poddisruptionbudget.policy/forewarn configured"])
-        assert api.get("PodDisruptionBudget", "forewarn", "forewarn")["metadata"] == before
+        assert (told.err, {line.partition(".")[0] for line in changed}) == ("", {kind.lower() for kind in kinds})
+        assert [api.get(kind, "forewarn", "forewarn")["metadata"] for kind in kinds] == before
     finally:
         installed.unregister(api)
         installed.apply(plane)
+
+
+SELECTORS = {
+    "namespaceSelector": {"matchExpressions": [{"key": "checked", "operator": "Exists"}]},
+    "objectSelector": {"matchLabels": {"checked": "yes"}},
+}
+
+
+@pytest.mark.parametrize("flags", [(), ("--server-side", "--force-conflicts")], ids=["client-side", "server-side"])
+def test_applying_again_removes_selectors_that_somebody_added(
+    plane: ControlPlane, installed: Installation, api: Api, flags: tuple[str, ...]
+) -> None:
+    apply = ("apply", *flags, "-k", str(MANIFESTS / "base"))
+    try:
+        assert plane.kubectl(*apply).status == 0
+        for kind in CONFIGURATIONS:
+            found = api.get(kind, "forewarn")
+            api.replace({**found, "webhooks": [{**webhook, **SELECTORS} for webhook in found["webhooks"]]})
+        told = plane.kubectl(*apply)
+        assert told.status == 0, told.err
+        for webhook in (hook for kind in CONFIGURATIONS for hook in api.get(kind, "forewarn")["webhooks"]):
+            assert (webhook["namespaceSelector"], webhook["objectSelector"]) == ({}, {}), webhook["name"]
+    finally:
+        installed.unregister(api)
+        installed.apply(plane)
+
+
+def test_only_pods_of_its_namespace_can_use_its_priority_class(
+    plane: ControlPlane, installed: Installation, api: Api
+) -> None:
+    """No replica runs: API servers enforce it."""
+    wanted = pod("wanted", priorityClassName="forewarn")
+    denied = "only Pods in the namespace forewarn can use the PriorityClass forewarn"
+    ask = partial(api.ask, "POST", path_of(wanted, name="", dryRun="All"), wanted)
+    wait_until(lambda: denied in str(ask().body), 20, "API servers enforce the policy")
+    assert ask().code == 403
+    assert api.ask("POST", path_of(pod("other"), name="", dryRun="All"), pod("other")).code == 201
+    of_forewarn = installed.pod("forewarn", "")
+    assert api.ask("POST", path_of(of_forewarn, name="", dryRun="All"), of_forewarn).code == 201
+
+
+def test_the_patch_of_the_guide_restricts_egress(plane: ControlPlane, tmp_path: Path) -> None:
+    page = (MANIFESTS.parent / "docs/guides/run-the-webhook.md").read_text()
+    (patches,) = re.findall(r"```yaml\n(\s+patches:\n.*?)```", page, re.DOTALL)
+    (tmp_path / "base").symlink_to(MANIFESTS / "base")
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [base]\n{dedent(patches)}")
+    policies = [obj for obj in rendered(plane, tmp_path) if obj["kind"] == "NetworkPolicy"]
+    assert len(policies) == 2
+    for policy in policies:
+        assert [rule["to"] for rule in policy["spec"]["egress"]] == [[{"ipBlock": {"cidr": "192.0.2.10/32"}}]]
 
 
 def test_the_jobs_are_accepted_by_a_dry_run(plane: ControlPlane, installed: Installation) -> None:
