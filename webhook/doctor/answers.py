@@ -29,7 +29,7 @@ from forewarn.policies.rules.support.context import Target
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.access_reviews import PATH, access_review
-from forewarn.webhook.doctor.installation import SUFFIX, Installed, Registered
+from forewarn.webhook.doctor.installation import SUFFIX, Installed, Registered, selected
 from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, Seen, packaged, part
 from forewarn.webhook.workload_accuracy import COMPARED, WRONG, as_predicted
 
@@ -46,9 +46,14 @@ _TOKEN: Final = re.compile(r"(/(?:validate|mutate))/[0-9a-f]{8,}")
 _MAIN: Final = "validate.forewarn.dev"
 _METRIC: Final = re.compile(r"^(forewarn_[a-z_]+)(?:\{([^}]*)\})? ([-+0-9.eEnaif]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+_NO_RESPONSE: Final = (0, 500, 502, 503, 504)
+"""Status of a request to a replica that does not respond in time."""
 NOT_LISTENING: Final = "refused"
 """In errors of a connection to a port on which nothing listens."""
-_CHECK_NETWORK: Final = "check network policies and firewalls between API servers and port 8443"
+_CHECK_NETWORK: Final = (
+    "see the check /readyz; if the replicas answer there, check network policies and firewalls between API servers and "
+    "port 8443"
+)
 _CAUSES: Final = (
     ("x509", "API servers do not trust the certificate", "see the checks caBundle and certificate"),
     ("no endpoints", "no replica is ready", "see the checks replicas and Service"),
@@ -71,7 +76,8 @@ class Metric(NamedTuple):
 class Replica(NamedTuple):
     """Health and metrics of one replica. `fault`: text of /readyz ("" if ready); `why`: why there is no response.
 
-    `ahead`: seconds by which its clock is ahead of this machine's.
+    `ahead`: seconds by which its clock is ahead of this machine's. `hangs`: it answers neither this command nor the
+    kubelet's probes.
     """
 
     name: str
@@ -79,6 +85,7 @@ class Replica(NamedTuple):
     metrics: tuple[Metric, ...]
     why: str = ""
     ahead: float | None = None
+    hangs: bool = False
 
     def total(self, name: str, **labels: str) -> float | None:
         """Return the sum of all samples of a metric with these labels; None if there are none."""
@@ -136,8 +143,8 @@ def _answer_for_workload(
         text += "; forewarn's configuration was not read, so it may be configured not to warn"
         return RESPONSES.unknown(check, text)
     read = client.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
-    if why := _why_silent(client, registered, namespace, read, config, now):
-        fix = "pass another namespace with --namespace, or another kubeconfig"
+    if known := _why_silent(client, registered, namespace, read, config, now):
+        why, fix = known
         return RESPONSES.warning(check, f"{text}: {why}", fix)
     if not read.exists:
         return RESPONSES.unknown(check, f"{text}; its namespace may be exempt: {read.why}")
@@ -148,26 +155,38 @@ def _answer_for_workload(
 
 def _why_silent(
     client: Client, registered: Registered, namespace: str, seen: Seen, config: Config, now: datetime
-) -> str:
-    """Return why the dry-run workload is admitted without a warning; "" if there is no known reason."""
+) -> tuple[str, str] | None:
+    """Return why the dry-run workload is admitted without a warning, and the fix; None if there is no known reason."""
     rule = next(rule for rule in RULES if rule.ID == _RULE)
     action = config.action(rule, Target.TEMPLATE)
     if action in (Action.OFF, Action.AUDIT):
-        return f'the configuration sets the rule {rule.ID} to "{action}"'
+        return f'the configuration sets the rule {rule.ID} to "{action}"', "none if intended; else change `actions`"
     view = _namespace(seen.object if seen.exists else {"metadata": {"name": namespace}})
     if reason := config.exemption(_requester(client), view, now):
-        return f"exempt ({reason})"
+        return f"exempt ({reason})", "pass another namespace with --namespace, or another kubeconfig"
     webhook = registered.webhooks.get(_MAIN)
     if webhook is None:
-        return ""
+        return None
+    elsewhere = "pass another namespace with --namespace"
     for condition in list_at(webhook.fields, "matchConditions"):
         if f'"{namespace}"' in str(at(condition, "expression")):
-            return f"a matchCondition of {_MAIN} names the namespace"
+            return f"a matchCondition of {_MAIN} names the namespace", elsewhere
+    see = f"see the check {webhook.kind}"
+    by_namespace, by_object = (webhook.fields.get(field) or {} for field in ("namespaceSelector", "objectSelector"))
+    if not _selects(by_object, packaged("probes.json")["Deployment"]["metadata"].get("labels") or {}):
+        return f"the objectSelector of {_MAIN} excludes the Deployment", see
+    if seen.exists and not _selects(by_namespace, view.labels):
+        count, total, _ = selected(client, "namespaceSelector", by_namespace)
+        return f"the namespaceSelector of {_MAIN} excludes the namespace", elsewhere if count or not total else see
+    return None
+
+
+def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
+    """Report whether a selector of a webhook selects an object; true if the selector is invalid."""
     with suppress(InvalidSelector):
-        selector = parse_label_selector(webhook.fields.get("namespaceSelector"))
-        if selector is not None and seen.exists and not selector.matches(view.labels):
-            return f"the namespaceSelector of {_MAIN} excludes the namespace"
-    return ""
+        parsed = parse_label_selector(selector)
+        return parsed is None or parsed.matches(labels)
+    return True
 
 
 def _namespace(obj: ApiObject) -> Namespace:
@@ -219,15 +238,16 @@ def ask_replicas(client: Client, installed: Installed) -> list[Replica]:
     ways = [(name, f"{namespace}/pods/{part(name)}:{installed.health_port}/proxy") for name in installed.pods]
     if not ways:
         ways = [(f"Service {installed.service}", f"{namespace}/services/http:{part(installed.service)}:health/proxy")]
-    return [_replica(client, name, path) for name, path in ways]
+    return [_replica(client, name, path, is_unready=name in installed.unready) for name, path in ways]
 
 
-def _replica(client: Client, name: str, path: str) -> Replica:
+def _replica(client: Client, name: str, path: str, *, is_unready: bool) -> Replica:
     ready = client.text(f"{path}/readyz", f"/readyz of {name}")
     fault = ""
     if not ready.exists:
         if ready.status != 503 or _is_status_of_proxy(ready.text):
-            return Replica(name, "", (), ready.why)
+            is_silent = ready.status in _NO_RESPONSE and NOT_LISTENING not in ready.why
+            return Replica(name, "", (), ready.why, hangs=is_unready and is_silent)
         fault = ready.text or "not ready"
     metrics = client.text(f"{path}/metrics", f"/metrics of {name}")
     return Replica(name, fault, _metrics(metrics.text) if metrics.exists else (), metrics.why, metrics.ahead)
@@ -255,7 +275,13 @@ def of_replicas(replicas: Sequence[Replica]) -> Iterator[Line]:
     answering = [replica.name for replica in replicas if not replica.fault and (not replica.why or replica.metrics)]
     if answering:
         yield RESPONSES.ok("/readyz", f"ready: {listed(answering)}")
-    for why in dict.fromkeys(replica.why for replica in replicas if replica.why and not replica.fault):
+    for replica in replicas:
+        if replica.hangs:
+            text = f"{replica.name} answers neither this command nor the kubelet's probes: its process hangs"
+            fix = "the kubelet restarts it within a minute; if not, delete the Pod, and check its node"
+            yield RESPONSES.problem("/readyz", text, fix)
+    silent = [replica for replica in replicas if replica.why and not (replica.fault or replica.hangs)]
+    for why in dict.fromkeys(replica.why for replica in silent):
         fix = "allow `get` on `pods/proxy`, and let API servers through the network policy"
         if NOT_LISTENING in why:
             fix = "nothing listens on the health port: read the log of the Pod"

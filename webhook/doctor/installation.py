@@ -99,15 +99,44 @@ def check_registration(client: Client) -> Registered:
             is_known = False
             lines.append(HOOKS.unknown(kind, configuration, "run this as a user who can read webhook configurations"))
             continue
-        ours = {webhook.name: webhook for webhook in configuration if webhook.name.endswith(SUFFIX)}
+        own = _own_configuration(configuration)
+        ours = {
+            webhook.name: webhook for webhook in configuration if webhook.configuration == own and _is_ours(webhook)
+        }
         webhooks |= ours
-        others[kind] = [webhook for webhook in configuration if webhook.name not in ours]
+        others[kind] = [webhook for webhook in configuration if webhook.configuration != own or not _is_ours(webhook)]
         lines += _configuration(client, kind, ours)
     registered = Registered(webhooks, is_known, lines)
     lines += _elsewhere(registered)
+    for kind, webhooks_of_kind in others.items():
+        lines += _further(registered, kind, webhooks_of_kind)
     if webhooks:
         lines += _others(others)
     return registered
+
+
+def _is_ours(webhook: Webhook) -> bool:
+    return webhook.name.endswith(SUFFIX)
+
+
+def _own_configuration(webhooks: Sequence[Webhook]) -> str:
+    """Return the name of forewarn's configuration: that of the manifests, or another one outside of a cluster."""
+    names = sorted({webhook.configuration for webhook in webhooks if _is_ours(webhook)})
+    return NAME if NAME in names else next(iter(names), NAME)
+
+
+def _further(registered: Registered, kind: str, webhooks: Sequence[Webhook]) -> Iterator[Line]:
+    """Report further configurations whose webhooks call forewarn."""
+    usual = service_name(registered.service) if registered.service else None
+    by_name: dict[str, list[Webhook]] = {}
+    for webhook in webhooks:
+        is_called = webhook.service is not None and service_name(webhook.service) == usual
+        if is_called or _is_ours(webhook):
+            by_name.setdefault(webhook.configuration, []).append(webhook)
+    for name, calling in sorted(by_name.items()):
+        names = listed(sorted(webhook.name for webhook in calling), 4)
+        text = f"{name} is another configuration that calls forewarn ({names}); the CA injector does not maintain it"
+        yield _differing(kind, text, f"kubectl delete {kind.lower()} {name}")
 
 
 def _elsewhere(registered: Registered) -> Iterator[Line]:
@@ -199,7 +228,7 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
         if fields.get(selector):
             repair = webhook.patch("replace", selector, {})
             text = f"{name} has the {selector} {json.dumps(fields[selector])}"
-            count, total, what = _selected(client, selector, fields[selector])
+            count, total, what = selected(client, selector, fields[selector])
             if total and not count:
                 yield HOOKS.problem(kind, f"{text}, which selects none of {total} {what}", repair)
             else:
@@ -222,7 +251,7 @@ def _narrowed(client: Client, kind: str, wanted: ApiObject, webhook: Webhook) ->
         yield _differing(kind, text, webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"]))
 
 
-def _selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
+def selected(client: Client, field: str, selector: Any) -> tuple[int, int, str]:
     """Return how many objects of the cluster a selector selects, of how many, and their kind; 0 of 0 if unknown."""
     path, what = _SELECTED[field]
     with suppress(InvalidSelector):
@@ -346,6 +375,8 @@ class Installed(NamedTuple):
     """matchLabels of the Deployment."""
     pods: tuple[str, ...] = ()
     """Names of some running replicas."""
+    unready: frozenset[str] = frozenset()
+    """Those of them whose probes fail. The kubelet's probes pass every NetworkPolicy."""
     health_port: int = _HEALTH
     is_there: bool = False
     """True if the Deployment was found."""
@@ -373,8 +404,9 @@ def check_installation(client: Client, registered: Registered) -> Installed:
     lines += _service(client, installation, registered)
     lines += _network_policies(client, installation)
     lines.append(_lease(client, installation))
-    running = sorted(name for pod in pods if _runs(pod) and isinstance(name := at(pod, "metadata", "name"), str))
-    return installation._replace(pods=tuple(running[:_MAX_PODS]), lines=tuple(lines))
+    running = {name: pod for pod in pods if _runs(pod) and isinstance(name := at(pod, "metadata", "name"), str)}
+    unready = frozenset(name for name, pod in running.items() if _fails_probes(pod))
+    return installation._replace(pods=tuple(sorted(running)[:_MAX_PODS]), unready=unready, lines=tuple(lines))
 
 
 def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
@@ -520,6 +552,11 @@ def _runs(pod: ApiObject) -> bool:
     return is_replica and at(pod, "status", "phase") == "Running" and not _stopped(pod)
 
 
+def _fails_probes(pod: ApiObject) -> bool:
+    conditions = list_at(pod, "status", "conditions")
+    return any(at(condition, "type") == "Ready" and at(condition, "status") == "False" for condition in conditions)
+
+
 def _stopped(pod: ApiObject) -> ApiObject | None:
     """The status of the first container that should run and does not; None if there is none."""
     for status in list_at(pod, "status", "containerStatuses"):
@@ -568,7 +605,7 @@ def _network_policies(client: Client, installation: Installed) -> Iterator[Line]
     if policies.why:
         yield OBJECTS.unknown("NetworkPolicy", policies.why)
         return
-    selecting = [policy for policy in policies.objects if _restricts(policy, installation)]
+    selecting = [policy for policy in policies.objects if _restricts(policy, installation, "Ingress")]
     rules = [rule for policy in selecting for rule in at(policy, "spec", "ingress") or ()]
     names = listed(sorted(str(at(policy, "metadata", "name")) for policy in selecting))
     port = installation.port
@@ -578,15 +615,28 @@ def _network_policies(client: Client, installation: Installed) -> Iterator[Line]
         fix = f"allow port {port} from everywhere, or from the addresses of the API servers: {edit}"
         yield OBJECTS.warning("NetworkPolicy", text, fix)
     else:
-        yield OBJECTS.ok("NetworkPolicy", f"{names or 'none selects the Pods'}: API servers reach port {port}")
+        reached = _egress([policy for policy in policies.objects if _restricts(policy, installation, "Egress")])
+        text = f"{names or 'none selects the Pods'}: API servers reach port {port}; forewarn reaches {reached}"
+        yield OBJECTS.ok("NetworkPolicy", text)
 
 
-def _restricts(policy: ApiObject, installation: Installed) -> bool:
+def _egress(policies: Sequence[ApiObject]) -> str:
+    """Describe the addresses that NetworkPolicies let forewarn reach."""
+    if not policies:
+        return "any address"
+    rules = [rule for policy in policies for rule in list_at(policy, "spec", "egress")]
+    ports = {at(port, "port") for rule in rules if not at(rule, "to") for port in list_at(rule, "ports") or ({},)}
+    if not ports:
+        return "only the addresses in its rules"
+    return "any address" if None in ports else f"any address on {listed(sorted(map(str, ports)))}"
+
+
+def _restricts(policy: ApiObject, installation: Installed, direction: str) -> bool:
     types = at(policy, "spec", "policyTypes")
     with suppress(InvalidSelector):
         selector = parse_label_selector(at(policy, "spec", "podSelector") or {})
         selects = selector is not None and selector.matches(installation.labels)
-        return selects and (not isinstance(types, list) or "Ingress" in types)
+        return selects and (direction in types if isinstance(types, list) else direction == "Ingress")
     return False
 
 
@@ -620,53 +670,60 @@ def _lease(client: Client, installation: Installed) -> Line:
 TRUST: Final = Area("trust")
 _SILENT: Final = timedelta(minutes=5)
 """Age of the Lease at which the CA injector counts as stopped. It renews every ten seconds; clocks differ."""
-_INSPECT_COMMAND: Final = (
-    "kubectl -n {} logs deployment/forewarn-ca-injector; with cert-manager: kubectl -n {} describe certificate"
-)
 
 
 def check_trust(client: Client, registered: Registered, installed: Installed, now: datetime) -> Iterator[Line]:
     """Check caBundle, the CA injector and the certificate."""
-    fix = _INSPECT_COMMAND.format(installed.namespace, installed.namespace)
-    bundles = {
-        name: str(at(webhook.fields, "clientConfig", "caBundle") or "") for name, webhook in registered.webhooks.items()
-    }
-    bundle = b""
-    if bundles:
-        empty = sorted(name for name, text in bundles.items() if not text)
-        if empty:
-            problem = f"{', '.join(empty)}: empty, so API servers trust no certificate"
-            yield TRUST.problem("caBundle", problem, f"the CA injector sets it: {fix}")
-        elif len({*bundles.values()}) > 1:
-            yield TRUST.warning("caBundle", "differs between the webhooks", f"wait a minute, then {fix}")
-        decoded = _decoded(next(filter(None, bundles.values()), ""))
-        if decoded is None:
-            yield TRUST.problem("caBundle", "not base64", fix)
-        bundle = decoded or b""
-    yield from _injector(client, installed, now)
-    yield from _certificate(client, installed, bundle, now, fix)
+    injector, fix = _injector(client, installed, now)
+    yield from injector
+    bundles: dict[str, list[str]] = {}
+    for name, webhook in sorted(registered.webhooks.items()):
+        bundles.setdefault(str(at(webhook.fields, "clientConfig", "caBundle") or ""), []).append(name)
+    usual = max(bundles, key=lambda text: len(bundles[text]), default="")
+    for text, names in bundles.items():
+        if not text:
+            yield TRUST.problem("caBundle", f"{listed(names)}: empty, so API servers trust no certificate", fix)
+        elif _decoded(text) is None:
+            yield TRUST.problem("caBundle", f"{listed(names)}: not base64", fix)
+        elif text != usual:
+            yield TRUST.warning("caBundle", f"{listed(names)}: differs from the other webhooks", fix)
+    yield from _certificate(
+        client, installed, {_decoded(text) or b"": names for text, names in bundles.items()}, now, fix
+    )
 
 
-def _injector(client: Client, installed: Installed, now: datetime) -> Iterator[Line]:
-    if installed.serving_secret:
-        return  # cert-manager or another issuer renews it
-    seen = client.get(lease_path(part(installed.namespace), INJECTOR), f"the Lease {INJECTOR}")
-    fix = f"kubectl -n {installed.namespace} get pods -l app.kubernetes.io/name={INJECTOR}; start it if there is none"
+def _injector(client: Client, installed: Installed, now: datetime) -> tuple[list[Line], str]:
+    """Return lines about the CA injector, and the fix for a certificate or caBundle, which depends on it."""
+    namespace = installed.namespace
+    if installed.serving_secret:  # cert-manager or another issuer renews it
+        return [], f"with cert-manager: kubectl -n {namespace} describe certificate"
+    check, path = "CA injector", f"/apis/apps/v1/namespaces/{part(namespace)}/deployments/{INJECTOR}"
+    if at(client.get(path, f"Deployment {INJECTOR}").object, "spec", "replicas") == 0:
+        start = f"kubectl -n {namespace} scale deployment/{INJECTOR} --replicas=1"
+        text = "the Deployment is scaled to 0: no certificate is issued or renewed, and no caBundle is set"
+        return [TRUST.problem(check, text, start)], f"start the CA injector: {start}"
+    seen = client.get(lease_path(part(namespace), INJECTOR), f"the Lease {INJECTOR}")
+    pods = f"kubectl -n {namespace} get pods -l app.kubernetes.io/name={INJECTOR}; start it if there is none"
     spec = at(seen.object, "spec")
     holder, renewed = at(spec, "holderIdentity"), moment_of(str(at(spec, "renewTime")))
     if not seen.exists:
-        yield TRUST.absent("CA injector", seen, f"Lease {INJECTOR} not found", f"{fix}; otherwise {AGAIN}")
+        line = TRUST.absent(check, seen, f"Lease {INJECTOR} not found", f"{pods}; otherwise {AGAIN}")
     elif not holder or renewed is None:
         text = "it has stopped and released its Lease" if at(spec, "leaseTransitions") else "none has run yet"
-        yield TRUST.problem("CA injector", f"{text}: no certificate is issued or renewed", fix)
+        line = TRUST.problem(check, f"{text}: no certificate is issued or renewed", pods)
     elif now - renewed > _SILENT:
         text = f"{holder} has not renewed its Lease since {renewed:%Y-%m-%d %H:%M:%S}Z"
-        yield TRUST.problem("CA injector", f"{text}: certificates are not renewed", fix)
+        line = TRUST.problem(check, f"{text}: certificates are not renewed", pods)
     else:
-        yield TRUST.ok("CA injector", f"{holder} is the leader")
+        line = TRUST.ok(check, f"{holder} is the leader")
+        return [line], f"wait a minute; then kubectl -n {namespace} logs deployment/{INJECTOR}"
+    return [line], "see the check CA injector"
 
 
-def _certificate(client: Client, installed: Installed, bundle: bytes, now: datetime, fix: str) -> Iterator[Line]:
+def _certificate(
+    client: Client, installed: Installed, bundles: Mapping[bytes, Sequence[str]], now: datetime, fix: str
+) -> Iterator[Line]:
+    """Check the certificate in the Secret. `bundles`: caBundle -> names of the webhooks that have it."""
     name = installed.serving_secret or "forewarn-serving-cert"
     seen = client.get(f"/api/v1/namespaces/{part(installed.namespace)}/secrets/{part(name)}", f"the Secret {name}")
     if not seen.exists:
@@ -684,17 +741,26 @@ def _certificate(client: Client, installed: Installed, bundle: bytes, now: datet
         return
     try:
         ends, service = validity_of(chain).not_after, f"{installed.service}.{installed.namespace}.svc"
-        faults = [*rejections(chain, Caller(service, bundle), now)]
     except NoCertificate as fault:
-        yield TRUST.problem("certificate", f"Secret {name} or caBundle: {fault}", fix)
+        yield TRUST.problem("certificate", f"Secret {name}: {fault}", fix)
         return
-    for why in faults:
-        yield TRUST.problem("certificate", f"{why}: API servers do not trust it", fix)
+    faults: dict[str, list[str]] = {}
+    """Why API servers reject the certificate -> webhooks."""
+    for bundle, names in bundles.items() or ((b"", ()),):
+        try:
+            whys = [*rejections(chain, Caller(service, bundle), now)]
+        except NoCertificate as fault:
+            whys = [f"caBundle has {fault}"]
+        for why in whys:
+            faults.setdefault(why, []).extend(names)
+    for why, names in faults.items():
+        webhooks = f" for {listed(names)}" if names else ""
+        yield TRUST.problem("certificate", f"{why}: API servers do not trust it{webhooks}", fix)
     until = f"{ends:%Y-%m-%d %H:%M}Z"
     if now < ends < now + timedelta(days=1):
         yield TRUST.warning("certificate", f"expires at {until}, in less than a day, and has not been renewed", fix)
     elif not faults:
-        signed = "signed by a CA of caBundle" if bundle else "caBundle not compared"
+        signed = "signed by a CA of caBundle" if any(bundles) else "caBundle not compared"
         yield TRUST.ok("certificate", f"valid for {service} until {until}, {signed}")
 
 

@@ -39,6 +39,7 @@ REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 VALIDATE, MUTATE = f"{REGISTRATION}/validatingwebhookconfigurations", f"{REGISTRATION}/mutatingwebhookconfigurations"
 OURS = "/api/v1/namespaces/forewarn"
 DEPLOYMENT = "/apis/apps/v1/namespaces/forewarn/deployments/forewarn"
+INJECTOR_DEPLOYMENT = f"{DEPLOYMENT}-ca-injector"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"
 DEFAULT_LEASE = LEASE.replace("ca-injector", "global-default")
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/forewarn/networkpolicies"
@@ -161,7 +162,14 @@ def items(*objects: Obj) -> Obj:
 
 def network_policy(**rule: Any) -> Obj:
     spec = {"podSelector": {"matchLabels": {**LABELS}}, "policyTypes": ["Ingress", "Egress"], "ingress": [rule]}
+    spec["egress"] = [{"ports": [{"port": 443}, {"port": 6443}]}]
     return {"metadata": {"name": "forewarn"}, "spec": spec}
+
+
+def egress(*rules: Obj) -> Obj:
+    """A NetworkPolicy with these rules for egress."""
+    policy = network_policy()
+    return {**policy, "spec": {**policy["spec"], "egress": [*rules]}}
 
 
 def priority_class(name: str, value: int, **fields: Any) -> Obj:
@@ -322,6 +330,17 @@ def excluded_namespace(world: World) -> None:
     world.get["/api/v1/namespaces/default"] = {"metadata": {"name": "default", "labels": {"a": "c"}}}
 
 
+def some_namespaces(world: World) -> None:
+    """The selector selects another namespace."""
+    excluded_namespace(world)
+    world.get[NAMESPACES]["items"].append({"metadata": {"name": "shop", "labels": {"a": "b"}}})
+
+
+def excluded_object(world: World) -> None:
+    silent(world)
+    world.webhook(MAIN)["objectSelector"] = {"matchLabels": {"a": "b"}}
+
+
 def hidden_namespace(world: World) -> None:
     excluded_namespace(world)
     world.get["/api/v1/namespaces/default"] = (403, "forbidden: cannot get")
@@ -341,10 +360,38 @@ def without_pods(world: World) -> None:
     world.webhook("validate.forewarn.dev")["rules"].pop(0)
 
 
+def scaled_to_0(world: World) -> None:
+    world.get[INJECTOR_DEPLOYMENT] = {"spec": {"replicas": 0}}
+
+
+def without_injector(world: World) -> None:
+    scaled_to_0(world)
+    called("mutate.forewarn.dev", caBundle="")(world)
+
+
+def hanging(world: World) -> None:
+    """Its process is stopped: neither the API server nor the kubelet gets an answer."""
+    world.get[f"{POD}/readyz"] = (504, "timeout")
+    world.get[f"{OURS}/pods"]["items"][0]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+
+
 def front(world: World) -> None:
     rule = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}
     webhook = {"name": "inject.example.com", "rules": [rule], "failurePolicy": "Fail"}
     world.get[MUTATE]["items"].append({"metadata": {"name": "injector"}, "webhooks": [webhook]})
+
+
+def another_configuration(world: World) -> None:
+    """Whose webhooks differ, and are not taken for those of forewarn."""
+    copied = deepcopy(world.get[VALIDATE]["items"][0])
+    for webhook in copied["webhooks"]:
+        webhook |= {"rules": [], "clientConfig": {"service": {"namespace": "elsewhere", "name": "forewarn"}}}
+    world.get[VALIDATE]["items"].append({**copied, "metadata": {"name": "forewarn-old"}})
+
+
+def other_names(world: World) -> None:
+    webhook = {**deepcopy(world.webhook("mutate.forewarn.dev")), "name": "mutate.example.com"}
+    world.get[MUTATE]["items"].insert(0, {"metadata": {"name": "my-webhooks"}, "webhooks": [webhook]})
 
 
 def narrowed(world: World) -> None:
@@ -586,9 +633,72 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "warning",
         "is called at https://else.example/mutate",
     ),
+    (
+        "another configuration with the same webhooks",
+        another_configuration,
+        VALIDATING,
+        "warning",
+        "forewarn-old is another configuration that calls forewarn (classes.validate.forewarn.dev, exemptions.validate",
+    ),
+    (
+        "another configuration that calls the Service",
+        other_names,
+        MUTATING,
+        "warning",
+        "my-webhooks is another configuration that calls forewarn (mutate.example.com); the CA injector does",
+    ),
     ("another in front", front, "other webhooks", "ok", "injector (inject.example.com) can also change Pods"),
     ("no bundle", called("mutate.forewarn.dev", caBundle=""), "caBundle", "problem", "trust no certificate"),
-    ("two bundles", called("mutate.forewarn.dev", caBundle="AAAA"), "caBundle", "warning", "differs between"),
+    (
+        "two bundles",
+        called("mutate.forewarn.dev", caBundle="AAAA"),
+        "caBundle",
+        "warning",
+        "mutate.forewarn.dev: differs",
+    ),
+    (
+        "a wrong bundle",
+        called("mutate.forewarn.dev", caBundle=base64.b64encode(Authority.make(NOW).certificate).decode()),
+        "certificate",
+        "problem",
+        "not signed by a CA of caBundle: API servers do not trust it for mutate.forewarn.dev",
+    ),
+    (
+        "no bundle but text",
+        called("mutate.forewarn.dev", caBundle="AAAA"),
+        "certificate",
+        "problem",
+        "caBundle has no PEM certificates",
+    ),
+    ("no injector Pods", scaled_to_0, "CA injector", "problem", "the Deployment is scaled to 0"),
+    (
+        "a replica hangs",
+        hanging,
+        "/readyz",
+        "problem",
+        "forewarn-0 answers neither this command nor the kubelet's probes",
+    ),
+    (
+        "a replica that only the kubelet reaches",
+        change(f"{POD}/readyz", to=(504, "timeout")),
+        "/readyz",
+        "unknown",
+        "/readyz of forewarn-0: timeout",
+    ),
+    (
+        "egress",
+        change(POLICIES, to=items(egress({"ports": [{"port": 443}, {"port": 6443}]}))),
+        "NetworkPolicy",
+        "ok",
+        "forewarn reaches any address on 443, 6443",
+    ),
+    (
+        "restricted egress",
+        change(POLICIES, to=items(egress({"ports": [{"port": 443}], "to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}))),
+        "NetworkPolicy",
+        "ok",
+        "forewarn reaches only the addresses in its rules",
+    ),
     (
         "injector is away",
         change(LEASE, "spec", "renewTime", to=EXPIRED.isoformat()),
@@ -957,6 +1067,27 @@ def test_the_printed_command_repairs(examined: Callable[..., Report], case: str)
         (change(f"{POD}/readyz", to=(503, "error trying to reach service: connection refused")), "/readyz", "the log"),
         (change(f"{POD}/readyz", to=(503, "error trying to reach service: timeout")), "/readyz", "network policy"),
         (change(LEASE, to={"spec": {"leaseTransitions": 1}}), "CA injector", "start it if there is none"),
+        (
+            called("mutate.forewarn.dev", caBundle=""),
+            "caBundle",
+            "wait a minute; then kubectl -n forewarn logs deployment",
+        ),
+        (without_injector, "CA injector", "kubectl -n forewarn scale deployment/forewarn-ca-injector --replicas=1"),
+        (
+            without_injector,
+            "caBundle",
+            "start the CA injector: kubectl -n forewarn scale deployment/forewarn-ca-injector",
+        ),
+        (another_configuration, VALIDATING, "kubectl delete validatingwebhookconfiguration forewarn-old"),
+        (excluded_namespace, "dry run of a Deployment", f"see the check {VALIDATING}"),
+        (some_namespaces, "dry run of a Deployment", "pass another namespace with --namespace"),
+        (excluded_object, "dry run of a Deployment", f"see the check {VALIDATING}"),
+        (hanging, "/readyz", "the kubelet restarts it within a minute"),
+        (
+            posted(CLASSES, (500, failing("context deadline exceeded"))),
+            "dry run of a PriorityClass",
+            "see the check /readyz",
+        ),
     ],
 )
 def test_the_fix_is_about_the_cause(
