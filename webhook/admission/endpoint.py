@@ -395,6 +395,7 @@ class Endpoint:
         grant, cluster, config = self.callers.grant(call.tokens), self.cluster(), self.config()
         if not grant.covers(*request.resource_parts):
             self.metrics.unauthenticated.inc()
+            self.of_strangers.log("unknown caller", {"phase": call.hook.value, "client": call.client})
             return grant, None, config
         return grant, cluster, self.without_names(config) if grant.is_shown else config
 

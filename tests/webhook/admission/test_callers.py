@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +13,15 @@ from forewarn.webhook.admission.review import (
     EVERYBODY,
     EVERYTHING,
     NO_CALLER,
+    AdmissionCall,
     BadTokens,
     Callers,
     Grant,
+    Hook,
     bearer,
     read_tokens,
 )
+from tests.webhook.builders import answer_now, body, endpoint, pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +80,15 @@ def test_a_token_is_good_for_the_resources_of_its_webhook_alone() -> None:
         ("batch", "jobs", "status"): True,
     }.items():
         assert granted.covers(*asked) is covered, asked
+
+
+def test_the_address_of_an_unknown_caller_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    told = endpoint(callers=Callers(grants=lambda: {ONE: EVERYTHING}))
+    for token in (ONE, TWO):
+        call = AdmissionCall(Hook.VALIDATE, body(pod("gold", 1000)), monotonic(), client="192.0.2.7", tokens=(token,))
+        assert answer_now(told, call).status == 200
+    found = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "unknown caller"]
+    assert found == [{"phase": "validate", "client": "192.0.2.7"}]
 
 
 @pytest.mark.parametrize(
