@@ -30,7 +30,6 @@ from finding_details import Detail
 from several_clusters import SeveralClusters
 
 from forewarn.policies.application.classes import ClassPlan
-from forewarn.policies.application.consolidate import Consolidation
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.findings import Report
 from forewarn.policies.application.headroom import HeadroomLine
@@ -61,7 +60,6 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "whatif": ("`whatif`", WhatIf),
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),
-    "whatif-consolidate": ("`whatif consolidate`", Consolidation),
     "headroom": ("each line of `headroom`", HeadroomLine),
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),

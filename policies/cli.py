@@ -51,7 +51,6 @@ COMMANDS: Final[dict[str, Command]] = {
     "diff": Command("Predict", "policies.commands.diff", "show what a change of manifests does to every cluster"),
     "whatif": Command("Predict", "policies.commands.whatif", "simulate a loss, a drain, an upgrade, or another change"),
     "whatif pressure": Command("", "policies.commands.pressure", "rank the Pods that a kubelet evicts first"),
-    "whatif consolidate": Command("", "policies.commands.consolidate", "predict which nodes Karpenter removes next"),
     "whatif merge": Command("", "policies.commands.merge", "combine the parts of a sweep or of a test"),
     "classes": Command("Cluster", "policies.commands.classes", "show which PriorityClasses may preempt which"),
     "classes plan": Command("", "policies.commands.classes_plan", "order a change of PriorityClasses, step by step"),

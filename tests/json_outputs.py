@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.commands.classes": "classes",
     "forewarn.policies.commands.classes_plan": "classes-plan",
-    "forewarn.policies.commands.consolidate": "whatif-consolidate",
     "forewarn.policies.commands.diff": "diff",
     "forewarn.policies.commands.dry_run": "dry-run",
     "forewarn.policies.commands.explain": "explain",

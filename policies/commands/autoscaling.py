@@ -53,14 +53,6 @@ def add_instance_types_option(add: Callable[..., object], help_text: str) -> Non
     add("--instance-types", type=existing, metavar="FILE", help=help_text)
 
 
-def instance_types_of(path: str | None, parser: argparse.ArgumentParser) -> Sequence[InstanceType] | None:
-    """Return the instance types in a file; None without a file. Exits if the file is invalid."""
-    try:
-        return None if path is None else _instance_types(path)
-    except ConfigError as fault:
-        parser.error(one_line(str(fault)))
-
-
 def add_no_autoscaler_option(add: Callable[..., object], help_text: str) -> None:
     add("--no-autoscaler", action="store_true", help=help_text)
 
@@ -102,22 +94,15 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
     """The instance types in a file; none for None. Raises ConfigError."""
     if path is None:
         return ()
-    from forewarn.policies.config.load import contents
-
-    return parsed_instance_types(contents(path), path)
-
-
-def parsed_instance_types(text: str | bytes, name: str) -> Sequence[InstanceType]:
-    """The instance types of a text. `name`: of its file. Raises ConfigError."""
     from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
-    from forewarn.policies.config.load import parse
+    from forewarn.policies.config.load import contents, parse
 
     try:
-        types = read_instance_types({"instanceTypes": parse(text, name).plain()}, "instanceTypes")
+        types = read_instance_types({"instanceTypes": parse(contents(path), path).plain()}, "instanceTypes")
     except (InvalidObject, NotPredicted) as problem:
-        raise ConfigError(f"{name}: {problem}") from None
+        raise ConfigError(f"{path}: {problem}") from None
     if not types:
-        raise ConfigError(f"{name}: no instance types. Fix: write a list of {{name, capacity, offerings}}")
+        raise ConfigError(f"{path}: no instance types. Fix: write a list of {{name, capacity, offerings}}")
     return types
 
 

@@ -206,7 +206,7 @@ def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
 
 _CLASSES: Final = (PRIORITY_CLASS,)
 _PODS: Final = (NODE, POD)
-_PODS_ONLY: Final = ("headroom", "predict", "test", "ui", "whatif consolidate", "whatif pressure")
+_PODS_ONLY: Final = ("headroom", "predict", "test", "ui", "whatif pressure")
 REQUIRED_LISTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("audit", "classes", "classes plan"), (*_PODS, *_CLASSES)),
     **dict.fromkeys(_PODS_ONLY, _PODS),

@@ -182,7 +182,6 @@ def argument_parser() -> argparse.ArgumentParser:
     _of_manifests(add)
     for name, help_text in (
         ("pressure", "a node runs out of memory, disk or process IDs, shuts down, or admits a critical Pod"),
-        ("consolidate", "Karpenter removes empty, drifted or underutilized nodes"),
         ("merge", "combine the parts of a divided run"),
     ):
         kinds.add_parser(name, help=help_text)  # for the list alone: policies.cli runs them

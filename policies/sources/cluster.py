@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         "capacity_buffers",
         "definitions",
         "events",
-        "node_claims",
         "node_groups",
     ]
 
@@ -282,10 +281,9 @@ def objects_of(source: str, attribute: _Function, *arguments: str) -> Iterable[d
     objects, and for sources without this function.
 
     `attribute`: "autoscalers" (HorizontalPodAutoscalers), "capacity_buffers" (CapacityBuffers, up to its limit),
-    "definitions" (CustomResourceDefinitions), "node_claims" (NodeClaims), "node_groups" (objects about node groups), or
-    "events" (Events; `arguments`: a namespace, "" for a Node, and the name of the object, "" for the whole namespace).
-    The function is an attribute of the source with this name; its first parameter is the argument of the source.
-    Raises SourceError.
+    "definitions" (CustomResourceDefinitions), "node_groups" (objects about node groups), or "events" (Events;
+    `arguments`: a namespace, "" for a Node, and the name of the object, "" for the whole namespace). The function is an
+    attribute of the source with this name; its first parameter is the argument of the source. Raises SourceError.
     """
     function = _attribute(source, attribute)
     objects: Iterable[dict[str, Any]] = () if function is None else function(*arguments)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
-from forewarn.policies.autoscaling.karpenter.disruption import EMPTY, UNDERUTILIZED, Disruption
 from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
 from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
 from forewarn.policies.autoscaling.karpenter.pods import texts
@@ -22,25 +20,16 @@ from forewarn.policies.autoscaling.karpenter.requirements import (
     Requirement,
 )
 from forewarn.policies.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
-from forewarn.policies.autoscaling.karpenter.state import (
-    NODE_CLAIM,
-    NODE_POOLS,
-    Eviction,
-    Objects,
-    is_unschedulable,
-    pods_by_node,
-    read_state,
-    usage_by_pool,
-)
+from forewarn.policies.autoscaling.karpenter.state import usage_by_pool
 from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.objects.fields import boolean, group_kind, items, mapping, text, timestamp
+from forewarn.policies.objects.fields import boolean, group_kind, items, mapping, text
 from forewarn.policies.objects.pod import Pod
+from tests.recorded.karpenter_state import NODE_CLAIM, NODE_POOLS, Eviction, Objects, is_unschedulable, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.autoscaling.karpenter.autoscaler import Decision
-    from forewarn.policies.autoscaling.karpenter.disruption import Candidate, Command, Compute, Round
     from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
     from forewarn.policies.autoscaling.karpenter.state import ClusterState
     from forewarn.policies.objects.fields import ApiObject
@@ -60,16 +49,20 @@ _KINDS: Final = {
     "nodepools": NODE_POOLS,
     "namespaces": "/Namespace",
 }
+_NOW: Final = 1_767_225_600.0  # 2026-01-01T00:00:00Z, as in the oracle
 _NUMBER: Final = re.compile(rf"{PLACEHOLDER}-[0-9]+")
 _WAITS: Final = "cluster state not synced: the provisioner waits"
 
 
 def answer_case(case: ApiObject) -> ApiObject:
     """Return the decision for a case in the form of the recordings. Raises NotPredicted, InvalidObject, ValueError."""
-    state, _, objects = state_of(case)
-    raw_pools = managed_pools(objects)
+    objects = read_objects(case)
+    eviction = Eviction(objects.of("policy/PodDisruptionBudget"), _NOW)
+    locates_volumes = boolean(case, "options", "locatesVolumes")
+    state, moving, waits = read_state(objects, eviction, locates_volumes=locates_volumes)
+    raw_pools = [pool for pool in objects.of(NODE_POOLS) if _is_managed(pool, "spec", "template")]
     taken, left = _taken(case, state)
-    if state.unsynced:
+    if waits:
         return {**left, "newNodeClaims": [], "existing": [], "podErrors": {}, "error": _WAITS, "runs": 1, "distinct": 1}
     usage, options = usage_by_pool(state.nodes), mapping(case, "options")
     settings = Options(
@@ -83,7 +76,7 @@ def answer_case(case: ApiObject) -> ApiObject:
     def run(choices: Choices) -> ApiObject:
         pools, types = read_node_pools(raw_pools), read_instance_types(case, "instanceTypes")
         offered = {p: [t for t in types if t.is_of(p.name)] for p in pools}
-        decision = provision(state, offered, taken, settings, choices)
+        decision = provision(state, offered, [*taken, *moving], settings, choices)
         return {**_shown(decision, usage), **left}
 
     choices = Choices()
@@ -104,21 +97,6 @@ def read_objects(case: ApiObject) -> Objects:
         if group_kind(obj) != NODE_CLAIM or _is_managed(obj):
             objects.collect(obj)
     return objects
-
-
-def state_of(case: ApiObject) -> tuple[ClusterState, Eviction, Objects]:
-    """Return what Karpenter sees in a case."""
-    objects = read_objects(case)
-    now = timestamp(case, "now") or timestamp({"now": "2026-01-01T00:00:00Z"}, "now") or 0
-    eviction = Eviction(objects.of("policy/PodDisruptionBudget"), now)
-    locates = boolean(case, "options", "locatesVolumes")
-    state = read_state(objects, eviction)
-    return replace(state, storage=state.storage._replace(locates_volumes=locates)), eviction, objects
-
-
-def managed_pools(objects: Objects) -> list[ApiObject]:
-    """Return the NodePools of Karpenter."""
-    return [pool for pool in objects.of(NODE_POOLS) if _is_managed(pool, "spec", "template")]
 
 
 def _is_managed(obj: ApiObject, *path: str) -> bool:
@@ -209,104 +187,6 @@ def _agreement(answers: Sequence[Mapping[str, Any]]) -> list[str]:
         if all(claim[field] == claims[0][field] for claims in by_pods.values() for claim in claims):
             shared.append(key)
     return shared
-
-
-_METHODS: Final = {
-    "_emptiness": "Emptiness",
-    "_drift": "Drift",
-    "_several": "MultiNodeConsolidation",
-    "_single": "SingleNodeConsolidation",
-}
-"""Method of Disruption -> upstream's name."""
-
-
-class _Recorded(Disruption):
-    """Also stores the candidates and budgets of each method, as the recordings do."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.considered: dict[str, list[str]] = {}
-        self.allowed: dict[str, dict[str, int]] = {}
-
-    def _method(self, reason: str, candidates: Sequence[Candidate], compute: Compute) -> Command | None:
-        method = _METHODS[compute.__name__]
-        self.considered[method] = sorted(candidate.name for candidate in candidates)
-        if candidates:
-            self.allowed[method] = self.budgets(reason)
-        return super()._method(reason, candidates, compute)
-
-
-def _method_of(command: Command) -> str:
-    if command.reason != UNDERUTILIZED:
-        return "Emptiness" if command.reason == EMPTY else "Drift"
-    return "SingleNodeConsolidation" if len(command.candidates) == 1 else "MultiNodeConsolidation"
-
-
-def answer_disruption(case: ApiObject) -> ApiObject:
-    """Return the first command of Karpenter's disruption controller for a case. Raises as `answer_case`."""
-    state, eviction, objects = state_of(case)
-    if state.unsynced:
-        return {"error": "cluster state not synced", **_NO_COMMAND, "runs": 1, "distinct": 1}
-    options, now = mapping(case, "options"), eviction.now
-    settings = Options(
-        preferences=text(options, "preferencePolicy", default="Respect") == "Respect",
-        best_effort=text(options, "minValuesPolicy", default="Strict") == "BestEffort",
-    )
-    usage, pending = usage_by_pool(state.nodes), _taken(case, state)[0]
-
-    def run(choices: Choices) -> ApiObject:
-        disruption = _Recorded(
-            state,
-            pods_by_node(objects),
-            managed_pools(objects),
-            read_instance_types(case, "instanceTypes"),
-            pending,
-            eviction,
-            now,
-            settings,
-            choices,
-            spot_to_spot=boolean(options, "spotToSpot"),
-        )
-        round_ = disruption.run()
-        if round_.not_predicted:
-            raise NotPredicted(round_.not_predicted)
-        return {**_shown_round(round_, usage), "candidates": disruption.considered, "budgets": disruption.allowed}
-
-    choices = Choices()
-    first = run(choices)
-    if not choices.arbitrary:
-        return {**first, "runs": 1, "distinct": 1}
-    answers = {json.dumps(answer, sort_keys=True): answer for answer in (run(Choices(Random(n))) for n in range(RUNS))}
-    return {**first, "runs": RUNS, "distinct": len(answers), "outcomes": list(answers.values())}
-
-
-_NO_COMMAND: Final[Mapping[str, Any]] = {
-    "method": "",
-    "nodes": [],
-    "replacements": [],
-    "existing": [],
-    "candidates": {},
-    "budgets": {},
-}
-
-
-def _shown_round(round_: Round, usage: Mapping[str, ResourceList]) -> dict[str, Any]:
-    command = round_.command
-    shown: dict[str, Any] = {
-        **_NO_COMMAND,
-        "kept": round_.kept,
-        "error": round_.error,
-    }
-    if command is None:
-        return shown
-    existing = [(node, sorted(pod.pod.name for pod in pods)) for node, pods in command.existing]
-    return {
-        **shown,
-        "method": _method_of(command),
-        "nodes": sorted(candidate.name for candidate in command.candidates),
-        "replacements": sorted((_shown_claim(claim, usage) for claim in command.new), key=lambda claim: claim["pods"]),
-        "existing": [{"node": node, "pods": pods} for node, pods in sorted(existing)],
-    }
 
 
 def _entries(requirement: Requirement) -> list[str]:

@@ -41,8 +41,6 @@ _MACHINES: Final = (
     KindSpec("machine.openshift.io/v1beta1", "MachineSet", "machinesets", ""),
     KindSpec("karpenter.sh/v1", "NodePool", "nodepools", ""),
 )
-_NODE_CLAIMS: Final = KindSpec("karpenter.sh/v1", "NodeClaim", "nodeclaims", "")
-_MAX_CLAIMS: Final = 20_000
 _MAX_AUTOSCALERS: Final = 20_000
 _NOT_READ: Final = (403, 404)
 _SHORT: Final = client.Timeouts(10.0, 10.0, 20.0)
@@ -163,10 +161,6 @@ class Live:
                 if error.status not in _NOT_READ:
                     raise _fault(_name(context), _CONFIG_MAP, error) from None
         yield from islice(chain.from_iterable(_listed(api, context, kind) for kind in _MACHINES), MAX_GROUPS)
-
-    def node_claims(self, context: str) -> Iterator[dict[str, Any]]:
-        """The NodeClaims of Karpenter; none without permission or if they are not served. Raises SourceError."""
-        return islice(_listed(_api(context), context, _NODE_CLAIMS), _MAX_CLAIMS)
 
 
 def _listed(

@@ -27,7 +27,7 @@ _OF_A_NAMESPACE: Final = frozenset(
     ("predict", "why", "whatif", "diff", "test", "headroom", "classes plan", "lint", "dry-run", "webhook doctor")
 )
 """Commands whose -n sets the namespace of objects without one."""
-_WITHOUT_NAMESPACE: Final = (["whatif", "merge"], ["whatif", "consolidate"])
+_WITHOUT_NAMESPACE: Final = (["whatif", "merge"],)
 _CLUSTERS: Final = frozenset(("--cluster", "--clusters"))
 _FILES_ONLY: Final = frozenset(("lint", "dry-run", "webhook review"))
 """Commands that by default read no cluster; `kubectl forewarn` passes them the cluster of kubectl's context."""

@@ -131,7 +131,7 @@ def main(arguments: Sequence[str]) -> int:
     name = f"live:{options.context}" if options.context else "live"
     api = ApiServer(partial(connect, options.context))
     context = options.context
-    others = (live.node_groups, live.node_claims, live.autoscalers_if_permitted)
+    others = (live.node_groups, live.autoscalers_if_permitted)
     objects: Iterator[dict[str, Any]] = chain(read_all(api, name), *(read(context) for read in others))
     now = datetime.now(UTC).strftime(TIME)
     if options.redact:

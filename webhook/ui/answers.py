@@ -19,7 +19,6 @@ from forewarn.policies.application.audit import audit
 from forewarn.policies.application.changes import CHANGES
 from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.application.cluster import Cluster, Progress
-from forewarn.policies.application.consolidate import collected, consolidate
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
 from forewarn.policies.application.predict import PredictResult, predicted
@@ -28,8 +27,6 @@ from forewarn.policies.application.whatif import Workloads, risk, whatif, whatif
 from forewarn.policies.application.why import WhyRequest, why
 from forewarn.policies.cluster.cache import AnswerHead, Cache, ClusterSnapshot, head_of
 from forewarn.policies.commands import info_node_groups
-from forewarn.policies.commands.autoscaling import parsed_instance_types
-from forewarn.policies.commands.consolidate import lines as consolidation_lines
 from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS
@@ -420,15 +417,6 @@ class State(NamedTuple):
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
         return _answer(on_page(pages.pressure_page(result), result.head), result.to_dict())
-
-    def consolidate(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the nodes that Karpenter removes next."""
-        fields = dict(question["fields"])
-        types = fields.pop("instance_types", None)
-        parsed = types and parsed_instance_types(types, "types.yaml")
-        result = consolidate(*collected(self.sources, self._read), parsed, **fields)
-        page = _with_lines(Page("Consolidation", ()), consolidation_lines(result))
-        return _answer(on_page(page, result.head), result.to_dict())
 
     def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return the node groups and NodePools that autoscalers may scale up."""

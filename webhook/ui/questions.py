@@ -86,8 +86,6 @@ _WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint
 _NAMESPACE: Final = Field("namespace", "Namespace", "namespace", "-n", hint="default")
 _COUNT: Final = Field("number", "Number", "count", "--count", "number", hint="1", least=1)
 _ENOUGH: Final = Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")
-_YAML: Final = "YAML: name, capacity, offerings"
-_TYPES: Final = Field("types", "Instance types", "instance_types", "--instance-types", "text", hint=_YAML)
 _NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
 _MANIFEST: Final = Field("manifest", "Manifest", "manifests", "-f", "text", hint="YAML or JSON", required=True)
 _POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
@@ -95,7 +93,6 @@ _UNAVAILABLE: Final = Field("number", "At once", "max_unavailable", "--max-unava
 _SURGE: Final = Field("surge", "Surge", "max_surge", "--max-surge", "number", hint="0")
 _SHUTDOWN: Final = Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10")
 _ADMIT: Final = Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod")
-_SPOT: Final = Field("spot", "Gate SpotToSpotConsolidation", "spot_to_spot", "--spot-to-spot", "flag")
 _POD: Final = Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/NAME", required=True)
 _REPLICAS: Final = Field("number", "Replicas", "replicas", kind="number", hint="new number", required=True)
 _PLACEHOLDERS: Final = Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True)
@@ -132,9 +129,6 @@ GROUPS: Final = {
             (_NODE, _SHUTDOWN, _ADMIT, _NAMESPACE),
             answer="pressure",
             least=2,
-        ),
-        "consolidate": Question(
-            "Which nodes does Karpenter remove next?", "whatif consolidate", (_TYPES, _SPOT), answer="consolidate"
         ),
         "groups": Question("Show node groups", "info node-groups", answer="groups"),
     },

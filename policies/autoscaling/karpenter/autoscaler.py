@@ -95,16 +95,15 @@ def provision(
     options: Options,
     choices: Choices,
 ) -> Decision:
-    """Return what one round decides for Pending Pods, and for Pods on nodes that are being deleted.
+    """Return what one round decides for Pods without a node.
 
     `pools`: NodePools with their instance types, the preferred one first. Raises NotPredicted.
     """
-    pods = [*pending, *state.moving]
-    if not pods or not pools:
+    if not pending or not pools:
         return Decision()
     try:
         with metered(lambda: False):
-            scheduler = Scheduler(state, pools, pods, options, choices)
+            scheduler = Scheduler(state, pools, pending, options, choices)
             scheduler.solve()
     except CutShort as reason:
         raise NotPredicted(str(reason)) from None
@@ -197,7 +196,6 @@ class Karpenter:
         return ClusterState(
             nodes=[*nodes, *_on_their_way(upcoming)],
             pods=[pod for info in snapshot.node_infos for pod in info.pods],
-            moving=(),
             daemons=list(_daemons(snapshot)),
             namespaces=list(objects.namespaces.values()),
             storage=Storage(
@@ -214,14 +212,14 @@ class Karpenter:
         taints = (*node.taints, UNSCHEDULABLE_TAINT) if is_untainted else node.taints
         allocatable = exact(node.allocatable)
         capacity = instance_type.capacity if instance_type else allocatable
-        running = RunningNode(node.name, node.labels, taints, capacity, allocatable, node.name, False)
+        running = RunningNode(node.name, node.labels, taints, capacity, allocatable, deleting=False)
         claim = running if label.NODE_POOL in node.labels else None
         return StateNode(running, claim, pods=list(info.pods), limits=limits)
 
 
 def _on_their_way(upcoming: Sequence[Arrival]) -> Iterator[StateNode]:
     for number, arrival in enumerate(upcoming):
-        node = RunningNode.of_node(arrival.node)
+        node = RunningNode.from_api(arrival.node)
         labels = {key: value for key, value in node.labels.items() if key not in (*label.SIMULATED, label.HOSTNAME)}
         yield StateNode(None, node._replace(name=f"{arrival.group}-{number:04}", labels=labels))
 

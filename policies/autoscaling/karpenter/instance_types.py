@@ -59,7 +59,7 @@ class Offering(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InstanceType:
-    """An instance type. `offerings`: those that are available. `listed`, `reservations`: also of the unavailable ones.
+    """An instance type. `offerings`: those that are available. `reservations`: also of the unavailable ones.
 
     `node_pools`: NodePools that may use it; None for all.
     """
@@ -71,7 +71,6 @@ class InstanceType:
     offerings: tuple[Offering, ...]
     reservations: Mapping[str, int] = field(default_factory=dict)
     node_pools: frozenset[str] | None = None
-    listed: tuple[Offering, ...] = ()
 
     def without(self, labels: Mapping[str, str]) -> InstanceType:
         """Return the instance type without the offerings that have all these labels."""
@@ -93,18 +92,6 @@ class InstanceType:
 
     def price(self, requirements: Requirements) -> float:
         return min((o.price for o in self.offerings if o.suits(requirements)), default=NO_PRICE)
-
-    def worst_price(self, requirements: Requirements) -> float:
-        """Return the highest price of the capacity type that is launched. Source: `WorstLaunchPrice`."""
-        suitable = [offering for offering in self.offerings if offering.suits(requirements)]
-        for capacity_type in (label.RESERVED, "spot", "on-demand"):
-            if prices := [offering.price for offering in suitable if offering.capacity_type == capacity_type]:
-                return max(prices)
-        return NO_PRICE
-
-    def price_of(self, zone: str, capacity_type: str) -> float:
-        """Return the price of a node; 0 if there is no such offering. Source: `OfferingPrice`."""
-        return next((o.price for o in self.listed if (o.zone, o.capacity_type) == (zone, capacity_type)), 0.0)
 
     def suits(self, requirements: Requirements) -> tuple[bool, bool]:
         """Report whether the labels fulfil the requirements, and whether an offering does."""
@@ -159,7 +146,6 @@ def _instance_type(entry: ApiObject) -> InstanceType:
         offerings=available,
         reservations=reservations,
         node_pools=None if entry.get("nodepools") is None else frozenset(strings(entry, "nodepools")),
-        listed=tuple(offering for offering, _ in offerings),
     )
 
 
@@ -322,13 +308,11 @@ def min_values_text(unsatisfied: Iterable[str]) -> str:
 
 
 class Reservations:
-    """How many NodeClaims may still use each capacity reservation. Source: reservationmanager.go.
-
-    `strict`: whether Pods wait for a reservation (ReservedOfferingModeStrict).
+    """How many NodeClaims may still use each capacity reservation; Pods wait for one (ReservedOfferingModeStrict).
+    Source: reservationmanager.go.
     """
 
-    def __init__(self, types: Iterable[InstanceType], *, strict: bool) -> None:
-        self.strict = strict
+    def __init__(self, types: Iterable[InstanceType]) -> None:
         self._capacity: dict[str, int] = {}
         self._held: dict[str, set[str]] = {}
         for type_ in types:

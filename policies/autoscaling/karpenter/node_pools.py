@@ -24,17 +24,6 @@ MAX_REQUIREMENTS: Final = 100
 MAX_VALUES: Final = 5_000
 """Maximum values of a requirement."""
 MAX_TAINTS: Final = 500
-_BUDGET: Final = {"nodes": "10%"}
-
-
-def with_defaults(node_pool: ApiObject) -> ApiObject:
-    """Return a NodePool with the defaults that kube-apiserver adds to its disruption, and a file may lack."""
-    spec = mapping(node_pool, "spec")
-    disruption = mapping(spec, "disruption") if spec.get("disruption") is not None else {"consolidateAfter": "0s"}
-    budgets = (
-        [_BUDGET] if disruption.get("budgets") is None else [{**_BUDGET, **b} for b in items(disruption, "budgets")]
-    )
-    return {**node_pool, "spec": {**spec, "disruption": {**disruption, "budgets": budgets}}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

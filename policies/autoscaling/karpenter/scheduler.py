@@ -195,14 +195,10 @@ PLACEHOLDER: Final = "hostname-placeholder"
 
 
 class Options(NamedTuple):
-    """Karpenter's settings: `preferences` (preference-policy Respect), `best_effort` (min-values-policy BestEffort).
-
-    `waits_for_reservations`: in provisioning, but not in disruption.
-    """
+    """Karpenter's settings: `preferences` (preference-policy Respect), `best_effort` (min-values-policy BestEffort)."""
 
     preferences: bool = True
     best_effort: bool = False
-    waits_for_reservations: bool = True
 
 
 class Failure(Exception):
@@ -377,8 +373,6 @@ class NewNodeClaim:
             if offering.capacity_type == label.RESERVED and offering.suits(requirements)
         ]
         reserved = [o for o in offered if self._scheduler.reservations.available(self.hostname, o)]
-        if not self._scheduler.reservations.strict:
-            return reserved
         if offered and not reserved:
             raise Failure(lambda: _NOT_RESERVED, reserved=True)
         if self._reserved and not reserved:
@@ -462,9 +456,7 @@ class Scheduler:
         offered = {pool: types for pool, types in pools.items() if types}
         self.topology = Topology(state, state.active, offered, own_types, choices, preferences=options.preferences)
         self._tolerate = any(taint.effect == PREFER_NO_SCHEDULE for pool in pools for taint in pool.taints)
-        self.reservations = Reservations(
-            (known for types in pools.values() for known in types), strict=options.waits_for_reservations
-        )
+        self.reservations = Reservations(known for types in pools.values() for known in types)
         daemons = [KarpenterPod.of(pod) for pod in state.daemons if not pod.spec.claims_devices]
         self._templates = self._usable_templates(pools, daemons)
         self._remaining = {pool.name: dict(pool.limits) for pool in pools if pool.limits is not None}
@@ -558,8 +550,7 @@ class Scheduler:
 
     def _add(self, asked: Asked, volumes: Mapping[str, set[str]]) -> Failure | None:
         charge(4 * len(self.existing) + 2 * len(self.new))
-        closed = self._state.closed if asked.pod.pod.identity in self._state.avoiding else ()
-        if any(node.state.name not in closed and node.add(asked, volumes) for node in self.existing):
+        if any(node.add(asked, volumes) for node in self.existing):
             return None
         sort_slice(self.new, lambda one, other: len(one.pods) < len(other.pods))
         for claim in self.new:

@@ -379,11 +379,6 @@ class Storage(NamedTuple):
             if name is not None:
                 yield name, self.claims.get((pod.namespace, name))
 
-    def misses_volume(self, pod: Pod) -> bool:
-        """Report whether a claim names a volume that is gone. Karpenter then does not track the Pod's node."""
-        claims = (claim for _, claim in self._claims_of(pod) if claim is not None)
-        return any(claim.volume_name and claim.volume_name not in self.volumes for claim in claims)
-
     def validate(self, pod: Pod) -> None:
         """Raise Rejected for a Pod whose claims can never be bound. Source: `ValidatePersistentVolumeClaims`."""
         for name, claim in self._claims_of(pod):

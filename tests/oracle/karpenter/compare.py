@@ -12,15 +12,11 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from tests.oracle.karpenter.generate import Case
-from tests.oracle.karpenter.generate_disruption import DisruptionCase
-from tests.recorded.karpenter import answer_case, answer_disruption
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from tests.recorded.karpenter import answer_case
 
 ORACLE = Path(__file__).parents[3] / ".cache" / "karpenter-oracle"
 
@@ -57,33 +53,6 @@ def verdict(want: Any, got: Any) -> str:
     return "differs"
 
 
-def disruption(answer: Any, keys: Iterable[str]) -> str:
-    shown = {key: answer.get(key) for key in keys}
-    replacements = [{key: claim.get(key) for key in _OF_A_REPLACEMENT} for claim in answer["replacements"]]
-    return json.dumps({**shown, "replacements": replacements, "error": bool(answer.get("error"))}, sort_keys=True)
-
-
-_OF_A_REPLACEMENT = ("nodepool", "pods", "instanceTypes", "instanceTypeCount", "zones", "capacityTypes")
-_OF_A_ROUND = ("method", "nodes", "existing", "candidates", "budgets")
-
-
-def disruption_verdict(want: Any, got: Any) -> str:
-    """Compare two rounds: one of the outcomes of each must be the same, with what Karpenter considered."""
-    for label, keys in (
-        ("agrees", _OF_A_ROUND),
-        ("candidates differ", _OF_A_ROUND[:3]),
-        ("places differ", ("method", "nodes")),
-    ):
-        wanted = {disruption(outcome, keys) for outcome in want.get("outcomes") or [want]}
-        if any(disruption(outcome, keys) in wanted for outcome in got.get("outcomes") or [got]):
-            return label
-    removed = [
-        {(outcome["method"], *outcome["nodes"]) for outcome in answer.get("outcomes") or [answer]}
-        for answer in (want, got)
-    ]
-    return "replacements differ" if removed[0] & removed[1] else "differs"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", default="1")
@@ -91,26 +60,22 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=8, help="runs of each case (default 8)")
     parser.add_argument("--cases", type=Path, help="cases as JSON lines (default: random ones)")
     parser.add_argument("--answers", type=Path, help="Karpenter's answers, if they are known already")
-    parser.add_argument("--disruption", action="store_true", help="compare which nodes are removed next")
     options = parser.parse_args()
-    made, answered, compared = Case, answer_case, verdict
-    if options.disruption:
-        made, answered, compared = DisruptionCase, answer_disruption, disruption_verdict
     if options.cases:
         cases = [json.loads(line) for line in options.cases.read_text().splitlines()]
     else:
-        cases = [made(f"{options.seed}-{n}").build(f"{options.seed}-{n:04}") for n in range(options.count)]
+        cases = [Case(f"{options.seed}-{n}").build(f"{options.seed}-{n:04}") for n in range(options.count)]
     if options.answers:
         answers = options.answers.read_text()
     else:
         given = "".join(json.dumps(case) + "\n" for case in cases)
-        command = [str(ORACLE), "-repeat", str(options.repeat), *["-disruption"] * options.disruption]
+        command = [str(ORACLE), "-repeat", str(options.repeat)]
         answers = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
     counts: Counter[str] = Counter()
     for case, line in zip(cases, answers.splitlines(), strict=False):
         want = json.loads(line)
         try:
-            result = compared(want, answered(case))
+            result = verdict(want, answer_case(case))
         except NotPredicted as reason:
             result = f"not predicted ({reason})"
         counts[result] += 1

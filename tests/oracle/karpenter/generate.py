@@ -661,7 +661,6 @@ class Case:
         namespaces = [{"metadata": self.meta("other", labels={"team": "x"})}, {"metadata": self.meta("kube-system")}]
         return {
             "id": name,
-            "now": NOW,
             "nodes": nodes,
             "nodeclaims": claims,
             "pods": pods,

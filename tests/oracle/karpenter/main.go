@@ -61,7 +61,6 @@ type instanceType struct {
 
 type testCase struct {
 	ID            string `json:"id"`
-	Now           time.Time
 	Nodes         []corev1.Node
 	NodeClaims    []v1.NodeClaim
 	Pods, Pending []corev1.Pod
@@ -72,7 +71,6 @@ type testCase struct {
 	Objects       []json.RawMessage
 	Options       struct {
 		PreferencePolicy, MinValuesPolicy string
-		SpotToSpot                        bool
 	}
 }
 
@@ -172,7 +170,6 @@ func build(t instanceType) *cloudprovider.InstanceType {
 var (
 	repeat      = flag.Int("repeat", 12, "runs of each case")
 	realVolumes = flag.Bool("real-volumes", true, "find PersistentVolumes as a real client does")
-	disrupts    = flag.Bool("disruption", false, "answer with the first disruption command instead of a provisioning round")
 	placeholder = regexp.MustCompile(`hostname-placeholder-[0-9]+`)
 )
 
@@ -184,22 +181,19 @@ func must(err error) {
 
 // world is the cluster of a case as Karpenter sees it.
 type world struct {
-	c        testCase
-	ctx      context.Context
-	client   client.Client
-	clock    *clock.FakeClock
-	provider provider
-	cluster  *state.Cluster
-	prov     *provisioning.Provisioner
+	c       testCase
+	ctx     context.Context
+	client  client.Client
+	cluster *state.Cluster
+	prov    *provisioning.Provisioner
 }
 
-func load(line []byte, recorder events.Recorder) world {
+func load(line []byte) world {
 	var c testCase
 	must(json.Unmarshal(line, &c))
 	ctx := options.ToContext(context.Background(), test.Options(test.OptionsFields{
 		CPURequests:      lo.ToPtr(int64(1000)),
 		PreferencePolicy: lo.ToPtr(lo.Ternary(c.Options.PreferencePolicy == "Ignore", options.PreferencePolicyIgnore, options.PreferencePolicyRespect)),
-		FeatureGates:     test.FeatureGates{SpotToSpotConsolidation: lo.ToPtr(c.Options.SpotToSpot)},
 		MinValuesPolicy:  lo.ToPtr(lo.Ternary(c.Options.MinValuesPolicy == "BestEffort", options.MinValuesPolicyBestEffort, options.MinValuesPolicyStrict)),
 	}))
 	var objects []client.Object
@@ -253,10 +247,7 @@ func load(line []byte, recorder events.Recorder) world {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
 		WithIndex(&corev1.Node{}, "spec.providerID", func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
 		Build()}
-	if c.Now.IsZero() {
-		c.Now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	}
-	clk := clock.NewFakeClock(c.Now)
+	clk := clock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cp := provider{fakeprovider.NewCloudProvider(), c.InstanceTypes}
 	cluster := state.NewCluster(clk, fakeClient, cp)
 	for i := range c.NodeClaims {
@@ -273,12 +264,12 @@ func load(line []byte, recorder events.Recorder) world {
 	for i := range c.DaemonSets {
 		must(cluster.UpdateDaemonSet(ctx, &c.DaemonSets[i]))
 	}
-	prov := provisioning.NewProvisioner(fakeClient, recorder, cp, cluster, clk, deviceallocation.NewController(fakeClient))
-	return world{c, ctx, fakeClient, clk, cp, cluster, prov}
+	prov := provisioning.NewProvisioner(fakeClient, events.NewRecorder(&record.FakeRecorder{}), cp, cluster, clk, deviceallocation.NewController(fakeClient))
+	return world{c, ctx, fakeClient, cluster, prov}
 }
 
 func run(line []byte) (a answer) {
-	w := load(line, events.NewRecorder(&record.FakeRecorder{}))
+	w := load(line)
 	c, ctx, fakeClient, cluster, prov := w.c, w.ctx, w.client, w.cluster, w.prov
 	pending := lo.Must(prov.GetPendingPods(ctx))
 	taken := map[types.UID]bool{}
@@ -372,10 +363,6 @@ func main() {
 	for lines.Scan() {
 		text := strings.ReplaceAll(lines.Text(), "EC2NodeClass", "TestNodeClass")
 		text = regexp.MustCompile(`"group": ?"karpenter.k8s.aws"`).ReplaceAllString(text, `"group":"karpenter.test.sh"`)
-		if *disrupts {
-			fmt.Println(string(lo.Must(json.Marshal(disrupted([]byte(text))))))
-			continue
-		}
 		counts, outcomes := map[string]int{}, map[string]answer{}
 		for range *repeat {
 			a := run([]byte(text))

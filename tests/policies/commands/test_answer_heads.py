@@ -27,8 +27,7 @@ MORE: Final = {
     "why": ("why", "default/old"),
     "why workload": ("why", "deployment/web"),
 }
-NEEDS_KARPENTER: Final = "whatif consolidate"
-ANSWERS: Final = [*(name for name in {**COMMANDS, **MORE} if name not in ("ui", NEEDS_KARPENTER))]
+ANSWERS: Final = [*(name for name in {**COMMANDS, **MORE} if name != "ui")]
 WITHOUT_TEXT: Final = ("dry-run",)
 ON_STDERR: Final = ("lint",)
 

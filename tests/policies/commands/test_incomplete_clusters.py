@@ -31,7 +31,6 @@ COMMANDS: Final = {
     "whatif": ("whatif", "lose", "node", "n1"),
     "whatif apply": ("whatif", "apply", "-f", "{pod}"),
     "whatif class": ("whatif", "class", "gold", "--value", "7"),
-    "whatif consolidate": ("whatif", "consolidate"),
     "whatif events": ("whatif", "events", "-f", "{pod}"),
     "whatif --each": ("whatif", "lose", "--each", "node"),
     "whatif pressure": ("whatif", "pressure", "n1", "--shutdown", "0=30"),

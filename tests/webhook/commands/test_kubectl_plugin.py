@@ -55,7 +55,6 @@ def forewarn(line: str) -> str:
         ("audit --as-uid 7 --as dev", "audit --as-uid 7 --as dev"),
         ("whatif lose zone a", "whatif lose zone a --namespace shop"),
         ("whatif merge parts", "whatif merge parts"),
-        ("whatif consolidate", "whatif consolidate"),
         ("whatif pressure n --context production", "whatif pressure n --context production --namespace default"),
         ("lint -- -n", "lint --cluster live --namespace shop -- -n"),
         ("audit", "audit"),

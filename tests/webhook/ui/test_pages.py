@@ -137,44 +137,6 @@ def test_the_copied_command_has_the_document_of_the_page(query: str, tmp_path: P
     assert document == json.loads(done.stdout), done.stderr
 
 
-KARPENTER = Path("docs/examples/karpenter")
-
-
-@pytest.mark.parametrize("has_types", [False, True])
-def test_the_page_about_consolidation_has_the_document_and_lines_of_the_command(
-    has_types: bool, tmp_path: Path
-) -> None:
-    made, types = desk(str(KARPENTER / "cluster.yaml")), (KARPENTER / "instance-types.yaml").read_text()
-    query = {"change": "consolidate", **({"types": types, "spot": "1"} if has_types else {})}
-    answer = made.get("/api/whatif", query_string=query)
-    assert answer.status_code == 200, answer.text
-    assert list(validator("whatif-consolidate").iter_errors(answer.get_json())) == []
-    page = made.get("/whatif", query_string=query).text
-    command = shlex.split(html.unescape(re.findall('data-command="([^"]*)"', page)[0]))[1:]
-    if has_types:
-        assert command[2:5] == ["--instance-types", "types.yaml", "--spot-to-spot"]
-        command[3] = str(KARPENTER / "instance-types.yaml")
-    assert answer.get_json() == json.loads(forewarn(*command, "-o", "json").stdout)
-    first = forewarn(*command).stdout.splitlines()[0]
-    assert f"<h1>{html.escape(first)}</h1>" in page
-    assert "Pods that move" in page if has_types else "not predicted: drifted and underutilized nodes" in first
-
-
-@pytest.mark.parametrize(
-    ("cluster", "types", "message"),
-    [
-        (CLUSTER, "", "no NodeClaims of Karpenter in the cluster state"),
-        (str(KARPENTER / "cluster.yaml"), "- {name: [", "types.yaml:2:"),
-        (str(KARPENTER / "cluster.yaml"), "- {name: a, capacity: 3}", "types.yaml: "),
-        (str(KARPENTER / "cluster.yaml"), "x" * 20_001, "the address is too long"),
-    ],
-)
-def test_a_page_about_consolidation_without_an_answer_says_why(cluster: str, types: str, message: str) -> None:
-    answer = desk(cluster).get("/api/whatif", query_string={"change": "consolidate", "types": types})
-    assert answer.status_code in (400, 422)
-    assert message in answer.get_json()["error"]
-
-
 def test_the_document_and_the_lines_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:
     command = ("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER)
     rows = [json.loads(line) for line in forewarn(*command, "-o", "json").stdout.splitlines()]
