@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RATE: Final = 128
-"""Steps of a group per second. A handshake has two."""
-BURST: Final = 256
+RATE: Final = 192
+"""Steps of a group per second. A handshake has three: most clients do not guess the group of the key exchange."""
+BURST: Final = 384
 """Steps of a group without a wait, if it has taken none for some time."""
 _REMEMBERED: Final = 1024
 

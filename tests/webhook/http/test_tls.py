@@ -49,6 +49,19 @@ def test_clients_that_trust_its_ca_accept_it_under_every_name(name: str, served:
         assert tls.version() == "TLSv1.3"
 
 
+@pytest.mark.parametrize("group", ["ffdhe2048", "ffdhe8192", "secp521r1", "X25519"])
+def test_no_client_chooses_an_expensive_key_exchange(group: str, served: Running) -> None:
+    from socket import create_connection
+
+    context = served.client
+    context.set_ecdh_curve(group)
+    with (
+        create_connection(("127.0.0.1", served.port), 5) as raw,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        context.wrap_socket(raw, server_hostname="localhost")
+
+
 def test_a_client_that_trusts_another_ca_refuses_it(served: Running) -> None:
     from socket import create_connection
 
