@@ -46,6 +46,8 @@ class Connection:
     """True while a complete request of an API server has no response. A busy connection is not closed."""
     is_caller: bool = False
     """True after a request of an API server."""
+    is_open: bool = False
+    """True after the handshake, if there is one."""
     end: Callable[[], object] = lambda: None
     delivered: Callable[[int], object] = lambda _: None
     """Called with the number of bytes of application data that arrived."""
@@ -74,6 +76,11 @@ class Connections:
             self.leave(connection)
             return None
         return connection
+
+    def opening(self) -> list[Connection]:
+        """The connections before the end of their handshakes."""
+        unused = self._ranks[Rank.UNUSED].values()
+        return [connection for group in unused for connection in group if not connection.is_open]
 
     def has_caller(self, network: str) -> bool:
         """True if an API server is connected from a network."""

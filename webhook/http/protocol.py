@@ -119,7 +119,7 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Check the client certificate's names; start the idle timeout, which ends connections without requests."""
         super().connection_made(transport)
-        self._connection.end = transport.abort
+        self._connection.end, self._connection.is_open = transport.abort, True
         if self._client_names:
             names = client_names(transport.get_extra_info("peercert") or {})
             if not names & self._client_names:

@@ -14,13 +14,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
-from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
 
 from forewarn.webhook.http.asgi import DEFAULT_LIMITS, Limits
 from forewarn.webhook.http.connections import Connection, Connections
 from forewarn.webhook.http.protocol import Protocol
 from forewarn.webhook.http.turns import Turns
-from forewarn.webhook.http.wire import AT_ONCE, Wire
+from forewarn.webhook.http.wire import Wire
 
 if TYPE_CHECKING:
     import socket
@@ -116,8 +115,11 @@ class Server(uvicorn.Server):
         accepted.setblocking(False)
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
         protocol = self._protocol(connection=connection, connections=self.connections, **state)
+        wire = self._context and Wire(
+            protocol, self._context, self._limits, connection, self._turns, self.connections.leave
+        )
         loop = asyncio.get_running_loop()
-        task = loop.create_task(self._connect(accepted, connection, protocol))
+        task = loop.create_task(loop.connect_accepted_socket(lambda: wire or protocol, accepted))
         connection.end = task.cancel
         self._opening.add(task)
 
@@ -129,29 +131,10 @@ class Server(uvicorn.Server):
                 if protocol in self.server_state.connections:  # uvloop tells only one that is open
                     protocol.connection_lost(ConnectionAbortedError())
                 accepted.close()
-            if error is not None and not isinstance(error, OSError):  # a failed handshake is the client's affair
+            if error is not None and not isinstance(error, OSError):
                 raise error
 
         task.add_done_callback(opened)
-
-    async def _connect(self, accepted: socket.socket, connection: Connection, protocol: Protocol) -> None:
-        """Connect the protocol, after the handshake if there is one. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        if self._context is None:
-            await loop.connect_accepted_socket(lambda: protocol, accepted)
-            return
-        handshake, limits = loop.create_future(), self._limits
-        times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
-        tls = SSLProtocol(loop, protocol, self._context, handshake, server_side=True, **times)
-        wire = Wire(tls, handshake, connection, self._turns)
-        transport, _ = await loop.connect_accepted_socket(lambda: wire, accepted)
-        try:
-            async with asyncio.timeout(limits.handshake):
-                await handshake
-            cast("Any", protocol.transport).set_read_buffer_limits(AT_ONCE, AT_ONCE * 3 // 4)
-        except BaseException:
-            transport.abort()
-            raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and finish requests in flight."""
@@ -160,6 +143,8 @@ class Server(uvicorn.Server):
             asyncio.get_running_loop().remove_reader(sock)
         for task in self._opening:
             task.cancel()
+        for connection in self.connections.opening():
+            connection.end()
         await super().shutdown(sockets)
 
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from uvloop.loop import SSLProtocol  # type: ignore[attr-defined]
+
 from forewarn.webhook.http.records import RecordDebt, UselessRecords
 from forewarn.webhook.logs import RareEvents
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from ssl import SSLContext
+
+    from forewarn.webhook.http.asgi import Limits
     from forewarn.webhook.http.connections import Connection
     from forewarn.webhook.http.turns import Turns
 
@@ -20,26 +26,37 @@ _ENDED: Final = RareEvents()
 
 
 class Wire(asyncio.BufferedProtocol):
-    """The protocol of the TCP connection, and the transport of TLS, which writes through.
+    """The protocol of the TCP connection of a client, and the transport of its TLS.
 
-    Steps of the handshake and many small records wait for their turn. `tls`: an SSLProtocol of uvloop. `handshake`:
-    done when the handshake is.
+    Steps of the handshake and many small records wait for their turn. `lost`: called when the connection is closed.
     """
 
-    def __init__(self, tls: Any, handshake: asyncio.Future[None], connection: Connection, turns: Turns) -> None:
-        self._tls, self._handshake, self._connection, self._turns = tls, handshake, connection, turns
+    def __init__(
+        self,
+        protocol: asyncio.Protocol,
+        context: SSLContext,
+        limits: Limits,
+        connection: Connection,
+        turns: Turns,
+        lost: Callable[[Connection], object],
+    ) -> None:
+        times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
+        self._loop = asyncio.get_running_loop()
+        self._tls: Any = SSLProtocol(self._loop, protocol, context, None, server_side=True, **times)
+        self._connection, self._turns, self._lost = connection, turns, lost
         self.network = connection.network
-        self._buffer: memoryview = tls.get_buffer(AT_ONCE)[:AT_ONCE]
+        self._buffer: memoryview = self._tls.get_buffer(AT_ONCE)[:AT_ONCE]
         self._records = RecordDebt()
         connection.delivered = self._records.pay
         self._has_started = False
+        self._timer = self._loop.call_later(limits.handshake, self._end_opening)
         self._received = 0
         """Bytes in the buffer that wait for their turn."""
         self._is_full = self._is_paused = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport. TLS starts with the first bytes of the client."""
-        self._transport: Any = transport
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first bytes of the client, with which TLS starts."""
+        self._transport, self._connection.end = transport, transport.abort
 
     def write(self, data: bytes) -> None:
         """Send records to the client."""
@@ -68,7 +85,7 @@ class Wire(asyncio.BufferedProtocol):
             _ENDED.log("connection ended", {"client": self.network, "reason": "TLS records without data"})
             self._transport.abort()
             return
-        if not self._handshake.done() or cost > size + FREE_COST:
+        if not self._connection.is_open or cost > size + FREE_COST:
             self._received = size
             self._transport.pause_reading()
             self._turns.wait(self)
@@ -77,16 +94,21 @@ class Wire(asyncio.BufferedProtocol):
         if size == AT_ONCE and not self._transport.is_closing():
             self._is_full = True
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._continue)
+            self._loop.call_soon(self._continue)
 
     def proceed(self) -> None:
         """Pass the bytes that have waited to TLS."""
         if not self._has_started:
             self._has_started = True
+            self._tls._get_app_transport().set_read_buffer_limits(AT_ONCE, AT_ONCE * 3 // 4)  # noqa: SLF001
             self._tls.connection_made(self)
         self._tls.buffer_updated(self._received)
         self._received = 0
         self._read()
+
+    def _end_opening(self) -> None:
+        if not self._connection.is_open:
+            self._connection.end()
 
     def _continue(self) -> None:
         self._is_full = False
@@ -120,9 +142,9 @@ class Wire(asyncio.BufferedProtocol):
         return self._tls.eof_received() if self._has_started else None
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell TLS, or without it the task that opens the connection."""
+        """Tell TLS, and leave nothing that waits."""
+        self._timer.cancel()
         self._turns.leave(self)
+        self._lost(self._connection)
         if self._has_started:
             self._tls.connection_lost(error)
-        if not self._handshake.done():
-            self._handshake.set_exception(error or ConnectionResetError())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 
+from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.connections import Connection, Connections, Rank
 from forewarn.webhook.http.turns import BURST, RATE, Turns, group_of
 from forewarn.webhook.http.wire import AT_ONCE, Wire
@@ -83,7 +85,7 @@ def test_a_group_has_a_limit_per_second_and_others_do_not_wait_for_it() -> None:
     before = [network for turn, network in steps if turn < 2 * BURST]
     assert before.count("192.0.2.1") == BURST
     assert before.count("198.51.100.1") == 3
-    assert len(steps) == BURST + 3 + RATE
+    assert len(steps) - BURST - 3 in (RATE - 1, RATE)  # times are floats
 
 
 def test_api_servers_have_no_limit_per_second() -> None:
@@ -115,24 +117,28 @@ def test_a_network_has_a_caller_while_an_api_server_is_connected() -> None:
 class Ends:
     """TLS and the TCP transport of a Wire, and the queue of steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_open: bool = True) -> None:
         self.read: list[int] = []
         self.is_reading = True
         self.waiting: list[Any] = []
-        self.tls = SimpleNamespace(
+        self.connection = Connection("192.0.2.1", 0, is_open=is_open)
+        limits_of_tls = SimpleNamespace(set_read_buffer_limits=lambda *_: None)
+        tls = SimpleNamespace(
             get_buffer=lambda _: memoryview(bytearray(1 << 18)),
             buffer_updated=self.read.append,
             connection_made=lambda _: self.read.append(0),
-            connection_lost=lambda _: None,
+            _get_app_transport=lambda: limits_of_tls,
         )
         transport: Any = SimpleNamespace(
             pause_reading=lambda: setattr(self, "is_reading", False),
             resume_reading=lambda: setattr(self, "is_reading", True),
             is_closing=lambda: False,
+            abort=lambda: None,
         )
-        queue: Any = SimpleNamespace(wait=self.waiting.append, leave=lambda _: None)
-        self.handshake = asyncio.get_running_loop().create_future()
-        self.wire = Wire(self.tls, self.handshake, Connection("192.0.2.1", 0), queue)
+        queue: Any = SimpleNamespace(wait=self.waiting.append)
+        nothing: Any = None
+        with patch("forewarn.webhook.http.wire.SSLProtocol", lambda *_, **__: tls):
+            self.wire = Wire(nothing, nothing, Limits(), self.connection, queue, lambda _: None)
         self.wire.connection_made(transport)
 
     def arrive(self, *lengths: int) -> None:
@@ -144,7 +150,7 @@ class Ends:
 
 def test_each_step_of_a_handshake_waits_for_its_turn_and_the_next_bytes_for_it() -> None:
     async def run() -> None:
-        ends = Ends()
+        ends = Ends(is_open=False)
         for number in range(2):
             ends.arrive(512)
             assert (ends.is_reading, len(ends.waiting), ends.read) == (False, number + 1, [0, 517][: 2 * number])
@@ -160,7 +166,6 @@ def test_each_step_of_a_handshake_waits_for_its_turn_and_the_next_bytes_for_it()
 def test_many_small_records_wait_for_their_turn_and_others_do_not() -> None:
     async def run() -> None:
         ends = Ends()
-        ends.handshake.set_result(None)
         ends.arrive(300, 1_500, 22)
         assert (ends.read, ends.waiting) == ([5 + 300 + 5 + 1_500 + 5 + 22], [])
         ends.arrive(22, 22, 22)
@@ -172,7 +177,6 @@ def test_many_small_records_wait_for_their_turn_and_others_do_not() -> None:
 def test_tls_reads_a_limited_number_of_bytes_in_a_turn() -> None:
     async def run() -> None:
         ends = Ends()
-        ends.handshake.set_result(None)
         assert len(ends.wire.get_buffer(1 << 20)) == AT_ONCE
         ends.arrive(AT_ONCE // 2 - 5, AT_ONCE // 2 - 5)
         assert (ends.read, ends.is_reading) == ([AT_ONCE], False)
