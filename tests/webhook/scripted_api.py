@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         with api.lock:
             api.requests.append((verb, name, query, self.headers))
-            scripted = api.scripts[verb, name].popleft() if api.scripts[verb, name] else None
+            scripted = api.scripts[verb, name].popleft() if api.scripts[verb, name] else api.always.get((verb, name))
         if scripted is not None:
             scripted(self)
         elif verb == "watch":
@@ -142,6 +142,8 @@ class ScriptedApi:
         self.version = 100
         self.requests: list[tuple[str, str, dict[str, str], Message]] = []
         self.scripts: dict[tuple[str, str], deque[Callable[[Handler], None]]] = defaultdict(deque)
+        self.always: dict[tuple[str, str], Callable[[Handler], None]] = {}
+        """Verb and kind -> what is played instead of the ordinary answers, as long as it is here."""
         self.routes: dict[tuple[str, str], Callable[[Handler], None]] = {}
         """Method and path -> what is played, always; for what is no list of a watched kind."""
         self.posted: list[tuple[str, Any]] = []
@@ -195,7 +197,7 @@ class ScriptedApi:
     def stream(self, name: str, number: int = 0) -> Stream:
         """The watch of a kind that was opened as the n-th, as soon as it is."""
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.streams[name]) > number, 10)
+            assert self.changed.wait_for(lambda: len(self.streams[name]) > number, 60)
         return self.streams[name][number]
 
     def asked(self, verb: str, name: str) -> list[dict[str, str]]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
+from forewarn.policies.findings import one_line
 from forewarn.policies.objects.extent import max_memory_of
 from forewarn.policies.objects.workload import LAST_APPLIED
 from forewarn.policies.sources.json_stream import Window, scan_once
@@ -53,16 +54,20 @@ class UnknownContext(ApiError):
     """A context that the kubeconfig does not have."""
 
 
-class Expired(ApiError):
-    """The resource version or the continue token is too old: the client must list again."""
+class ListAgain(ApiError):
+    """The answer does not lead from the client's resource version to the current state: the client must list again."""
 
 
-class Silent(ApiError):
+class Expired(ListAgain):
+    """The resource version or the continue token is too old."""
+
+
+class Silent(ListAgain):
     """A watch without events for longer than the interval of bookmarks: the connection is dead."""
 
 
 def error_of(status: int, problem: str, retry_after: float = 0.0, continue_token: str = "") -> ApiError:
-    """Return the error for an HTTP status, or for the Status of a watch's ERROR event."""
+    """Return the error for an HTTP status."""
     return (Expired if status == EXPIRED else ApiError)(status, problem, retry_after, continue_token)
 
 
@@ -73,10 +78,14 @@ def mapping(value: object) -> dict[str, Any]:
 def with_type_meta(obj: dict[str, Any], resource: KindSpec, *, whole: bool = False) -> dict[str, Any]:
     """Set kind and apiVersion, which lists omit, and remove fields that forewarn does not read; return `obj`.
 
-    The removed fields (managedFields and the annotation of kubectl apply) are often half of the size. `whole`: keep the
-    annotation of workloads, from which `applied_to` reads what the next apply removes.
+    Raises ListAgain for an object of another kind. The removed fields (managedFields and the annotation of kubectl
+    apply) are often half of the size. `whole`: keep the annotation of workloads, from which `applied_to` reads what the
+    next apply removes.
     """
-    obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+    expected = resource.api_version, resource.kind
+    if (obj.get("apiVersion") or expected[0], obj.get("kind") or expected[1]) != expected:
+        raise ListAgain(0, f"the API server sent an object of another kind than {resource.name}")
+    obj["apiVersion"], obj["kind"] = expected
     metadata = mapping(obj.get("metadata"))
     metadata.pop("managedFields", None)
     if not (whole and resource.template):
@@ -206,16 +215,19 @@ class Watch:
 
     def _lines(self) -> Iterator[bytes]:
         """Yield the lines that are not empty. Raises ApiError."""
-        rest, heard = b"", self._clock()
+        rest, heard = bytearray(), self._clock()
         for block in self._blocks():
-            *lines, rest = (rest + block).split(b"\n")
-            if lines:
+            first, *others = block.split(b"\n")
+            rest += first
+            if others:
                 heard = self._clock()
+                lines = [bytes(rest), *others[:-1]]
+                rest = bytearray(others[-1])
+                yield from (line for line in lines if line.strip())
             elif self._clock() - heard > self._silence:
                 raise Silent(0, f"no complete watch event for {self._silence:.0f} s")
             elif len(rest) > MAX_LINE:
-                raise ApiError(0, f"the watch sent an event of more than {MAX_LINE} bytes")
-            yield from (line for line in lines if line.strip())
+                raise ListAgain(0, f"the watch sent an event of more than {MAX_LINE} bytes")
         if rest.strip() and not self._closed:
             raise ApiError(0, "the watch was cut off in the middle of an event")
 
@@ -238,18 +250,19 @@ class Watch:
 
 
 def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
-    """Parse one line. Raises ApiError for invalid lines and for ERROR events, with their message."""
+    """Parse one line. Raises ListAgain for invalid lines and for ERROR events, with their message."""
     try:
         event = json.loads(line)
         kind, obj = event["type"], event["object"]
         version = mapping(obj.get("metadata")).get("resourceVersion") or ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise ApiError(0, f"the watch sent an invalid event: {line[:60]!r}") from None
+        raise ListAgain(0, f"the watch sent an invalid event: {line[:60]!r}") from None
     if kind == "ERROR":
         code = obj.get("code")
-        raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))
+        why = one_line(str(obj.get("message") or "the watch failed"))[:_MAX_PROBLEM]
+        raise (Expired if code == EXPIRED else ListAgain)(code if isinstance(code, int) else 0, why)
     if kind not in EVENT_TYPES:
-        raise ApiError(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
+        raise ListAgain(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
     return Event(kind, keep(with_type_meta(obj, resource)), str(version))
 
 
@@ -263,9 +276,13 @@ SMALL: Final = 64 * 1024
 _BLOCK: Final = 1 << 16
 _MAX_BODY: Final = 1 << 30
 _MAX_PAGE_BYTES: Final = 64 << 20
-"""Maximum bytes of a page; a larger page is requested again with fewer objects."""
+"""Maximum bytes of a response; a larger page of a list is requested again with fewer objects."""
 _FEWER: Final = 8
 _MAX_ERROR: Final = 1 << 16
+_MAX_PROBLEM: Final = 1_000
+"""Maximum characters of the API server's reason in an error."""
+MAX_RETRY_AFTER: Final = 30.0
+"""Maximum seconds for which a `Retry-After` header may delay a retry."""
 
 
 class Timeouts(NamedTuple):
@@ -291,11 +308,10 @@ class Answer(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A part of a list. `remaining`: number of further objects, if the server reports it."""
+    """A part of a list."""
 
     objects: list[dict[str, Any]]
     resource_version: str
-    remaining: int
 
 
 class ApiServer:
@@ -344,7 +360,7 @@ class ApiServer:
         repeats = 1 if method == "GET" else 0
         data = None if body is None else json.dumps(body).encode()
         call = HttpCall(method, path, query or {}, headers, times, data, repeats)
-        received, answered = self._exchange(call, _MAX_BODY)
+        received, answered = self._exchange(call, _MAX_PAGE_BYTES)
         return Answer(_object(received), _warnings(answered.getlist("Warning")), date=answered.get("Date", ""))
 
     def text(self, path: str, limit: int, times: Timeouts, query: Mapping[str, str] | None = None) -> Answer:
@@ -364,6 +380,8 @@ class ApiServer:
         """Yield all objects of a kind in pages (`limit` 0: all at once), with kind and apiVersion filled in.
 
         `consistent`: raise Expired if the continue token is too old; false: continue with a newer list.
+
+        Raises ApiError, also for a list that ends too early, or never.
         """
         query = {"limit": str(limit)} if limit else {}
         while True:
@@ -379,10 +397,15 @@ class ApiServer:
                 query["continue"] = error.continue_token
                 continue
             metadata = mapping(page.get("metadata"))
-            yield Page(objects, str(metadata.get("resourceVersion") or ""), metadata.get("remainingItemCount") or 0)
-            if not metadata.get("continue"):
+            token = str(metadata.get("continue") or "")
+            if not token and metadata.get("remainingItemCount"):
+                raise ApiError(0, f"the list of {resource.name} ended before its last page")
+            if token and (not objects or token == query.get("continue")):
+                raise ApiError(0, f"the list of {resource.name} does not go on after a page")
+            yield Page(objects, str(metadata.get("resourceVersion") or ""))
+            if not token:
                 return
-            query["continue"] = str(metadata["continue"])
+            query["continue"] = token
 
     def _page(
         self, resource: KindSpec, query: Mapping[str, str], timeouts: Timeouts | None, most: int
@@ -399,7 +422,7 @@ class ApiServer:
                 yield block
 
         try:
-            return read_list(blocks(), lambda obj, most: self._bounded(obj, resource, most))
+            objects, page = read_list(blocks(), lambda obj, most: self._bounded(obj, resource, most))
         except NoObject:
             raise ApiError(0, "the response is not a JSON object") from None
         except NoList:
@@ -407,7 +430,10 @@ class ApiServer:
         except (ValueError, RecursionError):
             raise ApiError(0, f"the response is not JSON: {begun!r}") from None
         finally:
-            response.release_conn()
+            response.close()  # only a connection whose response was read to its end is used again
+        if not resource.optional and page.get("kind", f"{resource.kind}List") != f"{resource.kind}List":
+            raise ApiError(0, f"the response for {resource.name} is a list of another kind")
+        return objects, page
 
     def _bounded(self, obj: dict[str, Any], resource: KindSpec, most: int) -> dict[str, Any]:
         kept = with_type_meta(obj, resource, whole=self._keep is None)
@@ -442,7 +468,7 @@ class ApiServer:
             until = self._clock() + call.times.total
             return b"".join(_blocks(response, limit, until, self._clock)), response.headers
         finally:
-            response.release_conn()
+            response.close()
 
     def _open(self, call: HttpCall) -> Any:
         """Send a request, and return the successful response. Raises ApiError."""
@@ -456,10 +482,10 @@ class ApiServer:
             with self._lock:
                 if self._connection is connection and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
                     self._connection = None
-        try:
+        error_body = b""
+        with suppress(ApiError):  # the status counts, however its explanation ends
             error_body = b"".join(_blocks(response, _MAX_ERROR, self._clock() + call.times.read, self._clock))
-        finally:
-            response.release_conn()
+        response.close()
         # The body is a Status, or the page of a proxy.
         retry_after = response.headers.get("Retry-After", "")
         try:
@@ -467,9 +493,9 @@ class ApiServer:
         except ApiError:
             answer = {}
         message = answer.get("message") or error_body[:200].decode(errors="replace").strip() or "no reason given"
-        seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+        seconds = min(float(retry_after), MAX_RETRY_AFTER) if retry_after.isdecimal() else 0.0
         token = mapping(answer.get("metadata")).get("continue") or ""
-        raise error_of(response.status, " ".join(str(message).split()), seconds, str(token))
+        raise error_of(response.status, one_line(str(message))[:_MAX_PROBLEM], seconds, str(token))
 
     def _current(self) -> Connection:
         with self._lock:

@@ -75,9 +75,11 @@ def _follow(wanted: dict[str, Find], follow: Callable[[KindSpec], object], stopp
     while wanted and not stopped.is_set():
         for name, find in [*wanted.items()]:
             try:
-                for spec in find():
-                    wanted.pop(name, None)
+                found = find()
+                for spec in found:
                     follow(spec)
+                if found:
+                    del wanted[name]
             except ApiError as error:
                 if logged.get(name) != str(error):
                     logged[name] = str(error)

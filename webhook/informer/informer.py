@@ -21,7 +21,7 @@ from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS,
 from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, minor_of
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.webhook.apiserver.client import PAGE, ApiError, Expired, Page, Silent, Watch
+from forewarn.webhook.apiserver.client import PAGE, ApiError, Expired, ListAgain, Page, Silent, Watch
 from forewarn.webhook.logs import LOGGER, log_event
 
 
@@ -36,7 +36,6 @@ class Listed(NamedTuple):
 
     resource: KindSpec
     objects: list[dict[str, Any]]
-    at: float
 
 
 class ListCompleted(NamedTuple):
@@ -56,7 +55,7 @@ class Changed(NamedTuple):
 
 
 class Responded(NamedTuple):
-    """The API server responded: a watch was opened, or a bookmark arrived."""
+    """The API server confirmed the state: a watch goes on, or a bookmark arrived."""
 
     resource: KindSpec
     at: float
@@ -137,11 +136,12 @@ class ClusterState:
                 self._change(resource, obj, deleted)
             case Responded(resource, heard):
                 pass
-            case Listed(resource, objects, heard):
+            case Listed(resource, objects):
                 named = self._named.setdefault(resource, set())
                 for obj in objects:
                     if (key := self._change(resource, obj, deleted=False)) is not None:
                         named.add(key)
+                return  # an incomplete list does not say which objects were deleted
             case ListCompleted(resource, heard):
                 self._complete_list(resource)
             case ListStarted(resource):
@@ -257,6 +257,8 @@ class Pace(NamedTuple):
     """
     calm: float = 60.0
     """Minimum duration of a watch that resets the number of failures."""
+    relist: float = 30.0
+    """Maximum wait before a list if watches after several lists failed. A list is much work for API servers."""
 
 
 DEFAULT_PACE: Final = Pace()
@@ -317,8 +319,11 @@ class Reflector:
         self.resource = resource
         self.fault: ApiError | None = None
         self._api, self._outlets, self._backoff = api, outlets, backoff
+        self._relisting = Backoff(backoff.random, backoff.pace._replace(longest=backoff.pace.relist))
         self._version, self._limit, self._verb = "", PAGE, "list"
-        self._moved, self._listed = True, 0.0
+        self._listed = self._heard = 0.0
+        self._is_going_on = False
+        """Whether the last list or watch has brought something: a watch that stays empty confirms nothing."""
         self._watch: Watch | None = None
         self._stopped = False
         self._since, self._level = 0.0, logging.NOTSET
@@ -349,7 +354,7 @@ class Reflector:
             return 0.0 if self._stopped else self._failed(error, self._outlets.clock() - started)
         except Exception:
             LOGGER.exception("internal error while watching %s", self.resource.name)
-            return self._failed(ApiError(0, "internal error; see the log"), 0.0)
+            return self._failed(ListAgain(0, "internal error; see the log"), 0.0)
         if self._outlets.clock() - started >= self._backoff.pace.calm:
             self._backoff.failures = 0
             return 0.0
@@ -359,14 +364,15 @@ class Reflector:
         self._verb = "list"
         notify, clock, resource = self._outlets.notify, self._outlets.clock, self.resource
         notify(ListStarted(resource))
-        version = ""
+        versions = []
         for page in self._api.pages(resource, self._limit):
-            version = page.resource_version
-            notify(Listed(resource, page.objects, clock()))
-        if not version:
+            versions.append(page.resource_version)
+            notify(Listed(resource, page.objects))
+        if not all(versions):
             raise ApiError(0, f"the list of {resource.name} has no resourceVersion")
-        notify(ListCompleted(resource, clock()))
-        self._version, self._limit, self._moved, self._listed = version, PAGE, False, clock()
+        self._listed = self._heard = clock()
+        notify(ListCompleted(resource, self._listed))
+        self._version, self._limit, self._is_going_on = versions[0], PAGE, True
         self._well()
 
     def _follow(self) -> None:
@@ -377,32 +383,42 @@ class Reflector:
         self._watch = self._api.watch(self.resource, self._version, seconds, pace.silence)
         if self._stopped:
             self._watch.close()  # it was opened while whoever said stop saw none
-        notify(Responded(self.resource, clock()))
+        if self._is_going_on:
+            notify(Responded(self.resource, clock()))
         self._well()
+        self._is_going_on = False
         for event in self._watch:
+            if _is_before(event.resource_version, self._version):
+                raise ListAgain(0, f"the watch went back to resourceVersion {event.resource_version[:20]}")
+            self._version, self._heard, self._is_going_on = event.resource_version or self._version, clock(), True
             if event.type == "BOOKMARK":
-                notify(Responded(self.resource, clock()))
+                notify(Responded(self.resource, self._heard))
             else:
-                notify(Changed(self.resource, event.object, event.type == "DELETED", clock()))
-            self._version, self._moved = event.resource_version or self._version, True
+                notify(Changed(self.resource, event.object, event.type == "DELETED", self._heard))
+        if clock() - self._heard >= pace.silence:
+            raise Silent(0, f"no watch event or bookmark for {pace.silence:.0f} s")
 
     def _failed(self, error: ApiError, lasted: float) -> float:
         """Record a failure that ended a list or watch after `lasted` seconds, and return the seconds to wait."""
-        if lasted >= self._backoff.pace.calm:
+        pace, now, is_watch = self._backoff.pace, self._outlets.clock(), self._verb == "watch"
+        if lasted >= pace.calm:
             self._backoff.failures = 0
-        if isinstance(error, Expired) and self._verb == "list":
-            self._limit = 0  # so slow that pages expire: all at once
-        if isinstance(error, Expired | Silent):
+        if not is_watch:  # a list whose pages expire is requested at once, if that fails in pages again
+            self._limit = 0 if isinstance(error, Expired) and self._limit else PAGE
+        elif isinstance(error, ListAgain) or now - self._heard >= pace.silence:
             self._version = ""
-            self._outlets.trouble(self.resource, "expired" if isinstance(error, Expired) else "silent")
-            old = self._outlets.clock() - self._listed >= self._backoff.pace.longest
-            if self._verb == "watch" and (self._moved or old):
-                return 0.0  # at once, but a list that did not help is not followed by another
-        else:
+        is_routine = is_watch and isinstance(error, Expired | Silent)
+        if not is_routine:
             self._log_error(error)
-            self._outlets.trouble(self.resource, str(error.status or "broken"))
-        self.fault = None if isinstance(error, Expired | Silent) else error
-        return self._backoff.next(error.retry_after)
+        self.fault = None if is_routine else error
+        word = "expired" if isinstance(error, Expired) else "silent" if isinstance(error, Silent) else ""
+        self._outlets.trouble(self.resource, word or str(error.status or "broken"))
+        if self._version or not is_watch:
+            return self._backoff.next(error.retry_after)
+        if now - self._listed >= pace.relist:
+            self._relisting.failures = 0
+            return 0.0
+        return self._relisting.next(error.retry_after)
 
     def _log_error(self, error: ApiError) -> None:
         """Log a new failure; as an error if it continues: an API server rejects requests until it has read RBAC."""
@@ -424,6 +440,13 @@ class Reflector:
         if self.fault is not None:
             log_event(f"can {self._verb} {self.resource.name} again", {"resource": self.resource.name})
         self.fault = None
+
+
+def _is_before(version: str, other: str) -> bool:
+    """Report whether one resourceVersion is older than another: they are numbers, or not comparable."""
+    if version.isdecimal() and other.isdecimal():
+        return (len(version), version) < (len(other), other)
+    return False
 
 
 _WAITING: Final = 16
@@ -490,15 +513,19 @@ class Informer:
         return self
 
     def follow(self, resource: KindSpec) -> None:
-        """Follow one more optional kind after `start`, without waiting for its list."""
-        reflector = self._reflector(resource)
-        self._reflectors.append(reflector)
-        self._start(resource.name, reflector.run)
+        """Follow one more optional kind after `start`, without waiting for its list.
+
+        Raises RuntimeError if no thread can be started; the next call tries again.
+        """
+        if all(reflector.resource != resource for reflector in self._reflectors):
+            reflector = self._reflector(resource)
+            self._start(resource.name, reflector.run)
+            self._reflectors.append(reflector)
 
     def _start(self, name: str, run: Callable[[], object]) -> None:
         thread = Thread(target=run, name=name, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def stop(self, seconds: float = 5.0) -> None:
         """Stop following, and wait up to `seconds` for the threads."""

@@ -31,7 +31,7 @@ def test_the_served_version_is_listed(
         requests.append(resource.path)
         if served[resource.path] != 200:
             raise ApiError(served[resource.path], "no")
-        yield Page([{"metadata": {"name": "b"}}], "1", 0)
+        yield Page([{"metadata": {"name": "b"}}], "1")
 
     monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.pages", pages)
     assert len(list(live.capacity_buffers(""))) == (200 in served.values())
@@ -53,7 +53,7 @@ def test_no_more_than_a_limit_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def pages(_: object, __: KindSpec, **___: object) -> Iterator[Page]:
         for number in range(100):
             pages_read.append(number)
-            yield Page([{"metadata": {"name": f"{number}-{n}"}} for n in range(500)], "1", 0)
+            yield Page([{"metadata": {"name": f"{number}-{n}"}} for n in range(500)], "1")
 
     monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.pages", pages)
     assert len(list(live.capacity_buffers(""))) == MAX_BUFFERS + 1

@@ -29,7 +29,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, configmap: int, machines: int) -> Non
     def pages(_: object, resource: KindSpec, **__: object) -> Iterator[Page]:
         if machines != 200:
             raise ApiError(machines, "no")
-        yield Page([{"kind": resource.kind, "metadata": {"name": "m"}}], "1", 0)
+        yield Page([{"kind": resource.kind, "metadata": {"name": "m"}}], "1")
 
     monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.get", get)
     monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.pages", pages)

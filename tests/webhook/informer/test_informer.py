@@ -197,10 +197,9 @@ def test_garbage_on_a_stream_or_an_object_that_is_refused_stops_nothing(api: Scr
         stream.send("ADDED", pod(name="good", resourceVersion="202"))
         until(lambda: followed.pods() == P | {"good"})
         assert followed.rejected == ["pods"]
+        api.put(pod(name="good"))
         stream.lines.put(b"\0\xff garbage\n")
-        again = api.stream("pods", 1)
-        assert again.query["resourceVersion"] == "202"
-        again.send("ADDED", pod(name="later", resourceVersion="203"))
+        api.stream("pods", 1).send("ADDED", pod(name="later", resourceVersion="203"))
         until(lambda: followed.pods() == P | {"good", "later"})
         assert followed.troubles == [("pods", "broken")]
 

@@ -45,7 +45,7 @@ def large(number: int, kind: str = "Deployment", empty: int = 700_000) -> bytes:
 
 
 def listed(*objects: bytes, **metadata: Any) -> bytes:
-    head = {"kind": "List", "metadata": {"resourceVersion": "7", **metadata}, "items": []}
+    head = {"kind": "DeploymentList", "metadata": {"resourceVersion": "7", **metadata}, "items": []}
     return json.dumps(head).encode()[:-2] + b",".join(objects) + b"]}"
 
 

@@ -124,7 +124,7 @@ def test_definitions_are_listed_if_they_may_be(monkeypatch: pytest.MonkeyPatch, 
         assert resource.path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         if status != 200:
             raise ApiError(status, "no")
-        return [Page([definition], "1", 0)]
+        return [Page([definition], "1")]
 
     monkeypatch.setattr("forewarn.webhook.apiserver.client.ApiServer.pages", pages)
     assert [obj["metadata"]["name"] for obj in live.definitions("")] == names

@@ -74,22 +74,26 @@ class Played:
 
 
 def page(*names: str, version: str = "10") -> Page:
-    return Page([pod(name=name) for name in names], version, 0)
+    return Page([pod(name=name) for name in names], version)
 
 
 def event(kind: str, name: str, version: str) -> Event:
     return Event(kind, pod(name=name), version)
 
 
+def bookmark(version: str) -> Event:
+    return event("BOOKMARK", "", version)
+
+
 def test_a_list_then_a_watch_from_there_then_a_watch_from_where_that_ended() -> None:
     played = Played(
-        [[page("a", version=""), page("b")]],
-        [[event("ADDED", "c", "11"), event("BOOKMARK", "", "20"), event("DELETED", "a", "21"), 100.0], [100.0]],
+        [[page("a"), page("b", version="15")]],
+        [[event("ADDED", "c", "11"), bookmark("20"), event("DELETED", "a", "21"), 80.0], [bookmark("22"), 80.0]],
     )
     reflector = played.reflector(chance=0.5)
     assert [reflector.step() for _ in range(3)] == [0.0, 0.0, 0.0]
     assert played.calls == [("list", 500), ("watch", "10", 450.0), ("watch", "21", 450.0)]
-    kinds = [ListStarted, Listed, Listed, ListCompleted, Responded, Changed, Responded, Changed, Responded]
+    kinds = [ListStarted, Listed, Listed, ListCompleted, Responded, Changed, Responded, Changed, Responded, Responded]
     assert [type(delta) for delta in played.deltas] == kinds
     changed = [delta for delta in played.deltas if isinstance(delta, Changed)]
     assert [(c.object["metadata"]["name"], c.deleted) for c in changed] == [("c", False), ("a", True)]
@@ -100,7 +104,8 @@ def test_a_list_then_a_watch_from_there_then_a_watch_from_where_that_ended() -> 
 def test_an_expired_or_silent_watch_lists_anew_at_once_and_waits_if_that_did_not_help(
     error: ApiError, word: str
 ) -> None:
-    played = Played([[page()]] * 3, [[event("ADDED", "a", "11"), error], [error], [error]])
+    seen = event("ADDED", "a", "11")
+    played = Played([[page()]] * 3, [[seen, 30.0, error], [seen, error], [error]])
     reflector = played.reflector()
     pauses = [reflector.step() for _ in range(6)]
     assert pauses == [0.0, 0.0, 0.0, 0.8, 0.0, 1.6]
@@ -130,7 +135,7 @@ def test_a_watch_that_breaks_off_goes_on_from_where_it_was() -> None:
 def test_after_failures_an_expired_watch_lists_anew_at_once_all_the_same() -> None:
     """An API server that was restarted has forgotten old versions; who has waited for it waits no longer."""
     played = Played(
-        [[page()]] * 2, [[event("ADDED", "a", "11"), ApiError(0, "cut")], ApiError(0, "no"), Expired(410, "")]
+        [[page()]] * 2, [[event("ADDED", "a", "11"), 40.0, ApiError(0, "cut")], ApiError(0, "no"), Expired(410, "")]
     )
     reflector = played.reflector()
     assert [reflector.step() for _ in range(5)] == [0.0, 0.8, 1.6, 0.0, 0.0]
@@ -139,15 +144,16 @@ def test_after_failures_an_expired_watch_lists_anew_at_once_all_the_same() -> No
 
 def test_a_list_that_is_old_is_made_anew_at_once_though_nothing_has_come_since() -> None:
     """The API server was away for long enough to forget, and nothing had happened before."""
-    cut = ApiError(0, "cut")
-    played = Played([[page()]] * 3, [[cut], [4.0, cut], [1.0, Expired(410, "")], [Expired(410, "")]])
+    cut, gone = ApiError(0, "cut"), Expired(410, "")
+    played = Played([[page()]] * 3, [[cut], [29.0, cut], [1.0, gone], [gone]])
     reflector = played.reflector()
-    assert [reflector.step() for _ in range(7)] == [0.0, 0.8, 1.6, 0.0, 0.0, 3.2, 0.0]
+    assert [reflector.step() for _ in range(7)] == [0.0, 0.8, 1.6, 0.0, 0.0, 0.8, 0.0]
     assert [call[0] for call in played.calls] == ["list", "watch", "watch", "watch", "list", "watch", "list"]
 
 
 def test_failures_are_forgotten_after_a_calm_watch() -> None:
-    played = Played([[page()]], [*[ApiError(500, "no")] * 3, [60.0], ApiError(500, "no"), [60.0, ApiError(0, "cut")]])
+    rejected, cut = ApiError(500, "no"), ApiError(0, "cut")
+    played = Played([[page()]], [*[rejected] * 3, [bookmark("20"), 60.0], rejected, [bookmark("30"), 60.0, cut]])
     reflector = played.reflector()
     assert [reflector.step() for _ in range(7)] == [0.0, 0.8, 1.6, 3.2, 0.0, 0.8, 0.8]
 

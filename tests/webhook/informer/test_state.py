@@ -35,7 +35,7 @@ SYSTEM = {"system-cluster-critical", "system-node-critical"}
 
 def listed(state: ClusterState, resource: KindSpec, *objects: dict[str, Any], at: float = 0.0) -> None:
     state.take(ListStarted(resource))
-    state.take(Listed(resource, list(objects), at))
+    state.take(Listed(resource, list(objects)))
     state.take(ListCompleted(resource, at))
 
 
@@ -105,7 +105,7 @@ def test_a_list_that_broke_off_takes_nothing_out_and_does_not_count_in_the_next(
     state = ClusterState((PODS,))
     listed(state, PODS, pod(name="a"), pod(name="b"))
     state.take(ListStarted(PODS))
-    state.take(Listed(PODS, [pod(name="c")], 1.0))
+    state.take(Listed(PODS, [pod(name="c")]))
     state.publish()
     assert names(state) == {"a", "b", "c"}
     listed(state, PODS, pod(name="a"))
@@ -218,7 +218,7 @@ def test_whatever_comes_the_state_is_what_a_dict_would_hold(steps: list[tuple[st
             model = dict(chosen)
         elif step == "half a list":
             state.take(ListStarted(PODS))
-            state.take(Listed(PODS, [made(int(name[1:]), value) for name in chosen], 0.0))
+            state.take(Listed(PODS, [made(int(name[1:]), value) for name in chosen]))
             model |= chosen
         else:
             state.publish()
