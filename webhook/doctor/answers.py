@@ -134,7 +134,7 @@ def _answer_for_workload(
     if (line := _of_webhook(check, seen)) is not None:
         return line
     if not seen.exists:
-        return RESPONSES.unknown(check, seen.why, "pass another namespace with --namespace")
+        return RESPONSES.unknown(check, seen.why, "pass another namespace with --namespace" if seen.status else "")
     warned = [warning for warning in seen.warnings if f"[{_RULE}]" in warning]
     if warned:
         return RESPONSES.ok(check, f"forewarn warns: {warned[0]}")

@@ -278,8 +278,9 @@ def _use_of(subject: ReviewedObject, context: Context) -> _Use | None:
 def class_of_forewarn(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod uses a PriorityClass that forewarn installs for its own Pods.
 
-    Why: the class forewarn has the highest value that a user can define. If you uninstall forewarn, this class is
-    deleted, and kube-apiserver rejects new Pods that name it.
+    Why: the class forewarn has the highest value that a user can define. A ValidatingAdmissionPolicy of forewarn denies
+    Pods that name it in other namespaces. If you uninstall forewarn, this class is deleted, and kube-apiserver rejects
+    new Pods that name it.
 
     Cluster:
 

@@ -22,7 +22,7 @@ from forewarn.policies import VERSION
 from forewarn.policies.kinds.registry import KINDS
 from forewarn.webhook.commands.doctor import Now, examine, main
 from forewarn.webhook.doctor.installation import MUTATING, VALIDATING
-from forewarn.webhook.doctor.report import Client, packaged
+from forewarn.webhook.doctor.report import Client, Seen, packaged
 from forewarn.webhook.x509 import Authority, self_signed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
 
@@ -1096,6 +1096,20 @@ def test_the_fix_is_about_the_cause(
     world = World()
     break_it(world)
     assert any(fix in line["fix"] for line in examined(world).lines if line["check"] == check)
+
+
+@pytest.mark.parametrize(("status", "fix"), [(404, "pass another namespace with --namespace"), (0, "")])
+def test_another_namespace_helps_only_if_the_api_server_answers(
+    examined: Callable[..., Report], monkeypatch: pytest.MonkeyPatch, status: int, fix: str
+) -> None:
+    created = Client.create
+
+    def unanswered(self: Client, path: str, *arguments: Any, **more: Any) -> Seen:
+        return Seen({}, "no answer", status) if path == TRIED else created(self, path, *arguments, **more)
+
+    monkeypatch.setattr(Client, "create", unanswered)
+    (line,) = [line for line in examined(World()).lines if line["check"] == "dry run of a Deployment"]
+    assert (line["status"], line["fix"]) == ("unknown", fix)
 
 
 def config_of(world: World, kind: str) -> Obj:
