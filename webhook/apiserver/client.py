@@ -78,12 +78,12 @@ def mapping(value: object) -> dict[str, Any]:
 def with_type_meta(obj: dict[str, Any], resource: KindSpec, *, whole: bool = False) -> dict[str, Any]:
     """Set kind and apiVersion, which lists omit, and remove fields that forewarn does not read; return `obj`.
 
-    Raises ListAgain for an object of another kind. The removed fields (managedFields and the annotation of kubectl
-    apply) are often half of the size. `whole`: keep the annotation of workloads, from which `applied_to` reads what the
-    next apply removes.
+    Raises ListAgain for an object of another kind, unless `resource` is of no kind. The removed fields (managedFields
+    and the annotation of kubectl apply) are often half of the size. `whole`: keep the annotation of workloads, from
+    which `applied_to` reads what the next apply removes.
     """
     expected = resource.api_version, resource.kind
-    if (obj.get("apiVersion") or expected[0], obj.get("kind") or expected[1]) != expected:
+    if resource.kind and (obj.get("apiVersion") or expected[0], obj.get("kind") or expected[1]) != expected:
         raise ListAgain(0, f"the API server sent an object of another kind than {resource.name}")
     obj["apiVersion"], obj["kind"] = expected
     metadata = mapping(obj.get("metadata"))

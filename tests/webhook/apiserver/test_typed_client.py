@@ -16,9 +16,11 @@ from forewarn.webhook.apiserver.typed_client import (
     ObjectApi,
     ObjectApiError,
 )
+from tests.webhook.scripted_api import Stream, client, kubeconfig, scripted_api
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 class Server(ApiServer):
@@ -51,3 +53,16 @@ def test_errors_have_types_and_say_which_request(status: int, type_: type[Object
     with pytest.raises(ObjectApiError, match="GET /a: out of order") as raised:
         ObjectApi(Server(ServerError(status, "out of order"))).get("/a")
     assert type(raised.value) is type_
+
+
+def test_an_object_is_watched_by_its_path_whatever_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group, resource = "admissionregistration.k8s.io", "validatingwebhookconfigurations"
+    with scripted_api() as api:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
+        stream = Stream({})
+        stream.send("ADDED", {"apiVersion": f"{group}/v1", "kind": "ValidatingWebhookConfiguration"})
+        stream.end()
+        api.script("watch", resource, lambda handler: handler.play(stream))
+        assert len(list(ObjectApi(client()).watch(f"/apis/{group}/v1/{resource}/forewarn"))) == 1
+        [query] = api.asked("watch", resource)
+        assert query["fieldSelector"] == "metadata.name=forewarn"
