@@ -70,25 +70,34 @@ class Reloaded(Generic[T]):
         metrics.file_rejected.labels(what).set(0)
 
     def check(self) -> bool:
-        """Load the files if they have changed; return true if new content is in use. Logs rejected content."""
+        """Load the files if they have changed; return true if new content is in use. Logs rejected content.
+
+        Tries rejected content again at each call, because the reason may be the time, a full disk, or a lack of file
+        descriptors or memory.
+        """
         digest = self._digest()
         is_new, self._seen = digest != self._seen, digest
         if not is_new and not self._is_pending:
             return False
+        self._is_pending = True
         try:
             new = self._load()
-        except ValueError as error:
-            self._is_pending, why = False, str(error)
+        except (ValueError, OSError) as error:
+            why = str(error) or type(error).__name__
         else:
             why = self._refuses(self.current, new)
-            self._is_pending = bool(why)
-            if not why:
-                self.current = new
+        if not why:
+            self.current, self._is_pending = new, False
         if why and is_new:
             self._log("rejected", why)
         elif not why:
             self._log("loaded", "")
         return not why
+
+    def checked(self) -> T:
+        """Return the content in use after `check`."""
+        self.check()
+        return self.current
 
     def _digest(self) -> bytes:
         """Return a digest of the contents: times and inodes are unreliable on a mounted volume."""
@@ -379,36 +388,38 @@ def _emptied(current: _Read, new: _Read) -> str:
 def _certificates(settings: Settings, metrics: Metrics) -> tuple[tls.SwappingContext, Callable[[], object]]:
     """Return the TLS contexts, and a function that reloads the certificate and the client CAs. Raises CannotStart."""
     try:
-        demands, new_demands = _demands(settings, metrics)
-        certificate, new_certificate = _certificate(settings, metrics, lambda new: contexts.worse(new))
+        demands, current_demands = _demands(settings, metrics)
+        certificate, current_certificate = _certificate(settings, metrics, lambda new: contexts.worse(new))
         contexts = tls.SwappingContext(certificate, demands)
     except tls.TlsError as fault:
         raise CannotStart(fault, status_of(fault.__cause__)) from None
     metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
 
     def reconcile() -> None:
-        certificate, demands = new_certificate(), new_demands()
-        if certificate or demands:
-            contexts.swap(certificate, demands)
+        nonlocal certificate, demands
+        new, needed = current_certificate(), current_demands()
+        if (new, needed) != (certificate, demands):
+            contexts.swap(None if new == certificate else new, needed)  # without one, that of the Secret stays
+            certificate, demands = new, needed
 
     return contexts, reconcile
 
 
 def _certificate(
     settings: Settings, metrics: Metrics, refuses: Callable[[Certificate], str]
-) -> tuple[Certificate, Callable[[], Certificate | None]]:
-    """Return the certificate to serve, and a function that returns a new certificate; None if unchanged."""
+) -> tuple[Certificate, Callable[[], Certificate]]:
+    """Return the certificate to serve, and a function that reloads it if its files have changed."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
         generated = self_signed(datetime.now(UTC))
         _write_ca(settings, generated.ca)
-        return generated, lambda: None
+        return generated, lambda: generated
     load = partial(tls.read_certificate, chain, key)
     reloaded = Reloaded("certificate", [chain, key], load, metrics, refuses=lambda _held, new: refuses(new))
     if why := tls.untimely(reloaded.current, datetime.now(UTC)):
         message = f"{why}; forewarn serves it until the files change"
         log_event("serving certificate not valid", {"file": str(chain), "reason": message}, logging.WARNING)
-    return reloaded.current, lambda: reloaded.current if reloaded.check() else None
+    return reloaded.current, reloaded.checked
 
 
 def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], object]]:
@@ -423,13 +434,14 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
     return lambda: reloaded.current, reloaded.check
 
 
-def _demands(settings: Settings, metrics: Metrics) -> tuple[tls.Demands, Callable[[], tls.Demands | None]]:
-    """Return the requirements for client certificates, and a function that returns reloaded ones; None if unchanged."""
+def _demands(settings: Settings, metrics: Metrics) -> tuple[tls.Demands, Callable[[], tls.Demands]]:
+    """Return the requirements for client certificates, and a function that reloads them if the file has changed."""
     path, minimum = settings.client_ca, settings.tls_min_version
+    demands = tls.Demands(minimum)
     if path is None:
-        return tls.Demands(minimum), lambda: None
+        return demands, lambda: demands
     reloaded = Reloaded("client-ca", [path], lambda: tls.Demands(minimum, tls.read_authorities(path)), metrics)
-    return reloaded.current, lambda: reloaded.current if reloaded.check() else None
+    return reloaded.current, reloaded.checked
 
 
 def _write_ca(settings: Settings, ca: bytes) -> None:

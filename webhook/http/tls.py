@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import ssl
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from tempfile import NamedTemporaryFile
@@ -80,7 +82,7 @@ def _read(path: Path) -> bytes:
 def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.SSLContext:
     """Return an SSL context with this certificate.
 
-    Raises ssl.SSLError if key and chain do not match, and TlsError if a temporary file cannot be written.
+    Raises ssl.SSLError if key and chain do not match, and TlsError without a file descriptor.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = demands.minimum
@@ -92,18 +94,27 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
     if demands.client_ca:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=demands.client_ca.decode("ascii"))
-    with ExitStack() as stack:
-        paths = []
-        try:
-            for pem in (certificate.chain, certificate.key):
-                file = stack.enter_context(NamedTemporaryFile(suffix=".pem"))  # only its owner can read it
-                file.write(pem)
-                file.flush()
-                paths.append(file.name)
-        except OSError as error:
-            raise TlsError(f"cannot write the certificate and key to temporary files: {error.strerror}") from error
-        context.load_cert_chain(*paths)
+    try:
+        with _file(certificate.chain) as chain, _file(certificate.key) as key:
+            context.load_cert_chain(chain, key)
+    except ssl.SSLError:
+        raise
+    except OSError as error:
+        raise TlsError(f"cannot load the certificate and key: {error.strerror}") from error
     return context
+
+
+@contextmanager
+def _file(pem: bytes) -> Iterator[str]:
+    """Yield the path of a file with a PEM, because the module ssl reads keys only from files.
+
+    On Linux, the file is in memory, and thus independent of full disks and read-only file systems.
+    """
+    in_memory = sys.platform == "linux"
+    with open(os.memfd_create("pem"), "wb") if in_memory else NamedTemporaryFile(suffix=".pem") as file:
+        file.write(pem)
+        file.flush()
+        yield f"/proc/self/fd/{file.fileno()}" if in_memory else file.name
 
 
 class SwappingContext:

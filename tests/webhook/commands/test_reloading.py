@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
+import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,10 +16,13 @@ import pytest
 from forewarn.policies.config.load import load_config
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.findings import Action
+from forewarn.webhook.commands import serve
 from forewarn.webhook.commands.serve import Reloaded, check_regularly
-from forewarn.webhook.http.tls import SwappingContext
+from forewarn.webhook.http.tls import SwappingContext, TlsError
 from forewarn.webhook.metrics import Metrics
+from forewarn.webhook.settings import parse_settings
 from forewarn.webhook.x509 import Authority
+from tests.webhook.http.test_tls import written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +117,68 @@ def test_what_may_not_take_the_place_is_refused_once_and_asked_again(tmp_path: P
     assert value.current == "2"
     assert value_of(metrics, 'forewarn_file_rejected{file="certificate"}') == "0.0"
     assert not value.check()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "full"), OSError(errno.EMFILE, "open"), MemoryError(), ValueError()]
+)
+def test_what_cannot_be_loaded_now_is_loaded_later(error: Exception, tmp_path: Path) -> None:
+    """The file does not change again when the disk has space again."""
+    path, metrics, errors = tmp_path / "c", Metrics(), list[Exception]()
+    path.write_text("1")
+
+    def load() -> str:
+        if errors:
+            raise errors.pop()
+        return path.read_text()
+
+    value = Reloaded("configuration", [path], load, metrics)
+    path.write_text("2")
+    errors += [error] * 3
+    for _ in range(3):
+        with suppress(MemoryError):  # is logged by the thread that checks
+            assert not value.check()
+        assert value.current == "1"
+    assert value.check()
+    assert value.current == "2"
+    assert not value.check()
+    assert value_of(metrics, 'forewarn_file_rejected{file="configuration"}') == "0.0"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory file descriptors")
+@pytest.mark.parametrize("call", range(4))
+def test_a_renewed_certificate_is_served_whichever_step_of_loading_it_fails_at_first(
+    call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain, key = written(HOLDS, tmp_path)
+    settings = parse_settings(["--tls-cert", str(chain), "--tls-key", str(key)], {})
+    contexts, reconcile = serve._certificates(settings, Metrics())
+    create, calls = os.memfd_create, itertools.count()
+
+    def limited(name: str) -> int:
+        if next(calls) == call:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return create(name)
+
+    monkeypatch.setattr("os.memfd_create", limited)
+    written(OTHER, tmp_path)
+    for _ in range(3):
+        with suppress(TlsError):  # is logged by the thread that checks
+            reconcile()
+    assert contexts.certificate.chain == OTHER.chain
+    assert next(calls) >= 4
+
+
+def test_a_certificate_from_the_secret_stays_when_client_cas_change(tmp_path: Path) -> None:
+    authorities = tmp_path / "ca.crt"
+    authorities.write_bytes(HOLDS.ca)
+    contexts, reconcile = serve._certificates(parse_settings(["--client-ca", str(authorities)], {}), Metrics())
+    contexts.swap(OTHER)
+    authorities.write_bytes(OTHER.ca)
+    for _ in range(2):
+        reconcile()
+    assert contexts.certificate is OTHER
+    assert contexts.demands.client_ca == OTHER.ca
 
 
 NOW = datetime.now(UTC)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import ssl
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -110,10 +112,16 @@ def test_another_certificate_is_served_from_the_next_handshake_on_and_old_connec
         assert before != served.contexts.certificate
 
 
-def test_without_room_for_a_temporary_file_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(**_: object) -> None:
-        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory file descriptors")
+def test_a_certificate_is_loaded_without_a_writable_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    assert server_context(self_signed(NOW)).cert_store_stats()
 
-    monkeypatch.setattr("forewarn.webhook.http.tls.NamedTemporaryFile", none)
-    with pytest.raises(TlsError, match=r"temporary files: No usable temporary directory"):
+
+def test_without_a_file_descriptor_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("forewarn.webhook.http.tls._file", none)
+    with pytest.raises(TlsError, match="cannot load the certificate and key: Too many open files"):
         server_context(self_signed(NOW))
