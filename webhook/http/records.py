@@ -12,6 +12,7 @@ from typing import Final
 _HEADER: Final = 5
 _TYPES: Final = range(20, 24)
 """ChangeCipherSpec, alert, handshake and application data."""
+_HANDSHAKE: Final = 22
 _APPLICATION_DATA: Final = 23
 """In TLS 1.3 the type of all encrypted records, also of KeyUpdates."""
 _MAJOR: Final = 3
@@ -22,6 +23,10 @@ USELESS_COST: Final = 8 << 10
 """Cost of a tiny record, and of one that has no application data. It is also paid with the data of a turn."""
 LEAST_COST: Final = 1 << 10
 """Cost of another small record; a large one costs its length."""
+MAX_HANDSHAKE: Final = 16 << 10
+"""Maximum bytes of handshake messages without encryption. OpenSSL compares each key share of a ClientHello with each
+group: 64 KiB cost 60 ms, 16 KiB 4 ms.
+"""
 MAX_DEBT: Final = 128 << 10
 """API servers send records of at least 1 KiB in bulk. Data that waits in TLS for a paused reader is not paid yet."""
 
@@ -34,7 +39,7 @@ class RecordDebt:
     """The records that a client has sent and not paid for with application data."""
 
     def __init__(self) -> None:
-        self.debt = 0
+        self.debt = self._handshake = 0
         self._header = b""
         self._rest = 0
         """Bytes of the current record that have not arrived."""
@@ -59,7 +64,10 @@ class RecordDebt:
         kind, major, length = unpack(">BBxH", self._header)
         self._header = b""
         is_useless = kind != _APPLICATION_DATA or length < _TINY
-        self.debt += USELESS_COST if is_useless else max(length, LEAST_COST)
-        if kind not in _TYPES or major != _MAJOR or length > _MAX_LENGTH or self.debt > MAX_DEBT:
+        self.debt += max(length, USELESS_COST if is_useless else LEAST_COST)
+        self._handshake += length if kind == _HANDSHAKE else 0
+        if kind not in _TYPES or major != _MAJOR or length > _MAX_LENGTH:
+            raise UselessRecords
+        if self._handshake > MAX_HANDSHAKE or self.debt > MAX_DEBT:
             raise UselessRecords
         return int(length)

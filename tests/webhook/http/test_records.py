@@ -40,6 +40,7 @@ def record(length: int, kind: int = 23) -> bytes:
         pytest.param(21, 26, FEW, id="alert of TLS 1.2"),
         pytest.param(22, 300, FEW, id="renegotiation of TLS 1.2"),
         pytest.param(20, 1, FEW, id="ChangeCipherSpec"),
+        pytest.param(22, 9_000, 1, id="large ClientHello"),
     ],
 )
 def test_a_connection_has_few_records_without_data(kind: int, length: int, most: int) -> None:
