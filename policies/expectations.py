@@ -20,7 +20,7 @@ from forewarn.policies.objects.node import ZONE
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.selectors import PodPattern
 from forewarn.policies.simulation.scenario import Arrival, EntryFault, World, seconds
-from forewarn.policies.simulation.summary import timeline_lines, unsettled
+from forewarn.policies.simulation.summary import Summary, timeline_lines, unsettled
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import ask
 from forewarn.policies.whatif.headroom import headroom
@@ -231,21 +231,30 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
         if broken or not _needs_more(expectation):
             return Verdict(expectation, 1, "current cluster" if broken else "", broken, assumes=list(assumed))
     verdict, of_nobody, not_modelled = Verdict(expectation, 0), _patterns(expectation), dict[str, None]()
+    incomplete = dict[str, None]()
     for question in _questions(expectation.when, setting):
         answer = ask(question, setting.world(question.arrivals), without=False)
         verdict = verdict._replace(cases=verdict.cases + 1)
         assumed |= dict.fromkeys(answer.summary.assumes)
-        not_modelled |= dict.fromkeys(answer.not_modelled)
+        not_modelled |= dict.fromkeys((*answer.not_modelled, *map(str, answer.summary.left_out)))
+        incomplete |= dict.fromkeys(_incomplete(answer.summary))
         of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
         if broken := list(_broken(expectation, answer)):
             verdict = verdict._replace(case=question.title, broken=broken, answer=answer)
             break
-    unanswered, notes = list[str](), list[str]()
+    unanswered, notes = [*incomplete][:_NAMED], list[str]()
     for what, pattern in of_nobody.items():
         problem = f"{what}: no Pod{_described(pattern)} exists"
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(problem)
     notes += [*not_modelled][:_NAMED]
     return verdict._replace(unanswered=unanswered, notes=notes, assumes=list(assumed))
+
+
+def _incomplete(summary: Summary) -> Iterator[str]:
+    """Yield what a limit of the simulation leaves out, if it may change the result."""
+    if summary.stopped:
+        yield f"simulation stopped {summary.stopped}"
+    yield from (f"not simulated: {each}" for each in summary.left_out if not each.pending)
 
 
 def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:

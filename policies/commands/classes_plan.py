@@ -9,6 +9,7 @@ from forewarn.policies.commands.autoscaling import reject_node_templates
 from forewarn.policies.commands.parser import Parser, add_config_option, add_files_option, answer_in
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import STEPS, loaded_for
+from forewarn.policies.sources.files import FAILED
 from forewarn.policies.terminal import counting
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
         ).print()
         more_pending = any(step.pending > plan.pending_before for step in plan.steps)
         met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.complete}
-        return cluster_command.status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
+        status = cluster_command.status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
+        return FAILED if plan.answer.incomplete else status
 
     return cluster_command.answered("classes plan", run.output, answer)
 

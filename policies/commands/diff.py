@@ -88,7 +88,7 @@ def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[s
         except NoComment as fault:
             return complain("diff", f"--comment: {fault}", FAILED)
         print_notice(f"comment: {address or 'none, because nothing needs attention'}")
-    if any(cluster.reason for cluster in result.clusters):
+    if any(cluster.reason or (cluster.answer and cluster.answer.answer.incomplete) for cluster in result.clusters):
         return FAILED
     return cluster_command.status_of_conditions(conditions(result), fail_on)
 

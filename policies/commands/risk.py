@@ -73,7 +73,7 @@ def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated
     lasting = any(risk.lasting_losses for risk in risks.workloads)
     fails = bool({"loss": losing, "lasting-loss": lasting}.get(fail_on or ""))
     notices = [f"forewarn: fails on {fail_on} (--fail-on)"] if fails else []
-    return Evaluated(FOUND if fails else OK, rank, row, printed, notices)
+    return Evaluated(FAILED if risks.is_incomplete else FOUND if fails else OK, rank, row, printed, notices)
 
 
 def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:

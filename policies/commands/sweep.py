@@ -11,6 +11,7 @@ from forewarn.policies.commands.parser import Output, Printed, answer_in
 from forewarn.policies.commands.shards import Shard, digest_of, marked, run_options
 from forewarn.policies.commands.simulated import loaded_for
 from forewarn.policies.config.load import contents
+from forewarn.policies.sources.files import FAILED
 from forewarn.policies.terminal import as_json, counting
 from forewarn.policies.whatif.interruptions import FAILS
 
@@ -88,7 +89,7 @@ def printed_sweep(sweep: Sweep, output: Output) -> Printed:
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
-    """Return the exit status: 1 if any row meets a condition of `fail_on`, otherwise 0."""
+    """Return the exit status: 3 if a row is incomplete, 1 if any row meets a condition of `fail_on`, otherwise 0."""
     ends = [row.end for row in sweep.rows]
     happens = {
         "fewer": any(fewer for fewer, _ in ends)
@@ -97,4 +98,5 @@ def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
         "preemption": any(row.preempted for row in sweep.rows),
         "pdb": any(row.violated_pdbs for row in sweep.rows),
     }
-    return status_of_conditions([what for what, is_met in happens.items() if is_met], fail_on)
+    status = status_of_conditions([what for what, is_met in happens.items() if is_met], fail_on)
+    return FAILED if any(row.incomplete for row in sweep.rows) else status

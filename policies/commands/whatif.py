@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
             )
         print_faults("whatif", result.faults, run.errors)
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
-        status = FAILED if result.faults else len(failures)
+        status = FAILED if result.faults or result.answer.incomplete else len(failures)
         of = result.answer, result.class_change, len(result.faults)
         printed = _printed(result, run.output, timeline=options.timeline)
         return Evaluated(status, rank(*of), numbers(*of), printed, failures)

@@ -297,6 +297,7 @@ def _details(plan: Plan) -> Iterator[str]:
         yield f"{plural(len(pdbs) - _MAX_PAIRS, 'more violated PDB')}; use -o json for all"
     if plan.answer.summary.stopped:
         yield settled(plan.answer.summary)
+    yield from (f"not simulated: {each}" for each in plan.answer.summary.left_out)
 
 
 def _fix(plan: Plan, workload: str) -> str:

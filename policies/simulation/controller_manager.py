@@ -64,6 +64,7 @@ from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, 
 from forewarn.policies.selectors import Requirement
 from forewarn.policies.simulation.api_server import ApiServer, Change, ControllerView, PodKey, claims_of
 from forewarn.policies.simulation.clock import BY_WORKLOAD, Clock, Latencies, Steps
+from forewarn.policies.simulation.pod_limit import PodLimit
 
 if TYPE_CHECKING:
     from forewarn.policies.controllers.view import Action, Key, PodState
@@ -321,6 +322,7 @@ class ControllerManager:
     def __init__(self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies) -> None:
         self.clock, self.api, self.view, self.latencies = clock, api, view, latencies
         self.rejections = Rejections(api)
+        self.limit = PodLimit(api)
         self.terminations: dict[str, float] = {}
         """uid of a deleted Pod -> time in simulated seconds at which it has terminated."""
         self.unreadable: dict[Key, InvalidObject] = {}
@@ -348,7 +350,8 @@ class ControllerManager:
         """Sync every workload, watch changes, and schedule the removal of Pods that are already terminating."""
         for key in list(self.api.workloads):
             self._count_pods(key)
-        self.api.watchers.append(self._handle)
+        self.limit.start()
+        self.api.watchers += [self._handle, self.limit.handle]
         for state in [state for state in self.api.pods.values() if state.terminating]:
             self._terminate(state)
         self.rejections.load()
@@ -588,7 +591,7 @@ class ControllerManager:
         if key in self.unreadable:
             return None
         try:
-            return self._reconcile(key)
+            return self.limit.within(key, self._reconcile(key))
         except InvalidObject as error:
             self.unreadable[key] = _with_name(self.api, key, error)
             return None

@@ -9,6 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.controllers.new_pods import replicas_of
 from forewarn.policies.controllers.view import PodState, controller_of
 from forewarn.policies.documents import Document, Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import duration, grouped, listed, plural, quote
@@ -104,6 +105,32 @@ class Missing(NamedTuple):
     message: str
 
 
+class LeftOut(NamedTuple):
+    """A workload with more Pods than a simulation creates (see `PodLimit`). `kind`: `group/Kind`. `simulated`: how many
+    of its `pods` it got. `pending`: whether some of these are Pending at the end, as all others would be.
+    """
+
+    kind: str
+    workload: str
+    pods: int
+    simulated: int
+    pending: bool
+
+    @property
+    def of(self) -> tuple[str, str]:
+        return self.kind, self.workload
+
+    @property
+    def left(self) -> int:
+        """The number of Pods that are left out."""
+        return self.pods - self.simulated
+
+    def __str__(self) -> str:
+        why = "they stay Pending like its others" if self.pending else "more than a simulation creates"
+        name = f"{self.kind.rpartition('/')[2]} {self.workload}"
+        return f"{name}: {self.left:,} of {self.pods:,} Pods ({why}). Fix: reduce their number"
+
+
 Effects = tuple[frozenset[Any], ...]
 _Owed = dict[tuple[str, str], deque[tuple[int, str]]]
 """Workload -> (cascade depth, name) of deleted Pods, the first deleted first."""
@@ -147,6 +174,10 @@ class Summary(NamedTuple):
     """Whether the simulation ended while Pods changed, so that its numbers are not those of a steady state."""
     expects_more: Hidden[bool] = False
     """Whether events follow after the end of the simulation."""
+    left_out: Hidden[Sequence[LeftOut]] = ()
+    """The workloads whose Pods are not all simulated."""
+    is_incomplete: Hidden[bool] = False
+    """Whether a limit of the simulation may have changed the result."""
 
     @in_json
     def preempted(self) -> int:
@@ -220,6 +251,7 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
     completed = {event.pod for event in events if event.event == "succeeded"}
     ended = new.keys() - states.keys() - completed
     world, last = simulation.world, max(simulation.timeline.last, 0.0)
+    cut = pods_left_out(simulation)
     new_workloads, delaying = dict(counted(new.values())), simulation.controllers.rejections.delaying
     return Summary(
         evictions=evictions,
@@ -242,7 +274,28 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
         new_pods_ended=len(ended),
         new_pods_preempted=len(ended & {event.pod for event in events if event.event == "preempted"}),
         new_pods_pending=sum(not state.pod.node_name for state in states.values()),
+        left_out=cut,
+        is_incomplete=is_incomplete(simulation, cut),
     )
+
+
+def is_incomplete(simulation: Simulation, cut: Iterable[LeftOut]) -> bool:
+    """Report whether a limit of the simulation may have changed the result: not if Pods are left out that would stay
+    Pending.
+    """
+    return bool(simulation.stopped) or not all(each.pending for each in cut)
+
+
+def pods_left_out(simulation: Simulation) -> list[LeftOut]:
+    """Return the workloads that lack Pods at the end of a run because of the limit on new Pods."""
+    found, api = list[LeftOut](), simulation.api
+    for (kind, *names), creators in simulation.controllers.limit.cut().items():
+        wanted = sum(replicas_of(api.workloads[key].object) for key in creators if key in api.workloads)
+        pods = [state for key in creators for state in api.by_controller.get(key, {}).values() if state.active]
+        if wanted > len(pods):
+            pending = any(map(simulation.scheduler.is_pending, pods))
+            found.append(LeftOut(kind, "/".join(names), wanted, len(pods), pending))
+    return found
 
 
 def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
@@ -373,7 +426,10 @@ _GATED: Final = "kept out of the scheduling queue by scheduling gates"
 
 
 def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
-    """Return the Pods that are Pending at the end of a run, by workload; not those of other schedulers."""
+    """Return the Pods that are Pending at the end of a run, also those left out, by workload; not those of other
+    schedulers.
+    """
+    more = {names.of(each.of): each.left for each in pods_left_out(simulation) if each.pending}
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
     pods = [state.pod for state in simulation.api.pods.values() if simulation.scheduler.is_pending(state)]
     messages = {pod.key: _GATED for pod in pods if is_gated(pod, simulation.world.semantics)}
@@ -381,7 +437,8 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     for pod in pods:
         groups.setdefault(names.of(origins[pod.key].workload), []).append(pod.key)
         messages |= {pod.key: why} if (why := _why_group_pending(simulation, pod)) else {}
-    return [_of_group(simulation, group, keys, messages) for group, keys in sorted(groups.items())]
+    rows = [_of_group(simulation, group, keys, messages) for group, keys in sorted(groups.items())]
+    return [row._replace(pods=row.pods + more.get(row.group, 0)) for row in rows]
 
 
 class OfOtherScheduler(NamedTuple):

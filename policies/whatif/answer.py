@@ -415,6 +415,11 @@ class Answer(NamedTuple):
         """Seconds until the last event of the simulation."""
         return self.summary.settled_at
 
+    @optional_in_json
+    def incomplete(self) -> bool | None:
+        """Whether a limit of the simulation may have changed the answer."""
+        return self.summary.is_incomplete or (self.grown is not None and self.grown.summary.is_incomplete) or None
+
     @in_json
     def running(self) -> BeforeAfter:
         """Number of running Pods."""

@@ -39,6 +39,7 @@ from forewarn.policies.simulation.summary import (
     is_left_to_another_scheduler,
     names_in,
     of_other_schedulers,
+    pods_left_out,
     summarize,
     touched,
 )
@@ -185,6 +186,7 @@ def answer_after(
         eviction_blocked_by=_forbidden(simulation, stuck),
         not_simulated=[
             *sorted(map(str, unread)),
+            *map(str, summary.left_out),
             *_starting_later(question, simulation.world),
             *_on_named_nodes(question, simulation.timeline.origins),
             *map(str, others),
@@ -371,8 +373,8 @@ class Count:
 
 
 def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
-    """Return the numbers of Pods by (`group/Kind`, `namespace/name`) of their workload; without Pending Pods of other
-    schedulers.
+    """Return the numbers of Pods by (`group/Kind`, `namespace/name`) of their workload, also of those left out; without
+    Pending Pods of other schedulers.
     """
     found: dict[tuple[str, str], Count] = {}
     nodes, origins = simulation.api.nodes, simulation.timeline.origins
@@ -390,6 +392,9 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
             count.running += 1
             if _is_daemon(state):
                 count.daemons[state.pod.node_name] += 1
+    for each in pods_left_out(simulation):
+        if each.pending:
+            found[each.of].pending += each.left
     return found
 
 

@@ -21,7 +21,7 @@ from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.preemption import pod_priority
 from forewarn.policies.scheduling.responsible import NodeFilters
 from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import missing, of_other_schedulers
+from forewarn.policies.simulation.summary import is_incomplete, missing, of_other_schedulers, pods_left_out
 from forewarn.policies.whatif.arrivals import Branch, last_scheduled
 from forewarn.policies.whatif.autoscalers import NO_GROUPS, Autoscaling, not_predicted
 from forewarn.policies.whatif.comparison import Losses, prepare
@@ -177,6 +177,8 @@ class Risks(Result):
     changes: Sequence[ReportChange] | None = None
     pending: Hidden[int] = field(default=0, kw_only=True)
     """Number of Pods that are Pending now."""
+    is_incomplete: Hidden[bool] = field(default=False, kw_only=True)
+    """Whether a limit of the simulations may have changed a result."""
 
     def __repr__(self) -> str:
         losing = [risk.workload for risk in self.workloads if risk.loses_replicas_with]
@@ -196,8 +198,9 @@ class Tried:
         """Run the simulation of a loss, and return its effects as a JSON object.
 
         `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
-        reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `unread`: objects with
-        which controllers cannot continue. `rivals`: by lost workload. `withNodes`: fields of AfterNewNodes by workload;
+        reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `incomplete`: whether a
+        limit may have changed the result. `unread`: objects with which controllers cannot continue, and workloads whose
+        Pods are not all simulated. `rivals`: by lost workload. `withNodes`: fields of AfterNewNodes by workload;
         None without node groups.
         """
         prepare(simulation, question)
@@ -206,7 +209,7 @@ class Tried:
             branch.run(simulation)
             lost, names = self._losses.by_workload(simulation), self._losses.names
             rejected, racing = missing(simulation, names).items(), rivals_by_loser(simulation, names, lost)
-            growth = branch.grown()
+            growth, cut = branch.grown(), pods_left_out(simulation)
         by_name = {names.of(workload): count for workload, count in lost.items()}
         return {
             "lost": by_name,
@@ -214,10 +217,12 @@ class Tried:
             "rivals": racing,
             "settled": simulation.settled,
             "stopped": simulation.stopped,
+            "incomplete": is_incomplete(simulation, cut),
             "at": simulation.clock.now,
             "unread": [
                 *sorted(map(str, simulation.controllers.unreadable.values())),
                 *map(str, of_other_schedulers(simulation, names)),
+                *map(str, cut),
             ],
             "notModelled": [*simulation.storage.not_modelled, *(not_predicted(growth.reaction) if growth else ())],
             "withNodes": growth and _after(by_name, growth.result),
@@ -279,6 +284,7 @@ def risks(
         [*unknown.not_modelled],
         unknown.unfinished,
         without_loss=unknown.without_loss or None,
+        is_incomplete=any(unknown.incomplete),
     )
 
 
@@ -301,6 +307,7 @@ class _Unknown(NamedTuple):
     unread: set[str]
     not_modelled: dict[str, None]
     without_loss: dict[str, int]
+    incomplete: list[bool]
 
 
 def _losses(
@@ -319,7 +326,7 @@ def _losses(
     # Nodes first: each takes less time than a zone, so progress moves at once.
     questions = nothing | {f"node {name}": nodes_lost(cluster, [name]) for name in names} | of_zones
     losses = defaultdict[str, _Losses](lambda: _Losses({}, {}, {}, {}))
-    unknown = _Unknown({}, set(), {}, {})
+    unknown = _Unknown({}, set(), {}, {}, [])
     outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
     for what in nothing | of_zones | questions:
         outcome = outcomes[what]
@@ -336,6 +343,7 @@ def _losses(
         for workload, after in (outcome["withNodes"] or {}).items() if what != _NO_LOSS else ():
             losses[workload].with_nodes[what] = after
         unknown.unread.update(outcome["unread"])
+        unknown.incomplete.append(outcome["incomplete"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
         if not outcome["settled"]:
             unknown.unfinished[what] = Unfinished(outcome["stopped"], round(outcome["at"], 4))

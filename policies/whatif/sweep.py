@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get
 from forewarn.policies.cluster.cache import AnswerHead, Result
 from forewarn.policies.documents import Shard, fields_of
 from forewarn.policies.findings import cut, described, plural
-from forewarn.policies.simulation.summary import Levels, missing, of_other_schedulers, touched
+from forewarn.policies.simulation.summary import (
+    Levels,
+    is_incomplete,
+    missing,
+    of_other_schedulers,
+    pods_left_out,
+    touched,
+)
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import Causes, rank_of_loss
 from forewarn.policies.whatif.arrivals import Branch
@@ -69,6 +76,7 @@ class Row(NamedTuple):
     - `interruptions`: the workloads without placeholder Pods that have fewer running Pods for a time.
     - `rivals`: workloads that may lose replicas instead: chance decides which of equal Pods are preempted or stay
       Pending. `equalVictims`: workloads whose Pods may be preempted instead.
+    - `incomplete`: true if a limit of the simulation may have changed the result.
     """
 
     case: str
@@ -89,6 +97,7 @@ class Row(NamedTuple):
     interruptions: Sequence[Interruption] = ()
     rivals: Sequence[str] = ()
     equal_victims: Sequence[str] = ()
+    incomplete: bool | None = None
 
     @property
     def down(self) -> int:
@@ -218,6 +227,7 @@ class Tally:
         left, reserved = of_other_schedulers(simulation, names), {*map(names.of, self._placeholders)}
         interrupted = interruptions(simulation, names, self._origins.values(), self._at_start)
         rivals, equal = rivals_by_loser(simulation, names, others), equal_victims(simulation, names)
+        cut = pods_left_out(simulation)
         row = Row(
             case=case,
             fewer=lost.total(),
@@ -239,8 +249,9 @@ class Tally:
             interruptions=[each for each in interrupted if each.workload not in reserved],
             rivals=sorted(set[str]().union(*rivals.values()) - reserved),
             equal_victims=sorted(set[str]().union(*equal.values()) - reserved),
+            incomplete=is_incomplete(simulation, cut) or None,
         )
-        return Tallied(row, [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in left)])
+        return Tallied(row, [*simulation.storage.not_modelled, *(f"not simulated: {pods}" for pods in (*left, *cut))])
 
     def _causes(self, simulation: Simulation, lost: Mapping[tuple[str, str], int]) -> Causes | None:
         """Return why these replicas are lost; None if the simulation shows no cause."""

@@ -105,9 +105,80 @@ def test_a_workload_of_the_cluster_that_asks_for_so_many(run: Run, monkeypatch: 
     status, out, _ = run(
         "--until", "1h", new=[workload("Deployment", "new")], cluster=[workload("ReplicaSet", "many", 2 * 10**9)]
     )
-    assert status == 0
+    assert status == 3
     assert "simulation stopped after 1,500 new Pods, at " in out
     assert "new Pods scheduled" in out
+
+
+HUGE = 2**31 - 1
+WHY = "they stay Pending like its others"
+
+
+def job(parallelism: int, **spec: Any) -> Obj:
+    about = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "many", "namespace": "default"}}
+    return about | {"spec": {"parallelism": parallelism, "completions": parallelism, "template": TEMPLATE} | spec}
+
+
+@pytest.mark.parametrize(
+    ("stored", "name", "pods"),
+    [
+        (workload("Deployment", "many", HUGE), "Deployment default/many", HUGE),
+        (workload("ReplicaSet", "many", HUGE), "ReplicaSet default/many", HUGE),
+        (workload("ReplicaSet", "of", HUGE, ("Rollout", "many")), "Rollout default/many", HUGE),
+        (job(HUGE), "Job default/many", HUGE),
+        (job(HUGE, completionMode="Indexed"), "Job default/many", HUGE),
+    ],
+    ids=["Deployment", "ReplicaSet", "Rollout", "Job", "indexed Job"],
+)
+def test_pods_that_would_stay_pending_are_counted_and_not_simulated(
+    run: Run, monkeypatch: pytest.MonkeyPatch, stored: Obj, name: str, pods: int
+) -> None:
+    monkeypatch.setattr("forewarn.policies.simulation.pod_limit.MIN_OF_WORKLOAD", 300)
+    status, out, _ = run(new=[workload("Deployment", "new", 1)], cluster=[stored])
+    assert status == 0
+    assert f"{name}: {pods - 300:,} of {pods:,} Pods ({WHY})" in out
+    document = json.loads(run("-o", "json", new=[workload("Deployment", "new", 1)], cluster=[stored])[1])
+    (many,) = (each for each in document["workloads"] if each["workload"] == name.split()[1])
+    assert many["running"]["after"] + many["pending"]["after"] == pods
+    assert document["pending"]["byWorkload"] == {many["workload"]: many["pending"]["after"]}
+    assert "stopped" not in out
+
+
+def test_pods_beyond_the_limit_that_may_run_make_an_answer_incomplete(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.policies.simulation.pod_limit.MIN_OF_WORKLOAD", 5)
+    monkeypatch.setattr("forewarn.policies.simulation.pod_limit.MAX_OF_WORKLOAD", 5)
+    objects = {"new": [workload("Deployment", "new", 1)], "cluster": [workload("Deployment", "many", HUGE)]}
+    status, out, _ = run(**objects)
+    assert status == 3
+    assert f"not simulated: Deployment default/many: {HUGE - 5:,} of {HUGE:,} Pods (more than a simulation" in out
+    document = json.loads(
+        run("-o", "json", new=[workload("Deployment", "new", 1)], cluster=[workload("Deployment", "many", HUGE)])[1]
+    )
+    assert document["incomplete"] is True
+
+
+def test_many_large_workloads_leave_room_for_small_ones(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, limit in (("MIN_OF_WORKLOAD", 300), ("MIN_IN_ALL", 400), ("ALWAYS", 5)):
+        monkeypatch.setattr(f"forewarn.policies.simulation.pod_limit.{name}", limit)
+    there = [workload("Deployment", f"many-{number}", HUGE) for number in range(20)]
+    events = [{"at": 30, "create": workload("Deployment", "late", 4)}]
+    status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=there)
+    assert status == 0
+    assert "0 of 4 new Pods of default/late run, 4 stay Pending" in out
+    assert out.count(f" of {HUGE:,} Pods ({WHY})") == 20
+
+
+def test_a_replaced_pod_does_not_count(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MIN_OF_WORKLOAD", "MAX_OF_WORKLOAD", "MIN_IN_ALL", "MAX_IN_ALL", "ALWAYS"):
+        monkeypatch.setattr(f"forewarn.policies.simulation.pod_limit.{name}", 0)
+    there = [workload("ReplicaSet", "web", 4), *(owned("ReplicaSet", "web", number) for number in range(4))]
+    events = [{"at": 1, "drain": "n1"}]
+    status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=there)
+    assert status == 0
+    assert "not simulated" not in out
+    assert "default/web: 4 Pods bound to n2" in out
 
 
 def test_scaling_to_more_than_are_simulated(run: Run) -> None:
@@ -134,7 +205,7 @@ def test_a_time_that_is_too_far(run: Run, until: str) -> None:
 def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 3000)
     status, out, _ = run("--until", "744h", new=[cron_job()])
-    assert status == 0
+    assert status == 3
     assert "simulation stopped after 3,000 steps, at " in out
     assert "at once" in out
 
@@ -146,7 +217,7 @@ def test_who_loads_more_may_ask_for_more(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("forewarn.policies.simulation.simulation.STEPS_EACH", 100)
     there = [workload("ReplicaSet", "web", pods), *(owned("ReplicaSet", "web", number) for number in range(pods))]
     status, out, _ = run("--until", "744h", new=[cron_job()], cluster=there)
-    assert status == 0
+    assert status == 3
     assert f"simulation stopped after {max(3000, 100 * (pods + 2)):,} steps, at " in out
 
 
@@ -312,6 +383,6 @@ def test_ten_thousand_budgets_of_one_pod(run: Run, monkeypatch: pytest.MonkeyPat
     events = [{"at": 5, "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 6}}]
     started = time.process_time()
     status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=[*there, *pdbs])
-    assert status == 0
+    assert status == 3
     assert "simulation stopped after 20,000 steps" in out
     assert time.process_time() - started < 30
