@@ -156,10 +156,6 @@ def contains(stored: Any, given: Any, *, is_quantity: bool = False) -> bool:
         return False
 
 
-REDACTED: Final = frozenset(
-    ("env", "envFrom", "image", "command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-)
-"""Fields of a container that a redacted cluster snapshot does not have."""
 _MERGED_BY_NAME: Final = ("containers", "initContainers", "ephemeralContainers", "volumes", "env")
 _RETAINS_KEYS: Final = ("strategy", "volumes")
 """Fields whose objects keep only the keys of the manifest. Source: `patchStrategy:"retainKeys"` in k8s.io/api."""
@@ -238,8 +234,10 @@ def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: boo
 
 
 def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, *, is_redacted: bool) -> ApiObject:
+    from forewarn.policies.objects.redaction import is_omitted  # the linter starts without it
+
     def is_hidden(key: str) -> bool:
-        return is_redacted and key not in stored and (name == "annotations" or key in REDACTED)
+        return is_redacted and key not in stored and is_omitted(name, key)
 
     new = {
         key: value

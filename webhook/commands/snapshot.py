@@ -21,96 +21,16 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from forewarn.policies.cluster.cache import TIME
 from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
 from forewarn.policies.commands.parser import Parser
-from forewarn.policies.controllers.replica_set import POD_DELETION_COST
 from forewarn.policies.findings import plural
-from forewarn.policies.kinds.registry import AUTOSCALER, NODE, POD, POD_TEMPLATE_PATHS, listed_as_empty
-from forewarn.policies.kubelet.pods import CONFIG_SOURCE
-from forewarn.policies.objects import devices, storage
-from forewarn.policies.objects.fields import at, group_kind, list_at
-from forewarn.policies.objects.pod import MIRROR_ANNOTATION
-from forewarn.policies.objects.workload import REDACTED
+from forewarn.policies.kinds.registry import listed_as_empty
+from forewarn.policies.objects.redaction import redacted
 from forewarn.policies.sources.files import SourceError, output_file, reason, status_of
 from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
-from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiServer, connect, mapping
+from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiServer, connect
 from forewarn.webhook.apiserver.source import live, read_all, version_of
 
 if TYPE_CHECKING:
     import argparse
-
-
-_READ_GROUPS: Final = (
-    *("forewarn.dev/", "deployment.kubernetes.io/", "cluster.x-k8s.io/", "machine.openshift.io/"),
-    *("capacity.cluster-autoscaler.kubernetes.io/", "cluster-autoscaler.kubernetes.io/"),
-    *("delay-deletion.cluster-autoscaler.kubernetes.io/", "karpenter.sh/"),
-)
-"""Prefixes of annotations that forewarn reads: its own, and those of Deployments and autoscalers."""
-_READ: Final = frozenset(
-    (
-        *(storage.BETA_STORAGE_CLASS, storage.BIND_COMPLETED, storage.MIGRATED_PLUGINS, storage.SELECTED_NODE),
-        *(CONFIG_SOURCE, devices.EXTENDED_RESOURCE_CLAIM, MIRROR_ANNOTATION, POD_DELETION_COST),
-        *storage.DEFAULT_CLASS,
-    )
-)
-"""Annotations that Kubernetes' components read. Their values are names of classes, nodes and plugins, or numbers."""
-_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
-_STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-_OF_AN_AUTOSCALER: Final = frozenset(("scaleTargetRef", "minReplicas", "maxReplicas"))
-_OF_A_STATUS: Final = frozenset(("name", "resources", "allocatedResources", "restartCount"))
-
-
-def redacted(obj: dict[str, Any]) -> dict[str, Any]:
-    """Remove confidential fields in place, and return the object.
-
-    Removes environment variables, images, commands, probes, metrics of autoscalers, and annotations that forewarn does
-    not read.
-    """
-    for metadata in _metadata(obj):
-        _redact_metadata(metadata)
-    kind = group_kind(obj)
-    path = () if kind == POD else POD_TEMPLATE_PATHS.get(kind)
-    if path is not None:
-        _redact_pod_spec(mapping(at(obj, *path, "spec")))
-    if kind == AUTOSCALER:
-        obj["spec"] = {key: value for key, value in mapping(obj.get("spec")).items() if key in _OF_AN_AUTOSCALER}
-        obj.pop("status", None)
-    if kind in (POD, NODE):
-        _redact_status(mapping(obj.get("status")))
-    return obj
-
-
-def _metadata(obj: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the metadata of the object and of its templates."""
-    yield mapping(obj.get("metadata"))
-    spec = mapping(obj.get("spec"))
-    job = mapping(spec.get("jobTemplate"))
-    templates = [obj.get("template"), spec.get("template"), job, at(job, "spec", "template")]
-    for template in [*templates, *list_at(spec, "volumeClaimTemplates")]:
-        yield mapping(mapping(template).get("metadata"))
-
-
-def _redact_metadata(metadata: dict[str, Any]) -> None:
-    metadata.pop("managedFields", None)
-    if "annotations" in metadata:
-        annotations = mapping(metadata["annotations"]).items()
-        metadata["annotations"] = {k: v for k, v in annotations if k.startswith(_READ_GROUPS) or k in _READ}
-
-
-def _redact_pod_spec(spec: dict[str, Any]) -> None:
-    for kind in _CONTAINERS:
-        for container in spec.get(kind) or ():
-            for key in REDACTED & mapping(container).keys():
-                del container[key]
-    for volume in spec.get("volumes") or ():
-        if "image" in mapping(volume):
-            volume["image"] = {}
-
-
-def _redact_status(status: dict[str, Any]) -> None:
-    status.pop("images", None)
-    status.pop("message", None)
-    for kind in _STATUSES:
-        if kind in status:
-            status[kind] = [{k: v for k, v in mapping(s).items() if k in _OF_A_STATUS} for s in status[kind] or ()]
 
 
 WRITTEN, USAGE, FAILED = 0, 2, 3
@@ -225,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     add_context_options(add)
     help_text = "output file, compressed if its name ends in .gz; - for standard output"
     add("-o", "--output", required=True, metavar="FILE", help=help_text)
-    help_text = "omit, for example, environment variables, images and commands; predictions that use images can differ"
+    help_text = "keep only fields that predictions read, without images; predictions that use images can differ"
     once = "keep an existing file; in an Indexed Job, Pod 0 writes the file and other Pods wait for it"
     add("--once", action="store_true", help=once)
     add("--redact", action="store_true", help=help_text)

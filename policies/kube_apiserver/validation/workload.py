@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.kinds.registry import DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, boolean, group_kind, int32, items, mapping
-from forewarn.policies.objects.workload import OF_QUANTITIES, REDACTED, contains
+from forewarn.policies.objects.workload import OF_QUANTITIES, contains
 
 if TYPE_CHECKING:
     from forewarn.policies.findings import ObjectRef, Path
@@ -127,7 +127,7 @@ def _validate_job_update(new: ApiObject, old: ApiObject, semantics: Semantics) -
 
 def is_same_template(stored: ApiObject, given: ApiObject) -> bool:
     """Report whether two Pod templates are equal after defaulting. Raises InvalidObject."""
-    before, after = (_defaulted(_template(each, is_redacted=False)) for each in (stored, given))
+    before, after = (_defaulted(_template(each)) for each in (stored, given))
     return not any(_changes(before, after, ()))
 
 
@@ -154,7 +154,8 @@ def _mutable(old: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
 def _compared(job: ApiObject, *, directives: bool, resources: bool, is_redacted: bool) -> Any:
     """Return the immutable fields of a Job's spec, without defaults."""
     spec = mapping(job, "spec")
-    template = _template(mapping(spec, "template"), resources=resources, is_redacted=is_redacted)
+    template = mapping(spec, "template")
+    template = _template(_without_annotations(template) if is_redacted else template, resources=resources)
     pod = template["spec"]
     if directives or resources:
         template["metadata"] = None
@@ -164,26 +165,32 @@ def _compared(job: ApiObject, *, directives: bool, resources: bool, is_redacted:
     return _defaulted({**{key: spec.get(key) for key in _OF_JOB}, "template": template})
 
 
-def _template(template: ApiObject, *, resources: bool = False, is_redacted: bool) -> dict[str, Any]:
+def _without_annotations(template: ApiObject) -> ApiObject:
+    """Return a Pod template with the fields that redacted cluster snapshots have, without annotations."""
+    from forewarn.policies.objects.redaction import redacted_template
+
+    template = redacted_template(template)
+    return {**template, "metadata": {**mapping(template, "metadata"), "annotations": None}}
+
+
+def _template(template: ApiObject, *, resources: bool = False) -> dict[str, Any]:
     """Return the compared fields of a Pod template."""
     pod = dict(mapping(template, "spec"))
     for kind in ("containers", "initContainers"):
-        pod[kind] = [_container(each, resources=resources, is_redacted=is_redacted) for each in items(pod, kind)]
+        pod[kind] = [_container(each, resources=resources) for each in items(pod, kind)]
     images = ((each, mapping(each, "image")) for each in items(pod, "volumes"))
-    pod["volumes"] = [
-        {**each, "image": _container(image, resources=False, is_redacted=False)} for each, image in images
-    ]
+    pod["volumes"] = [{**each, "image": _container(image)} for each, image in images]
     pod["serviceAccount"] = None  # the old name of serviceAccountName
-    annotations = None if is_redacted else at(template, "metadata", "annotations")
-    return {"metadata": {"labels": at(template, "metadata", "labels"), "annotations": annotations}, "spec": pod}
+    metadata = {key: at(template, "metadata", key) for key in ("labels", "annotations")}
+    return {"metadata": metadata, "spec": pod}
 
 
-def _container(container: ApiObject, *, resources: bool, is_redacted: bool) -> ApiObject:
+def _container(container: ApiObject, *, resources: bool = False) -> ApiObject:
     """Return the compared fields of a container, or of a volume's image."""
-    hidden = {*(REDACTED if is_redacted else ()), *(("resources",) if resources else ())}
+    hidden = {"resources"} if resources else set[str]()
     image = str(at(container, "image") or at(container, "reference") or "").rpartition("/")[2]
     default = "IfNotPresent" if _has_version(image) else "Always"
-    hidden |= {name for name in ("imagePullPolicy", "pullPolicy") if is_redacted or at(container, name) == default}
+    hidden |= {name for name in ("imagePullPolicy", "pullPolicy") if at(container, name) == default}
     return {key: value for key, value in container.items() if key not in hidden}
 
 

@@ -20,8 +20,8 @@ from forewarn.policies.lint.input import LintRequest
 from forewarn.policies.lint.versions import Side, may_differ, read_version
 from forewarn.policies.lint.versions import versions as read_versions
 from forewarn.policies.manifests.differences import ChangedObject, differences
+from forewarn.policies.objects.redaction import redacted as hide
 from forewarn.policies.render.diff import markdown
-from forewarn.webhook.commands.snapshot import redacted as hide
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:

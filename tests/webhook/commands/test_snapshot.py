@@ -16,10 +16,10 @@ from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCach
 from forewarn.policies.cli import main
 from forewarn.policies.commands.impersonation import AS
 from forewarn.policies.kinds.registry import KINDS, OPTIONAL, listed_as_empty
+from forewarn.policies.objects.redaction import redacted
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import SourceError
-from forewarn.webhook.commands.snapshot import redacted
 from tests.builders import make_node, make_pod
 from tests.in_process import without_head
 from tests.webhook.builders import OBJECTS, body, deployment, pod, priority_class
