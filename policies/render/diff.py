@@ -172,10 +172,11 @@ def verdict(diff: Diff) -> str:
     is_whole, is_simulated = not _gaps(diff), bool(diff.clusters and diff.objects)
     unchanged = f"{NOTHING}, nothing simulated" if diff.with_clusters else NOTHING
     nothing = _nothing(diff, diff.clusters, _merged(diff), is_whole=is_whole) if is_simulated else unchanged
-    where = f"{_title(diff.clusters[0])}: " if is_simulated and not diff.clusters[1:] else ""
-    effect = _effects(diff) if diff.clusters else _changes(diff) if diff.objects else ""
+    where, effect = _effects(diff) if diff.clusters else ("", _changes(diff) if diff.objects else "")
+    where = _title(diff.clusters[0]) if is_simulated and not (effect or diff.clusters[1:]) else where
     parts = dict.fromkeys(filter(None, (effect or nothing, blocking, _kept(diff, _merged(diff)))))
-    return first_line(f"{'' if effect else where}{'; '.join(parts)}", "" if is_whole else _INCOMPLETE)
+    start = f"{where}: " if where else ""  # the rest does not depend on the length of names and paths
+    return start + first_line("; ".join(parts), "" if is_whole else _INCOMPLETE)
 
 
 def _nothing(diff: Diff, clusters: Sequence[OnCluster], objects: Collection[ChangedObject], *, is_whole: bool) -> str:
@@ -326,30 +327,29 @@ def _no_effect(clusters: Sequence[OnCluster]) -> str:
     return effect if simulated else "nothing simulated, so no statement on this change"
 
 
-def _effects(diff: Diff) -> str:
-    """The effects on the most affected cluster, and the number of affected ones; "" for none."""
+def _effects(diff: Diff) -> tuple[str, str]:
+    """The number of affected clusters with the most affected one, and the effects on this one; "" for none."""
     affected = [cluster for cluster in _most_affected_first(diff) if _phrases(cluster)]
     minor = ("only placeholder Pods", _AFTER)
     affected = [each for each in affected if not all(text.startswith(minor) for text in _phrases(each))] or affected
     if not affected:
         first, *others = diff.clusters
-        return f"{_title(first)}: {first.reason}" if first.reason and not others else ""
+        return (_title(first), first.reason) if first.reason and not others else ("", "")
     many, heading = len(affected), _heading(affected[0])
     if many == 1:
         is_only = diff.clusters[1:] and len(_most_affected_first(diff)) == 1
         heading = f"{f'1 of {len(diff.clusters)} clusters affected, ' if is_only else ''}{heading}"
-        return f"{heading}: {_worst(affected[0], len(heading))}"
+        return heading, _worst(affected[0])
     of_all = f"{many} of {len(diff.clusters)}" if many < len(diff.clusters) else "both" if many == 2 else f"all {many}"
-    is_alike = all(_worst(cluster, 0) == _worst(affected[0], 0) for cluster in affected)
+    is_alike = all(_worst(cluster) == _worst(affected[0]) for cluster in affected)
     equal = [each.cluster for each in affected[1:] if _rank(each) == _rank(affected[0])]
     most = f" affected, {affected[0].cluster} most{equal_to(equal, 'cluster')}"
-    which = f"{of_all} clusters{'' if is_alike else most}"
-    return f"{which}: {_worst(affected[0], len(which))}"
+    return f"{of_all} clusters{'' if is_alike else most}", _worst(affected[0])
 
 
-def _worst(cluster: OnCluster, taken: int) -> str:
-    """The worst effects on a cluster that fit in a line of which so many characters are taken; at least some."""
-    phrases, room = _phrases(cluster), LONGEST_LINE - taken - len(f": {_INCOMPLETE}")
+def _worst(cluster: OnCluster) -> str:
+    """The worst effects on a cluster that fit in a line; at least some."""
+    phrases, room = _phrases(cluster), LONGEST_LINE - len(_INCOMPLETE)
     texts = [whatif.joined(_phrases(cluster, reasons=True), _EFFECTS)]
     texts += [whatif.joined(phrases, most) for most in range(_EFFECTS, _BRIEF - 1, -1)]
     return next((text for text in texts if len(text) <= room), texts[-1])
@@ -383,7 +383,7 @@ def _effect(diff: Diff, cluster: OnCluster) -> str:
     gaps = any(_lacking(cluster))
     is_concerned = gaps or cluster.answer
     nothing = _nothing(diff, [cluster], cluster.applied, is_whole=not gaps) if is_concerned else "not concerned"
-    return cluster.reason or f"{_worst(cluster, len(_heading(cluster))) or nothing}{_INCOMPLETE if gaps else ''}"
+    return cluster.reason or f"{_worst(cluster) or nothing}{_INCOMPLETE if gaps else ''}"
 
 
 def _phrases(cluster: OnCluster, *, reasons: bool = False) -> list[str]:

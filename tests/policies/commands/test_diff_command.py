@@ -1114,7 +1114,7 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
     assert "would try to scale up for both Pending Pods; too large for every node: 2\n" in done.stdout
     long = (tmp_path / "c.yaml").rename(tmp_path / f"{'c' * 130}.yaml")
     done = forewarn("diff", *sides, "--cluster", long)
-    assert done.stdout.splitlines()[0] == f'cluster "{long.stem}": {lost}, 2 new Pods Pending'
+    assert done.stdout.splitlines()[0] == f'cluster "{long.stem}": {lost}, 2 new Pods Pending ({why})'
 
 
 def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
