@@ -271,6 +271,8 @@ class Finding(NamedTuple):
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
+LONGEST_PATH: Final = 4096
+"""The most bytes of a path on Linux: a message has whole paths."""
 LONGEST_LINE: Final = 256
 """Maximum characters of the first line of an answer."""
 

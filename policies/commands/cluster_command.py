@@ -12,7 +12,7 @@ from forewarn.policies.application.places import Places, verdict_on
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import SUFFIXES, Output, duration_between, existing, integer_between, print_lines
 from forewarn.policies.config.model import ConfigError
-from forewarn.policies.findings import cut, one_line, plural
+from forewarn.policies.findings import LONGEST_PATH, cut, one_line, plural
 from forewarn.policies.forks import cores
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.light import NamedTuple
@@ -169,7 +169,9 @@ def _check_context(
     ):
         if value and not is_read:
             other, source = ("cluster", given[0]) if given else ("clusters", snapshots[0])
-            parser.error(f"--{option} selects a running cluster. Fix: remove it or --{other} {cut(source, 200)}")
+            parser.error(
+                f"--{option} selects a running cluster. Fix: remove it or --{other} {cut(source, LONGEST_PATH)}"
+            )
 
 
 def loaded(run: Run, into: Cache | None = None, **more: Any) -> Cache:
@@ -330,9 +332,9 @@ def check_several(options: argparse.Namespace, run: Run, parser: argparse.Argume
         files, option = paths, ""
     for file in [files] if isinstance(files, str) else files:
         if file != STDIN and not os.path.exists(file):
-            parser.error(f"{option}{cut(file, 200)}: {no_such_file(file)}")
+            parser.error(f"{option}{cut(file, LONGEST_PATH)}: {no_such_file(file)}")
         if File(file).is_stream and not os.path.isdir(file):
-            what = f"{option}{cut(file, 80)}: takes one cluster, because forewarn can read it only once"
+            what = f"{option}{cut(file, LONGEST_PATH)}: takes one cluster, because forewarn can read it only once"
             parser.error(f"{what}. Fix: pass a file")
 
 

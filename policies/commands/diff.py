@@ -21,7 +21,7 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.config.model import Config, find_config
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import cut, duration
+from forewarn.policies.findings import LONGEST_PATH, cut, duration
 from forewarn.policies.lint.input import LintRequest, RenderRequest
 from forewarn.policies.lint.versions import check_paths, classes_of, versions
 from forewarn.policies.simulation.dump import DumpCache
@@ -126,7 +126,7 @@ def _clusters(run: Run, release: Release, config: Config, max_age: float | None)
         return {cluster.name: partial(loaded, cluster.source) for cluster in clusters_of(run.several)}
     for source in run.cluster:
         if source.partition(":")[0] not in (cluster_command.LIVE, STDIN) and not os.path.exists(source):
-            raise MissingFile(f"--cluster {cut(source, 200)}", no_such_file(source))
+            raise MissingFile(f"--cluster {cut(source, LONGEST_PATH)}", no_such_file(source))
     return {_name_of(run.cluster[0]): partial(loaded, *run.cluster)}
 
 

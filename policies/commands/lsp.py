@@ -18,7 +18,7 @@ from forewarn.policies.commands.parser import Parser
 from forewarn.policies.config.model import Config, ConfigError, find_config
 from forewarn.policies.evaluation.foreign_rules import with_rules
 from forewarn.policies.evaluation.suppressions import of_annotations, of_comments
-from forewarn.policies.findings import Finding, Location, Severity, cut, one_line, printable
+from forewarn.policies.findings import LONGEST_PATH, Finding, Location, Severity, cut, one_line, printable
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.lint.fixes import Edit, class_names, defined_classes, edits_of
 from forewarn.policies.lint.input import Input, LintRequest, read_input, wanted_kinds, with_schemas
@@ -476,5 +476,5 @@ def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
 
 def _class_line(of: PriorityClass, file: str) -> str:
     default = ", the default of pods without a class" if of.global_default else ""
-    line = f"PriorityClass {of.name}: {of.value}, {of.preemption_policy}{default} ({cut(file, 200)})"
-    return cut(line, 1_000)
+    line = f"PriorityClass {of.name}: {of.value}, {of.preemption_policy}{default} ({cut(file, LONGEST_PATH)})"
+    return cut(line, LONGEST_PATH + 1_000)

@@ -22,7 +22,7 @@ from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.places import Places, Rejected, verdict_on
 from forewarn.policies.commands.cluster_command import LIVE, Run, Several, answered, is_pattern, status_without_answer
 from forewarn.policies.commands.parser import Output, Printed
-from forewarn.policies.findings import cut, no_command_in_json, one_line, quote
+from forewarn.policies.findings import LONGEST_PATH, cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
 from forewarn.policies.sources.files import FAILED, MissingFile, no_such_file
@@ -230,7 +230,7 @@ def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
                 near = problem.partition(";")[2]
                 fix = "Fix: pass snapshots that exist, such as 'snapshots/*.json.gz'"
                 problem = f"no file matches;{near}" if near else f"no file matches. {fix}"
-            raise MissingFile(f"--clusters {cut(pattern, 200)}", cut(one_line(problem), 300))
+            raise MissingFile(f"--clusters {cut(pattern, LONGEST_PATH)}", cut(one_line(problem), 300))
         paths.update(dict.fromkeys(sorted(matches)))
     names = [*map(name_of, paths)]
     for path, name in zip(paths, names, strict=True):

@@ -13,7 +13,7 @@ from forewarn.policies.commands.cluster_command import PAGES, TABLES, add_color_
 from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Output, Parser
 from forewarn.policies.commands.shards import FIX_OF_PART, Part, in_order, read_part
-from forewarn.policies.findings import cut, one_line
+from forewarn.policies.findings import LONGEST_PATH, cut, one_line
 from forewarn.policies.sources.files import File, SourceError, read_file, unreadable
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _named(named: Sequence[tuple[str, Outcome]]) -> list[Outcome]:
     names, sources = Counter(part.name for _, part in named), dict[str, str]()
     for file, part in named:
         if part.source in sources:
-            raise SourceError(file, f"{cut(one_line(part.source), 120)}: also in {sources[part.source]}")
+            raise SourceError(file, f"{cut(one_line(part.source), LONGEST_PATH)}: also in {sources[part.source]}")
         sources[part.source] = file
     return [item._replace(name=item.name if names[item.name] == 1 else item.source) for _, item in named]
 

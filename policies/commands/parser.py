@@ -10,7 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from forewarn.policies.findings import cut, no_command, one_line, quote
+from forewarn.policies.findings import LONGEST_PATH, cut, no_command, one_line, quote
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.sources.files import write_file
@@ -18,6 +18,7 @@ from forewarn.policies.terminal import as_invoked, as_json, as_markdown, clean, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
 
     from forewarn.policies.application.headroom import HeadroomResult
     from forewarn.policies.application.predict import PredictResult
@@ -113,7 +114,7 @@ def answer_in(
     return Printed([text], lambda: text, verdict)
 
 
-_LONGEST: Final = 400
+_LONGEST: Final = LONGEST_PATH + 400
 """Maximum characters of an error."""
 _UNRECOGNIZED: Final = later(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 _NO_VALUE: Final = later(r"argument ((?:-\w/)?(--?[\w-]+)): expected one argument$")
@@ -272,7 +273,7 @@ def existing(path: str) -> str:
     if path not in ("", "-") and not os.path.exists(path):
         from forewarn.policies.sources.files import no_such_file
 
-        raise argparse.ArgumentTypeError(f"{cut(path, 200)}: {no_such_file(path)}")
+        raise argparse.ArgumentTypeError(f"{cut(path, LONGEST_PATH)}: {no_such_file(path)}")
     return path
 
 

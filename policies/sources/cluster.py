@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeGuard, cast
 
 from forewarn.policies.cluster.cache import TIME, Cache, Origin
-from forewarn.policies.findings import Finding, cut, listed, one_line, plural
+from forewarn.policies.findings import LONGEST_PATH, Finding, cut, listed, one_line, plural
 from forewarn.policies.kinds import registry
 from forewarn.policies.light import no_collection
 from forewarn.policies.manifests import NO_KIND, NOT_TEXT, Fault, items_of, values
@@ -102,7 +102,7 @@ class Identities:
 
     def _note_replaced(self, obj: ApiObject, source: str, before: str) -> None:
         self._others += bool(self._replaced)
-        what, then, first = (cut(one_line(str(x)), _LONGEST) for x in (ref_of(obj), source, before))
+        what, then, first = (cut(one_line(str(x)), LONGEST_PATH) for x in (ref_of(obj), source, before))
         self._replaced = self._replaced or f"{what} as in {then}, not as in {first}"
 
     @property
@@ -200,7 +200,7 @@ See also `objects_of`.
 
 _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
 _PROGRESS_EVERY: Final = 1000
-_LONGEST: Final = 120
+_NAMED: Final = 10
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _JSON: Final = re.compile(r"""\[|\{(["}]|$)""")
 """The start of JSON, without spaces: `{kind: Node}` is YAML, as kubectl reads it."""
@@ -390,9 +390,11 @@ class _Loading:
     @property
     def origin(self) -> Origin:
         """The origin of the loaded state. The state of several sources is as old as the oldest."""
-        names = ", ".join("<stdin>" if name == STDIN else name for name in self._names)
+        names = ["<stdin>" if name == STDIN else cut(one_line(name), LONGEST_PATH) for name in self._names]
+        left = len(names) - _NAMED
+        names[_NAMED:] = [plural(left, "more source")] if left > 0 else []
         time, is_read = min(self._read, default=self._newest), bool(self._read)
-        return Origin(cut(one_line(names), _LONGEST), time, is_read, self._identities.replaced)
+        return Origin(", ".join(names), time, is_read, self._identities.replaced)
 
     def _note_time(self, obj: dict[str, Any]) -> None:
         """Note the time of a snapshot, or the newest timestamp of its objects: kubelets report every few minutes."""

@@ -177,9 +177,10 @@ def test_every_rejected_workload_is_named_up_to_a_limit(command: str, tmp_path: 
 
 def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> None:
     simulated = asked(tmp_path, "whatif apply", [deployment("bad", priority=6), deployment("good")])
+    why = "the integer value of priority (6) must not be provided in pod spec; priority admission controller c…"
     first = f"no replica lost, no Pod preempted or newly Pending: {tmp_path / 'new.json'} applied"
     assert simulated.stdout.startswith(
-        f"rejected: Pods of Deployment default/bad; 1 new Pod of default/good runs; {first}"
+        f"rejected: Pods of Deployment default/bad ({why}); 1 new Pod of default/good runs; {first}"
     )
     assert f": Deployment default/bad: spec.template.{NOT_OF_CLASS.format(6, 5)}\n" in simulated.stderr
 
