@@ -148,7 +148,7 @@ def test_gitlab_installs_an_archive_in_an_image_without_git(tmp_path: Path, chec
     image = [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "image")]
     subprocess.run(image, check=True, timeout=500)
     pip = tmp_path / "image/bin/pip"
-    pip.write_text(f"#!{tmp_path}/image/bin/python\nfrom pip import main\nraise SystemExit(main())\n")
+    pip.write_text(f'#!/bin/sh\nexec {shlex.quote(f"{tmp_path}/image/bin/python")} -m pip "$@"\n')
     pip.chmod(0o755)
     scripts = [job["script"] for job in _gitlab_jobs().values()]
     (install,) = {line for script in scripts for line in script if line.startswith("pip install ")}
@@ -310,7 +310,7 @@ def _with_hook(recipe: str, checkout: Path, libraries: Path, tree: Path, outside
     (repository,) = yaml.safe_load(recipe)
     config = {"repos": [{**repository, "repo": str(checkout), "rev": revision}]}
     (tree / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
-    command = f"{sys.executable} -m pre_commit install && git add ."
+    command = f"{shlex.quote(sys.executable)} -m pre_commit install && git add ."
     assert _run(command, tree, environment).returncode == 0
     return environment
 

@@ -19,6 +19,7 @@ from forewarn.policies.terminal import as_invoked, as_json, as_markdown, clean, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from _typeshed import SupportsWrite
 
     from forewarn.policies.application.headroom import HeadroomResult
     from forewarn.policies.application.predict import PredictResult
@@ -160,6 +161,10 @@ class Parser(argparse.ArgumentParser):
         """Return argparse's help with the examples."""
         lines = (f"  forewarn {example}\n" for example in self._examples)
         return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Write a help text. Raises OSError, which argparse ignores, for an output that cannot be written."""
+        (file or sys.stdout).write(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse the arguments. Options before the name of a subcommand are an error."""

@@ -14,6 +14,7 @@ import pytest
 from forewarn.policies.manifests import MAX_FILE
 from forewarn.policies.sources.files import SourceError, find_files, read_file
 from tests.in_process import forewarn
+from tests.shell import bash
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
@@ -120,8 +121,7 @@ def test_what_cannot_be_read_and_was_never_a_manifest_is_left_out_where_nobody_n
 
 
 def test_what_a_shell_makes_of_a_command_is_read_though_it_is_a_pipe(tree: Path) -> None:
-    command = f"{sys.executable} -m policies.cli lint <(cat {tree}/class.yaml)"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=500)
+    done = bash('"$0" -m policies.cli lint <(cat "$1")', tree / "class.yaml")
     assert "1 file, 1 object checked" in done.stderr
 
 
