@@ -23,6 +23,7 @@ help: ## this list
 
 $(VENV)/run: setup.cfg $(CONSTRAINTS)
 	@for part in policies webhook; do [ -e $$part ] || ln -s src/forewarn/$$part; done  # in an sdist
+	@test -x $(BIN)/python || $(PYTHON) -I src/forewarn/python_version.py
 	@test -x $(BIN)/python || { echo 'making $(VENV)' >&2; $(PYTHON) -m venv $(VENV); }
 	@echo 'installing forewarn and its libraries into $(VENV): half a minute to two' >&2
 	@$(INSTALL) -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp]'

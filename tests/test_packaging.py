@@ -71,6 +71,11 @@ def test_another_python_is_an_error_at_start(module: str, minor: int) -> None:
     assert done.stderr == f"forewarn: {fault}. Fix: {fix}\n"
 
 
-def test_another_python_can_parse_what_reports_the_error() -> None:
-    module = ast.parse(Path("src/forewarn/__init__.py").read_text(), feature_version=(3, 6))
-    assert [type(statement) for statement in module.body[:3]] == [ast.Expr, ast.Import, ast.If]
+def test_another_python_can_parse_and_import_what_reports_the_error() -> None:
+    check = "python_version"
+    parsed = ast.parse(Path(f"src/forewarn/{check}.py").read_text(), feature_version=(3, 6))
+    assert [type(statement) for statement in parsed.body[1:]] == [ast.Import, ast.If]
+    package = ast.parse(Path("src/forewarn/__init__.py").read_text(), feature_version=(3, 6))
+    assert ast.unparse(package.body[1]) == f"import forewarn.{check}"
+    for path in ("Makefile", "action.yml"):
+        assert f"src/forewarn/{check}.py" in Path(path).read_text()

@@ -186,7 +186,7 @@ def _without_installation(script: str, environment: Path) -> str:
     """The script of the action for an environment that it has made."""
     lines = script.splitlines()
     installing = [line for line in lines if line.startswith(("python3 ", '"${pip[@]}" '))]
-    assert len(installing) == 3
+    assert len(installing) == 4
     made = [f"environment={shlex.quote(str(environment))}" if "mktemp" in line else line for line in lines]
     return "\n".join(line for line in made if line not in installing)
 

@@ -3,13 +3,9 @@
 Functions and types are imported on first use (PEP 562).
 """
 
-import sys
+import forewarn.python_version  # noqa: F401  # before what an older Python cannot import
 
-if not (3, 11) <= sys.version_info[:2] <= (3, 14):  # those of setup.cfg; Python 3.6 and newer can parse this module
-    fault = f"Python {sys.version_info[0]}.{sys.version_info[1]} is not supported ({sys.executable})"
-    sys.stderr.write(f"forewarn: {fault}. Fix: use Python 3.11 to 3.14, or the container image\n")
-    sys.exit(2)
-
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
