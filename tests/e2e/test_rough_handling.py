@@ -20,7 +20,6 @@ from forewarn.webhook.logs import MAX_WAITING
 from forewarn.webhook.x509 import Authority
 from tests.e2e.api import identity, path_of
 from tests.e2e.objects import deployment, pod, priority_class
-from tests.e2e.processes import free_ports
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import TRUSTING, Webhook
 
@@ -221,23 +220,14 @@ def test_a_header_of_80_kb_is_refused(webhook: Webhook, api: Api) -> None:
     assert api.create(pod("plain"), dryRun="All")["kind"] == "Pod"
 
 
-@pytest.mark.parametrize("command", ["predict", "webhook serve"])
-def test_a_full_stdout_ends_with_3_and_a_word(command: str, plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_full_stdout_ends_with_3_and_a_word(plane: ControlPlane, tmp_path: Path) -> None:
     manifest = tmp_path / "pod.yaml"
     manifest.write_text(json.dumps(pod("plain")))
-    ports = [
-        part
-        for flag, port in zip(("--port", "--health-port"), free_ports(2), strict=True)
-        for part in (flag, str(port))
-    ]
-    flags = {
-        "predict": ["-f", str(manifest), "--cluster", "webhook/sample/cluster.yaml"],
-        "webhook serve": [*ports, "--drain", "0"],
-    }
+    flags = ["-f", str(manifest), "--cluster", "webhook/sample/cluster.yaml"]
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig("forewarn"))}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "forewarn", *command.split(), *flags[command]],
+            [sys.executable, "-m", "forewarn", "predict", *flags],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -245,5 +235,5 @@ def test_a_full_stdout_ends_with_3_and_a_word(command: str, plane: ControlPlane,
             timeout=60,
         )
     assert done.returncode == 3, done.stderr
-    assert f"forewarn {command}: standard output: No space left on device" in done.stderr
+    assert "forewarn predict: standard output: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
