@@ -19,8 +19,8 @@ NAMES: Final = ("localhost", "127.0.0.1", "::1", "forewarn.forewarn.svc")
 """The subject names of generated certificates: this machine, and the service of the manifests."""
 LIFE: Final = timedelta(days=365)
 """Lifetime of a CA, and of a certificate whose CA key is not stored."""
-BACKDATED: Final = timedelta(minutes=5)
-"""Certificates are valid from this time before now, because clocks of clients may differ."""
+BACKDATED: Final = timedelta(hours=2)
+"""Certificates are valid from this time before now, because clocks differ, and may be set back."""
 
 
 class NoCertificate(ValueError):

@@ -84,9 +84,11 @@ class CertificateAuthorities:
         """Return the CAs that the Secret should contain. `announced`: those in every webhook configuration."""
         retired = tuple(pem for pem in self.retired if validity_of(pem).not_after > now)
         current, successor = self.current, self.successor
-        if successor and (successor.validity.not_after <= now):
+        if successor and successor.validity.fault(now):
             successor = None
-        if current is None or current.validity.not_after <= now:
+        if current is None or current.validity.fault(now):
+            if current and now < current.validity.not_before:  # it is valid for API servers whose clocks are right
+                retired = (current.certificate, *retired)
             return CertificateAuthorities(successor or Authority.make(now), None, retired)
         if successor is None:
             due = now >= current.validity.part(RENEWED_AT)

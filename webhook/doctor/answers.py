@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 RESPONSES: Final = Area("responses")
 _MAX_SKEW: Final = 30.0
-"""Difference of clocks in seconds that is reported; certificates are valid from five minutes before their issue."""
+"""Difference of clocks in seconds that is reported; certificates are valid from two hours before their issue."""
 _RULE: Final = "unknown-priority-class"
 _TOKEN: Final = re.compile(r"(/(?:validate|mutate))/[0-9a-f]{8,}")
 """The token in the path, which error messages of API servers contain. A report must not show it."""
