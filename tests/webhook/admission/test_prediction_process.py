@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -17,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.forks import limit_memory
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Cost, Lane
 from forewarn.webhook.admission.prediction_access import MORE_MEMORY, PredictionProcess, Predictors, Unanswered, Workers
 from tests.webhook.builders import cluster, deployment, endpoint, review
-from tests.webhook.running import JSON, running
+from tests.webhook.running import JSON, Running, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -217,16 +219,72 @@ def test_a_prediction_that_takes_long_comes_to_the_same_in_a_process_of_its_own(
     assert len(asked) == 2
 
 
-def test_where_no_process_can_be_had_the_answer_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reject() -> int:
-        raise BlockingIOError("no more processes")
+def _raises(error: Exception) -> Callable[..., Any]:
+    def function(*_: object, **__: object) -> Any:
+        raise error
 
-    monkeypatch.setattr("os.fork", reject)
+    return function
+
+
+def _serves(*acts: Callable[[socket.socket], object]) -> Callable[[socket.socket, object], None]:
+    """The main loop of a process that does this, and no more."""
+
+    def serve(requests: socket.socket, _: object) -> None:
+        try:
+            for act in acts:
+                act(requests)
+        finally:
+            os._exit(1)
+
+    return serve
+
+
+def _die(number: signal.Signals) -> Callable[[object], None]:
+    return lambda _: os.kill(os.getpid(), number)
+
+
+def _say(data: bytes) -> Callable[[socket.socket], None]:
+    return lambda requests: requests.sendall(data)
+
+
+def _out_of_memory(requests: socket.socket) -> None:
+    limit_memory(0)
+    requests.sendall(bytes(1 << 30))
+
+
+SERVE = "forewarn.webhook.admission.prediction_access._serve"
+FAILURES: dict[str, tuple[str, Callable[..., Any]]] = {
+    "no more processes": ("os.fork", _raises(BlockingIOError(errno.EAGAIN, "no more processes"))),
+    "no memory for a process": ("os.fork", _raises(OSError(errno.ENOMEM, "no memory"))),
+    "no file descriptors": ("socket.socketpair", _raises(OSError(errno.EMFILE, "too many open files"))),
+    "no file descriptors in the process": ("os.dup2", _raises(OSError(errno.EMFILE, "too many open files"))),
+    "killed at once": (SERVE, _serves(_die(signal.SIGKILL))),
+    "killed after the question": (SERVE, _serves(lambda requests: requests.recv(1), _die(signal.SIGKILL))),
+    "killed within the answer": (SERVE, _serves(_say(pickle.dumps("x" * 999)[:-9]), _die(signal.SIGKILL))),
+    "killed before the end of the answer": (SERVE, _serves(_say(b"\x80\x04"), _die(signal.SIGKILL))),
+    "no memory in the process": (SERVE, _serves(_out_of_memory)),
+    "stopped": (SERVE, _serves(_die(signal.SIGSTOP))),
+    "garbage": (SERVE, _serves(_say(b"garbage"))),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_where_a_process_fails_the_answer_is_cut_short_and_the_next_is_not(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made, workers = serving(1)
-    with running(made, workers=workers) as served:
-        status, _, body = served.post("/mutate", json.dumps(review(spread(200))).encode(), **JSON)
+    with running(made, workers=workers) as served, monkeypatch.context() as patch:
+        patch.setattr(*FAILURES[name])
+        responses = [_review(served, 6, "2s")]
+        patch.undo()
+        responses.append(_review(served, 7, "30s"))
     workers.stop()
+    assert [response["allowed"] for response in responses] == [True, True]
+    assert [b"incomplete" in b64decode(response.get("patch", "")) for response in responses] == [True, False]
+
+
+def _review(served: Running, replicas: int, timeout: str) -> dict[str, Any]:
+    status, _, body = served.post(f"/mutate?timeout={timeout}", json.dumps(review(spread(replicas))).encode(), **JSON)
     assert status == 200
-    response = json.loads(body)["response"]
-    assert response["allowed"]
-    assert "incomplete" in json.dumps(json.loads(b64decode(response["patch"])))
+    response: dict[str, Any] = json.loads(body)["response"]
+    return response

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -215,6 +217,26 @@ def test_while_a_watch_fails_lists_keep_the_state_right(name: str, api: Scripted
         del api.always["watch", "pods"]
         api.stream("pods", before).send("ADDED", api.put(pod(name="freshest")))
         until(lambda: "freshest" in pods(informer))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTAVAIL])
+def test_without_sockets_the_state_stays_and_with_them_it_follows_again(
+    number: int, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with followed() as informer:
+        opened = api.stream("pods")
+        assert informer.wait(60)
+        reflector = next(item for item in informer._reflectors if item.resource == PODS)
+        with monkeypatch.context() as patch:
+            patch.setattr("urllib3.util.connection.create_connection", connect)
+            opened.cut()
+            until(lambda: os.strerror(number) in str(reflector.fault))
+            assert pods(informer) == P
+        api.put(pod(name="fresh"))
+        until(lambda: pods(informer) == P | {"fresh"})
 
 
 class Server(Played):

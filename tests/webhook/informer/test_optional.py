@@ -12,7 +12,7 @@ from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, POD_T
 from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live, read_all
 from forewarn.webhook.informer.custom import follow_optional
-from forewarn.webhook.informer.informer import ClusterState
+from forewarn.webhook.informer.informer import ClusterState, Informer
 from tests.builders import make_node, make_pod
 from tests.webhook.informer.test_informer import until
 from tests.webhook.informer.test_state import listed
@@ -66,6 +66,26 @@ def test_they_are_followed_once_all_are_served() -> None:
     thread.join(10)
     assert [spec.plural for spec in followed] == PLURALS
     assert all(spec.optional for spec in followed), "nobody waits for them"
+
+
+def test_each_is_followed_once_though_threads_cannot_be_started_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+
+    def start(_: Informer, name: str, run: object) -> None:
+        starts.append(name)
+        if len(starts) in (2, 4):
+            raise RuntimeError("can't start new thread")
+        started.append(name)
+
+    starts: list[str] = []
+    monkeypatch.setattr(Informer, "_start", start)
+    informer, stopped = Informer(client(), ()), Event()
+    thread = follow_optional(Served(*PLURALS), POD_TEMPLATE_PATHS, informer.follow, stopped, pause=0.01)
+    until(lambda: len(started) == len(PLURALS))
+    stopped.set()
+    thread.join(10)
+    assert started == [spec.name for spec in DEVICES]
+    assert len(starts) == len(PLURALS) + 2
 
 
 def test_each_other_kind_is_followed_once_it_is_served() -> None:
