@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.kinds.registry import KindSpec
 from forewarn.webhook.apiserver.client import ApiError as ServerError
-from forewarn.webhook.apiserver.client import ApiServer, Timeouts
+from forewarn.webhook.apiserver.client import ApiServer, Timeouts, mapping
 
 if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
@@ -48,7 +48,11 @@ class ObjectApi:
 
     def get(self, path: str) -> dict[str, Any]:
         """Return the object or list at a path, read from etcd and not from a cache."""
-        return self._ask("GET", path)
+        answer = self._ask("GET", path)
+        is_list = str(answer.get("kind")).endswith("List")
+        if not is_list and mapping(answer.get("metadata")).get("name") != path.rpartition("/")[2]:
+            raise ObjectApiError(f"GET {path}: the API server sent another object")
+        return answer
 
     def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
         """Create an object in a collection, and return the stored object."""

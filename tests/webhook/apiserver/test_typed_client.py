@@ -35,14 +35,14 @@ class Server(ApiServer):
         assert more == {"timeouts": TIMEOUTS}
         if self.fault:
             raise self.fault
-        return Answer({"asked": (method, path, body)})
+        return Answer({"metadata": {"name": "a"}, "asked": (method, path, body)})
 
 
 def test_each_verb_is_its_method() -> None:
     api: ObjectApi = ObjectApi(Server())
-    assert api.get("/a") == {"asked": ("GET", "/a", None)}
-    assert api.create("/a", {"b": 1}) == {"asked": ("POST", "/a", {"b": 1})}
-    assert api.replace("/a", {"b": 1}) == {"asked": ("PUT", "/a", {"b": 1})}
+    assert api.get("/a")["asked"] == ("GET", "/a", None)
+    assert api.create("/a", {"b": 1})["asked"] == ("POST", "/a", {"b": 1})
+    assert api.replace("/a", {"b": 1})["asked"] == ("PUT", "/a", {"b": 1})
 
 
 @pytest.mark.parametrize(
