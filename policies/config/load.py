@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from difflib import get_close_matches
@@ -11,14 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from forewarn.policies import options
 from forewarn.policies.config.model import Annotate, Budget, Config, ConfigError, Exemption, RepeatedWarnings
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.findings import Action, Severity, cut, listed
 from forewarn.policies.kinds.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
 from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.manifests.documents import Document, Fault, as_utf8, split
+from forewarn.policies.manifests.yaml import nodes
+from forewarn.policies.manifests.yaml.grammar import check_as_kubectl
+from forewarn.policies.manifests.yaml.source import Construction, is_merge, scalar_value
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.context import linter_severity
@@ -102,7 +105,6 @@ _LONGEST: Final = 4 << 20
 _DEEPEST: Final = 50
 _SHOWN: Final = 300
 """Maximum characters of a path in a message."""
-_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +112,47 @@ class ConfigNode:
     """A value in a configuration file, with its position. The methods that read the value raise ConfigError."""
 
     file: str
-    node: yaml.Node | None
+    node: nodes.Node | None
+    document: Document | None = None
     path: str = ""
 
     def fault(self, problem: str) -> ConfigError:
         """A ConfigError at this position."""
-        mark = self.node.start_mark if self.node else None
-        return _error_at(self.file, mark, f"{cut(self.path, _SHOWN) + ': ' if self.path else ''}{problem}")
+        return _error_at(self.file, self.place, f"{cut(self.path, _SHOWN) + ': ' if self.path else ''}{problem}")
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Line and column of the value, from 1; (0, 0) without a value."""
+        if self.node is None or self.document is None:
+            return 0, 0
+        location = self.document.location(self.node.start)
+        return location.line, location.column
+
+    def _at(self, node: nodes.Node, path: str) -> ConfigNode:
+        return ConfigNode(self.file, node, self.document, path)
+
+    @property
+    def mapping(self) -> nodes.Collection | None:
+        """The node of a mapping; None for other values."""
+        return self.node if isinstance(self.node, nodes.Collection) and self.node.is_mapping else None
+
+    @property
+    def sequence(self) -> nodes.Collection | None:
+        """The node of a list; None for other values."""
+        return self.node if isinstance(self.node, nodes.Collection) and not self.node.is_mapping else None
+
+    @property
+    def written(self) -> str:
+        """The text of a scalar; "" for other values."""
+        return self.node.text if isinstance(self.node, nodes.Scalar) else ""
 
     @property
     def is_list(self) -> bool:
-        return isinstance(self.node, yaml.SequenceNode)
+        return self.sequence is not None
 
     @property
     def is_empty(self) -> bool:
-        return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
+        return self.node is None or (isinstance(self.node, nodes.Scalar) and self.node.text == "")
 
     def items(self, names: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
         """Yield the entries of a mapping. Raises ConfigError for an unknown key, with the most similar known key.
@@ -133,18 +161,20 @@ class ConfigNode:
         """
         if self._empty():
             return
-        if not isinstance(self.node, yaml.MappingNode):
+        if self.mapping is None:
             raise self.fault("must be a mapping")
-        seen = set()
-        for key_node, value_node in self.node.value:
-            key = str(key_node.value)
-            entry = ConfigNode(self.file, key_node, self.path)
+        seen, children = set(), iter(self.mapping.children)
+        for key_node, value_node in zip(children, children, strict=True):
+            entry = self._at(key_node, self.path)
+            if not isinstance(key_node, nodes.Scalar):
+                raise entry.fault("a mapping or a list cannot be a key")
+            key = key_node.text
             if key in seen:
                 raise entry.fault(f'"{key}" is duplicated')
             if names is not None and key not in names:
                 raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, names)}')
             seen.add(key)
-            yield key, ConfigNode(self.file, value_node, f"{self.path}.{key}".lstrip("."))
+            yield key, self._at(value_node, f"{self.path}.{key}".lstrip("."))
 
     def fields(self, names: Collection[str], required: Collection[str] = ()) -> dict[str, ConfigNode]:
         """The entries of a mapping by key. Raises ConfigError for an unknown key, and if a required one is missing."""
@@ -163,16 +193,16 @@ class ConfigNode:
         """The entries of a list."""
         if self._empty():
             return
-        if not isinstance(self.node, yaml.SequenceNode):
+        if self.sequence is None:
             raise self.fault("must be a list")
-        for index, node in enumerate(self.node.value):
-            yield ConfigNode(self.file, node, f"{self.path}[{index}]")
+        for index, node in enumerate(self.sequence.children):
+            yield self._at(node, f"{self.path}[{index}]")
 
     def text(self) -> str:
         """Return the value as text; booleans and numbers as written."""
-        if not isinstance(self.node, yaml.ScalarNode) or self._empty():
+        if not isinstance(self.node, nodes.Scalar) or self._empty():
             raise self.fault("must be a string")
-        return str(self.node.value)
+        return self.node.text
 
     def texts(self) -> tuple[str, ...]:
         return tuple(element.text() for element in self.elements())
@@ -201,7 +231,7 @@ class ConfigNode:
     @property
     def line(self) -> int:
         """The line of the value, from 1; 0 without a value."""
-        return self.node.start_mark.line + 1 if self.node else 0
+        return self.place[0]
 
     def word(self, words: Collection[str], what: str) -> str:
         """Return the value, which must be one of `words`. `what`: the name of the value in errors."""
@@ -212,22 +242,27 @@ class ConfigNode:
 
     def plain(self) -> Any:
         """Return the value as plain Python types (dict, list, str …)."""
-        if self.node is None:
-            return None
-        loader = _Loader("")
         try:
-            return loader.construct_document(self.node)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise self.fault(str(error)) from None
-        finally:
-            loader.dispose()
+            return Construction(self.node).value
+        except Fault as fault:
+            raise self.located(fault) from None
+
+    def located(self, fault: Fault) -> ConfigError:
+        """A ConfigError for a problem of the document's text."""
+        assert self.document is not None
+        location = self.document.location(fault.start)
+        return _error_at(self.file, (location.line, location.column), fault.message)
 
     def _empty(self) -> bool:
-        return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.tag.endswith(":null"))
+        try:
+            return self.node is None or (isinstance(self.node, nodes.Scalar) and scalar_value(self.node) is None)
+        except Fault as fault:
+            raise self.located(fault) from None
 
 
-def _error_at(file: str, mark: Any, problem: str) -> ConfigError:
-    return ConfigError(f"{file}:{mark.line + 1}:{mark.column + 1}: {problem}" if mark else f"{file}: {problem}")
+def _error_at(file: str, place: tuple[int, int], problem: str) -> ConfigError:
+    line, column = place
+    return ConfigError(f"{file}:{line}:{column}: {problem}" if line else f"{file}: {problem}")
 
 
 def contents(path: Path | str, most: int = _LONGEST) -> bytes:
@@ -243,17 +278,47 @@ def contents(path: Path | str, most: int = _LONGEST) -> bytes:
 
 
 def parse(text: str | bytes, file: str) -> ConfigNode:
-    """Parse the only document of a file. Raises ConfigError."""
-    try:
-        _check_depth(text, file)
-        documents = list(yaml.compose_all(text, Loader=_Loader))
-    except yaml.MarkedYAMLError as error:
-        raise _error_at(file, error.problem_mark, f"{error.problem}") from None
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: {error}") from None
+    """Parse the only document of a file, without aliases and merge keys. Raises ConfigError."""
+    documents = [*_documents(text.encode() if isinstance(text, str) else text, file)]
     if len(documents) > 1:
-        raise ConfigNode(file, documents[1]).fault("more than one YAML document; a configuration is one")
-    return ConfigNode(file, documents[0] if documents else None)
+        raise documents[1].fault("more than one YAML document; a configuration is one")
+    return documents[0] if documents else ConfigNode(file, None)
+
+
+def _documents(data: bytes, file: str) -> Iterator[ConfigNode]:
+    """Yield the documents of a YAML text that are not empty. Raises ConfigError."""
+    for piece in split(as_utf8(data), file):
+        document, fault = piece if isinstance(piece, tuple) else (piece, None)
+        entry = ConfigNode(file, None, document)
+        try:
+            if fault is not None:
+                raise fault
+            check_as_kubectl(document)
+            root, unread = nodes.compose(document)
+            if unread is not None:
+                raise unread
+            if root is not None:
+                _check(root)
+                yield ConfigNode(file, root, document)
+        except Fault as found:
+            raise entry.located(found) from None
+
+
+def _check(root: nodes.Node) -> None:
+    """Raise Fault for an alias, a merge key, and deep nesting: a configuration is as large as its text."""
+    stack = [(root, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, nodes.Alias):
+            raise Fault("a configuration has no aliases. Fix: write the value of the anchor here", node.start, node.end)
+        if isinstance(node, nodes.Collection):
+            if depth >= _DEEPEST:
+                raise Fault(f"nested deeper than {_DEEPEST} levels", node.start, node.start + 1)
+            if node.is_mapping and (merge := next(filter(is_merge, node.children[::2]), None)):
+                raise Fault(
+                    "a configuration has no merge keys (<<). Fix: write the entries here", merge.start, merge.end
+                )
+            stack += [(child, depth + 1) for child in reversed(node.children)]
 
 
 def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
@@ -261,37 +326,13 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
 
     Each YAML document is a list of entries, or one entry; empty documents do not count. `data` must be valid YAML.
     """
-    depth, in_list = 0, False
-    try:
-        for event in yaml.parse(data, Loader=_Loader):
-            if isinstance(event, yaml.NodeEvent):
-                is_list = isinstance(event, yaml.SequenceStartEvent)
-                if depth == 0:
-                    in_list = is_list
-                is_nothing = isinstance(event, yaml.ScalarEvent) and event.value == "" and not event.style
-                if depth == in_list and not (depth == 0 and is_nothing):
-                    number -= 1
-                    if number == 0 and event.start_mark is not None:
-                        return event.start_mark.line + 1, event.start_mark.column + 1
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-    except yaml.YAMLError:
-        pass
+    with suppress(ConfigError):  # of an alias, which a file of entries may have
+        for entry in _documents(data, ""):
+            for each in entry.elements() if entry.is_list else () if entry.is_empty else (entry,):
+                number -= 1
+                if number == 0:
+                    return each.place
     return 0, 0
-
-
-def _check_depth(text: str | bytes, file: str) -> None:
-    """Raise ConfigError if the text is nested too deeply: libyaml would crash the process."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _DEEPEST:
-                raise _error_at(file, event.start_mark, f"nested deeper than {_DEEPEST} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _suggestion(word: str, words: Collection[str]) -> str:

@@ -7,7 +7,7 @@ extension points that name them, and forewarn does not predict outcomes that the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,9 +26,6 @@ _SHOWN: Final = 10
 """Maximum number of reported errors."""
 _LARGEST: Final = 1024 * 1024
 """Maximum bytes of a file."""
-_DEEPEST: Final = 50
-_MAX_NODES: Final = 400_000
-"""Maximum nodes after expanding aliases; a file of the maximum size has no more without aliases."""
 _MAX_DIGITS: Final = 4000
 _NUMERIC: Final = frozenset("+-.0123456789")
 
@@ -92,25 +89,21 @@ def read_scheduler(text: bytes, file: str) -> SchedulerSource:
 
 
 def _check(entry: ConfigNode) -> None:
-    """Raise ConfigError for duplicate keys, too many nodes from aliases, and numbers with too many digits."""
-    left, seen = [(entry, 0)], 0
+    """Raise ConfigError for duplicate keys, and numbers with too many digits."""
+    left = [entry]
     while left:
-        inner, depth = left.pop()
-        seen += 1
-        if seen > _MAX_NODES or depth > _DEEPEST:
-            raise ConfigNode(inner.file, inner.node).fault("YAML aliases expand beyond the limit")
-        value = getattr(inner.node, "value", None)
-        if isinstance(value, str) and len(value) > _MAX_DIGITS and value[:1] in _NUMERIC:
-            raise inner.fault(f"{len(value)} characters, more than any valid value")
-        left += [(further, depth + 1) for further in _inside(inner).values()]
+        inner = left.pop()
+        text = inner.written
+        if len(text) > _MAX_DIGITS and text[:1] in _NUMERIC:
+            raise inner.fault(f"{len(text)} characters, more than any valid value")
+        left += _inside(inner).values()
 
 
 def _inside(entry: ConfigNode) -> Mapping[str | int, ConfigNode]:
     """Return the values of a mapping by key, or those of a list by index."""
-    kind = type(entry.node).__name__
-    if kind == "MappingNode":
+    if entry.mapping:
         return dict(entry.items())
-    return dict(enumerate(entry.elements())) if kind == "SequenceNode" else {}
+    return dict(enumerate(entry.elements())) if entry.is_list else {}
 
 
 def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
@@ -118,6 +111,6 @@ def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
     for part in path:
         inner = _inside(entry).get(part)
         if inner is None:
-            return ConfigNode(entry.file, entry.node, field_path(path))
+            return replace(entry, path=field_path(path))
         entry = inner
     return entry

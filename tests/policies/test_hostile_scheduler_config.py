@@ -72,7 +72,7 @@ REFUSED = {
         PROFILE + "  plugins:\n    score:\n      enabled:\n      - {name: NodeName, weight: 9223372036854775807}\n",
         "weight",
     ),
-    "infinity": (HEADER + "percentageOfNodesToScore: .inf\n", "percentageOfNodesToScore"),
+    "infinity": (HEADER + "percentageOfNodesToScore: .inf\n", "scheduler.yaml:3:27: inf is not a JSON number"),
     "a number with an exponent": (HEADER + "parallelism: 1e400\n", "parallelism"),
     "flow that nests": (HEADER + "profiles: " + "[" * 100_000 + "]" * 100_000 + "\n", "scheduler.yaml:"),
     "blocks that nest": (HEADER + "profiles:\n" + "- " * 10_000 + "a\n", "scheduler.yaml:"),

@@ -16,6 +16,7 @@ from forewarn.policies.cli import COMMANDS, TRACEBACK
 from forewarn.policies.cli import main as forewarn
 from forewarn.policies.commands.completion import arguments_of, changes, first_words, options_of
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.manifests import first_value
 from forewarn.policies.objects.fields import list_at, text_at
 from forewarn.policies.terminal import as_kubectl_plugin, print_notice
 
@@ -148,13 +149,11 @@ def kubeconfig() -> Kubeconfig:
 
     Missing and unreadable files are skipped: the command itself reports the error.
     """
-    import yaml
-
     current, namespaces = "", dict[str, str]()
     for path in (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep):
-        with suppress(OSError, ValueError, yaml.YAMLError, RecursionError):
+        with suppress(OSError, ValueError):
             with open(os.path.expanduser(path), "rb") as file:
-                read = yaml.load(file.read(_LARGEST), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+                read = first_value(file.read(_LARGEST), path)
             current = current or text_at(read, "current-context")
             for entry in list_at(read, "contexts"):
                 if name := text_at(entry, "name"):

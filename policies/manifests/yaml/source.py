@@ -186,7 +186,7 @@ def entries(node: Collection) -> Iterator[MappingEntry]:
     """
     children = iter(node.children)
     for key, value in zip(children, children, strict=True):
-        if _is_merge(key):
+        if is_merge(key):
             for mapping in _merged(value):
                 for entry in entries(mapping):
                     yield entry._replace(merged=True)
@@ -198,7 +198,8 @@ def entries(node: Collection) -> Iterator[MappingEntry]:
         yield MappingEntry(key_text(target), key, value)
 
 
-def _is_merge(key: Node) -> bool:
+def is_merge(key: Node) -> bool:
+    """Report whether a key is a merge key (`<<`)."""
     return isinstance(key, Scalar) and key.text == "<<" and (key.plain or key.tag == "tag:yaml.org,2002:merge")
 
 

@@ -234,7 +234,18 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
             'f:3:27: expectations[0].expect.noPreemption: unknown key "ns"; known: class, namespace, workload',
             id="a promise to nobody",
         ),
-        pytest.param("a: [", "f:2:1: did not find expected node content", id="syntax"),
+        pytest.param(
+            "rules: {x: &a {}, y: *a}",
+            "f:1:22: a configuration has no aliases. Fix: write the value of the anchor here",
+            id="an alias",
+        ),
+        pytest.param(
+            "rules:\n  <<: {x: {}}",
+            "f:2:3: a configuration has no merge keys (<<). Fix: write the entries here",
+            id="a merge key",
+        ),
+        pytest.param("{[a]: {}}", "f:1:2: a mapping or a list cannot be a key", id="a list as a key"),
+        pytest.param("a: [", "f:2:1: did not find expected node content while parsing a flow node", id="syntax"),
         pytest.param(
             "a: 1\n---\nb: 2", "f:3:1: more than one YAML document; a configuration is one", id="two documents"
         ),
