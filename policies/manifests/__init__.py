@@ -3,7 +3,7 @@
 from forewarn.policies.manifests.documents import NOT_TEXT, Fault
 from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, items_of
 from forewarn.policies.manifests.reading import BROKEN, MAX_FILE, UNUSABLE, Reading, only_found, read
-from forewarn.policies.manifests.sniff import is_definition, is_typed, named_kinds
+from forewarn.policies.manifests.sniff import is_definition, is_typed, may_be_typed, named_kinds
 from forewarn.policies.manifests.values import Value, first_value, values
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "is_definition",
     "is_typed",
     "items_of",
+    "may_be_typed",
     "named_kinds",
     "only_found",
     "read",

@@ -48,9 +48,8 @@ _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn
 
 def broken(document: Document, fault: Fault) -> FileDiagnostic:
     """The problem of an unparsable document: `template-braces` if template syntax is the cause, else `parse-error`."""
-    braces = _braces(document.text, fault.start) or (
-        _braces(document.text, fault.since) if fault.since is not None else None
-    )
+    places = () if fault.is_own else (fault.start,) if fault.since is None else (fault.start, fault.since)
+    braces = next(filter(None, (_braces(document.text, place) for place in places)), None)
     if braces is not None:
         shown = braces[0] if len(braces[0]) <= 60 else f"{braces[0][:57]}..."
         what = "template braces" if shown.startswith(_SURE) else "template syntax"

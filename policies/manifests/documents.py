@@ -1,4 +1,5 @@
-"""Splits a file into the documents that kubectl sees. Source: apimachinery pkg/util/yaml/decoder.go, YAMLReader.
+"""Splits a file into the documents that kubectl sees. Sources: apimachinery pkg/util/yaml/decoder.go, YAMLReader;
+kustomize kyaml/kio/byteio_reader.go, splitDocuments.
 
 Also finds comments with suppressions: `# forewarn: ignore[rule] reason until=2027-01-31`, after a value or above it.
 """
@@ -34,12 +35,14 @@ _SEPARATOR_LINE: Final = later(rb"^---[^\n]*\n", re.MULTILINE)
 
 class Fault(Exception):
     """A document cannot be read. `start`, `end`: characters of the cause. `since`: start of the invalid part; None if
-    unknown.
+    unknown. `is_own`: another tool may read it, because the cause is a limit of forewarn, or only kubectl rejects it.
     """
 
-    def __init__(self, message: str, start: int = 0, end: int | None = None, since: int | None = None) -> None:
+    def __init__(
+        self, message: str, start: int = 0, end: int | None = None, since: int | None = None, *, is_own: bool = False
+    ) -> None:
         super().__init__(message)
-        self.message, self.start, self.end, self.since = message, start, end, since
+        self.message, self.start, self.end, self.since, self.is_own = message, start, end, since, is_own
 
 
 def as_utf8(data: bytes) -> bytes:
@@ -117,7 +120,7 @@ class Document:
 
 def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Document | tuple[Document, Fault]]:
     """Yield the documents of YAML text, with a Fault for a document that kubectl rejects because of text after a
-    separator.
+    separator. The text itself follows as a document if kustomize reads it.
 
     Every line that starts with `---` is a separator, because kubectl splits before it parses. Skips most documents
     that contain only comments.
@@ -134,8 +137,12 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
             yield Document(data[start:begin], file, line, column)
         here, broken = data[begin:at], not proper
         if broken:
-            fault = Fault(f"only a comment may follow the separator ---, not {rest[:40]!r}", 3)
+            fault = Fault(f"only a comment may follow the separator ---, not {rest[:40]!r}", 3, is_own=True)
             yield Document(here, file, line + data.count(b"\n", start, begin)), fault
+            if begin == 0 or not here.endswith(b"\n"):  # kustomize only rejects such a line between two lines
+                line += data.count(b"\n", start, begin)
+                start, column, broken = begin + len(_SEPARATOR), len(_SEPARATOR), False
+                continue
         else:
             at = _after_empty(data, at)
         line += data.count(b"\n", start, at)

@@ -73,7 +73,7 @@ class JsonReader:
             at = max(start, min(error.pos, len(self.text)))
             raise NotJson(f"invalid JSON: {problem_of(error)}", at, at + 1) from None
         except RecursionError:
-            raise Fault("nested too deeply", start, start + 1) from None
+            raise Fault("nested too deeply", start, start + 1, is_own=True) from None
         except ValueError as error:
             raise Fault(f"invalid JSON: {error}", start, start + 1) from None
         return value, end

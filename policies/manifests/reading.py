@@ -41,6 +41,7 @@ class Reading(NamedTuple):
 
     `objects`: number of all objects. `skipped`: number of objects of other kinds, by kind. `defined`: the
     `group/Kind` of CustomResourceDefinitions that may have fields for PriorityClasses; "" for an unknown kind.
+    `others_read`: whether other tools may read a document that is a problem here.
     """
 
     subjects: tuple[ReviewedObject, ...] = ()
@@ -49,6 +50,7 @@ class Reading(NamedTuple):
     skipped: Mapping[str, int] = {}
     comments: tuple[Comment, ...] = ()
     defined: frozenset[str] = frozenset()
+    others_read: bool = False
 
 
 def only_found(skipped: Mapping[str, int]) -> str:
@@ -67,7 +69,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
     data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     reader = _FileReader(file, ObjectFinder(wanted, namespace, _Texts(file)), again=again)
     if len(data) > MAX_FILE:
-        fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read")
+        fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read", is_own=True)
         reader.fault(Document(data[:80], file), fault)
     else:
         reader.text(data)
@@ -123,17 +125,19 @@ class _FileReader:
     def __init__(self, file: str, finder: ObjectFinder, place: Place | None = None, *, again: bool = False) -> None:
         self._file, self._finder, self._place, self._again = file, finder, place, again
         self._diagnostics: list[FileDiagnostic] = []
+        self._others_read = False
 
     def reading(self) -> Reading:
         """The collected result."""
         finder = self._finder
         read = tuple(finder.subjects), tuple(self._diagnostics), finder.objects, finder.skipped
-        return Reading(*read, defined=frozenset(finder.defined))
+        return Reading(*read, defined=frozenset(finder.defined), others_read=self._others_read)
 
     def fault(self, document: Document, fault: Fault) -> None:
         """Record the error in a document. Template braces are reported only once per file."""
         from forewarn.policies.manifests import diagnostics
 
+        self._others_read |= fault.is_own
         diagnostic = diagnostics.broken(document, fault)
         if diagnostic.rule != "template-braces" or all(r.rule != diagnostic.rule for r in self._diagnostics):
             self._diagnostics.append(diagnostic)
@@ -258,5 +262,6 @@ class _FileReader:
         if self._file.endswith(".json") and any(diagnostic.rule in BROKEN for diagnostic in other._diagnostics):
             return False
         self._diagnostics += other._diagnostics
+        self._others_read |= other._others_read
         self._finder.merge(other._finder)
         return True

@@ -113,6 +113,11 @@ def named_kinds(data: bytes) -> set[str]:
     return {*kinds, ""} if is_more else set(kinds)
 
 
+def may_be_typed(data: bytes) -> bool:
+    """Report whether a text may have a kind in any notation: escaped (`"k\\x69nd"`), encoded (`!!binary`) or UTF-16."""
+    return any(word in data for word in (b"kind", b"\\", b"!!binary", b"\0"))
+
+
 def is_definition(data: bytes) -> bool:
     """Report whether a text contains a CustomResourceDefinition in the usual notation, and does not only name one."""
     return b"CustomResourceDefinition" in data and bool(_DEFINITION.search(data))

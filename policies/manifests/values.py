@@ -45,10 +45,19 @@ def values(data: bytes, file: str) -> Iterator[Value]:
             raise Fault(found.message, document.line_of(found.start)) from None
 
 
+def readable_values(data: bytes, file: str) -> Iterator[Any]:
+    """The values of the documents of a YAML text that can be read, also of those that only kubectl rejects."""
+    for piece in split(as_utf8(data), file):
+        if isinstance(piece, Document):
+            with suppress(Fault):
+                yield from (text.value for text in _values(piece))
+
+
 def first_value(data: bytes, file: str) -> Any:
-    """The value of the first document of a YAML text; None if there is none, or if the text is invalid."""
+    """The value of the first document of a YAML text; None if there is none, or if the document is invalid."""
     with suppress(Fault):
-        return next((text.value for text in values(data, file)), None)
+        documents = (piece for piece in split(as_utf8(data), file) if isinstance(piece, Document))
+        return next((text.value for document in documents for text in _values(document)), None)
     return None
 
 

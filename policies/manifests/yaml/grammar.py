@@ -74,7 +74,7 @@ def check_as_kubectl(document: Document) -> None:
                 if flow > MAX_DEPTH:
                     # libyaml's time grows with the square of the depth of brackets.
                     start = event.start_mark.index
-                    raise Fault(f"nested more than {MAX_DEPTH} levels deep", start, start + 1)
+                    raise Fault(f"nested more than {MAX_DEPTH} levels deep", start, start + 1, is_own=True)
             elif flow and issubclass(kind, CollectionEndEvent):
                 flow -= 1
             elif kind is DocumentEndEvent:

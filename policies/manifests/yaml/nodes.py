@@ -185,7 +185,7 @@ def _compose(next_event: Callable[[], Any]) -> Node:
             if event.anchor is not None:
                 anchors[event.anchor] = inner
             if len(open_nodes) > MAX_DEPTH:
-                raise Fault(f"nested more than {MAX_DEPTH} levels deep", inner.start, inner.start + 1)
+                raise Fault(f"nested more than {MAX_DEPTH} levels deep", inner.start, inner.start + 1, is_own=True)
         elif kind is AliasEvent:
             current.children.append(_alias(event, anchors))
         else:

@@ -57,7 +57,9 @@ def check_aliasing(root: Node) -> None:
         if aliased > 100 and steps > 1000 and aliased / steps > _allowed(steps):
             raise Fault("document contains excessive aliasing", *_outermost(followed, node))
         if depth > MAX_DEPTH:
-            raise Fault(f"nested more than {MAX_DEPTH} levels deep through aliases", *_outermost(followed, node))
+            raise Fault(
+                f"nested more than {MAX_DEPTH} levels deep through aliases", *_outermost(followed, node), is_own=True
+            )
         if type(node) is Alias:
             if id(node) in followed:
                 raise Fault(f"anchor {node.name!r} contains itself", node.start, node.end)
@@ -164,7 +166,9 @@ class Construction:
 def scalar_value(node: Scalar) -> Any:
     """The JSON value of a scalar. Raises Fault."""
     if len(node.text) > MAX_SCALAR:
-        raise Fault(f"a value of {len(node.text)} characters: the API server takes 3 MiB in all", node.start)
+        raise Fault(
+            f"a value of {len(node.text)} characters: the API server takes 3 MiB in all", node.start, is_own=True
+        )
     try:
         return value_of(node.text, node.tag, node.plain)
     except Unreadable as error:

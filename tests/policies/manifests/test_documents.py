@@ -60,7 +60,7 @@ def test_what_a_reader_of_yaml_may_refuse_is_no_empty_document(comment: str) -> 
 
 SMALL = {
     "text": "---\na\n",
-    "text behind separators": "---x\n",
+    "text behind separators": "a\n---x\n",
     "objects": "---\nkind: A\napiVersion: b\n",
     "mappings": "---\na: 1\n",
     "broken": "---\n{\n",
