@@ -16,9 +16,9 @@ from forewarn.policies.commands import cluster_command, known_findings
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options, existing
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.findings import Finding, Severity, cut, one_line, plural, printable
+from forewarn.policies.findings import Finding, Severity, cut, grouped, listed, one_line, plural, printable
 from forewarn.policies.light import NamedTuple, no_collection
-from forewarn.policies.lint.input import RENDERED, TEMPLATE, Input, LintRequest, RenderRequest, files_of
+from forewarn.policies.lint.input import RENDERED, TEMPLATE, Input, LintRequest, RenderRequest, read_input
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES
 from forewarn.policies.options import KUSTOMIZE_FLAGS
@@ -180,7 +180,8 @@ def _checked_text(given: Input) -> str:
 def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
     """Return the lines of the summary: findings, files, skipped objects and separate environments.
 
-    `head`: with the head, if there is one. `verbose`: include directories that define the same objects or fail alike.
+    `head`: with the head, if there is one. `verbose`: include what was left out, and directories that define the same
+    objects or fail alike.
     `notes`: the report contains notes.
     """
     from forewarn.policies.render.report import found
@@ -199,6 +200,7 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
         from forewarn.policies.lint.templates import unrendered
 
         lines.append(unrendered(given.engines))
+    lines += _left_out(given) if verbose else ()
     if grouping.alternatives and verbose:
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
         lines.append(f"checked separately because they define the same objects: {which}")
@@ -214,6 +216,12 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     return lines + [f"{plural(count, noun)} {what}" for count, noun, what in limits if count]
 
 
+def _left_out(given: Input) -> Iterator[str]:
+    """Yield the names of skipped files and directories, a line for each reason."""
+    for what, paths in grouped((what, path) for path, what in given.left_out.items()).items():
+        yield f"left out ({what}): {listed([one_line(printable(path)) for path in paths], MAX_LEFT_OUT)}"
+
+
 def _unreported(given: Input, findings: Sequence[Finding]) -> Iterator[str]:
     reported = {finding.file for finding in findings if finding.rule == PARSE_ERROR}
     if unread := {found.location.file for found in given.diagnostics if found.rule == PARSE_ERROR} - reported:
@@ -221,6 +229,8 @@ def _unreported(given: Input, findings: Sequence[Finding]) -> Iterator[str]:
 
 
 MAX_PER_RULE: Final = 100
+MAX_LEFT_OUT: Final = 100
+"""Maximum names of files and directories in a line; `--list-files` prints all."""
 
 
 def _natural(text: str) -> int:
@@ -285,7 +295,7 @@ def lint_parser() -> argparse.ArgumentParser:
     fix("--fix", action="store_const", const=MAX_PASSES, default=0, help=help_text)
     fix("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
     known_findings.add_status_options(add)
-    help_text = "show notes, and directories that are checked separately or not rendered"
+    help_text = "show notes, what is left out, and directories that are checked separately or not rendered"
     add("-v", "--verbose", action="store_true", help=help_text)
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     cluster_command.add_color_option(add)
@@ -560,8 +570,11 @@ def _list_rules(config: Config) -> int:
 
 
 def _list_files(request: LintRequest) -> int:
-    for file in files_of(request, lambda path, what: print_notice(f"skipped: {path} ({what})")):
-        print(clean(file.name, color=False))  # noqa: T201
+    given = read_input(request)
+    for path, what in given.left_out.items():
+        print_notice(f"skipped: {path} ({what})")
+    for name in (*given.reported, *(fault.file for fault in given.unreadable if isinstance(fault, SourceError))):
+        print(clean(name, color=False))  # noqa: T201
     return OK
 
 

@@ -144,6 +144,11 @@ REMOVED_SCHEDULER_FIELDS: Final = {
     "algorithmSource": "use profiles[].plugins",
 }
 """Fields of its versions before v1beta1 -> what to do instead."""
+APPLICATION: Final = "argoproj.io/Application"
+APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
+HELM_RELEASE: Final = "helm.toolkit.fluxcd.io/HelmRelease"
+DEPLOYERS: Final = (APPLICATION, APPLICATION_SET, HELM_RELEASE)
+"""Kinds of Argo CD and Flux, besides FLUX_KUSTOMIZATION, whose objects may name directories to deploy."""
 ONLY_LINTED: Final = (FLUX_KUSTOMIZATION, AUTOSCALER, SCHEDULER_CONFIGURATION)
 """Kinds of files that only rules of the linter read."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, islice
@@ -15,6 +15,8 @@ from forewarn.policies.evaluation.suppressions import Suppression, of_annotation
 from forewarn.policies.kinds.class_paths import CRD, PRESETS, ClassPath, class_paths_of
 from forewarn.policies.kinds.registry import (
     DEFAULT_NAMESPACE,
+    DEPLOYERS,
+    FLUX_KUSTOMIZATION,
     GROUP_TEMPLATES,
     LINTED,
     ONLY_LINTED,
@@ -22,13 +24,24 @@ from forewarn.policies.kinds.registry import (
     PRIORITY_CLASS,
 )
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.manifests import BROKEN, NO_KIND, Fault, is_definition, is_typed, named_kinds, read, values
-from forewarn.policies.manifests.groups import Group, Grouping, Kustomization, Member, grouped, matches
-from forewarn.policies.manifests.values import scalars_in
-from forewarn.policies.objects.fields import ApiObject, at, group_kind
+from forewarn.policies.lint.assertions import ASSERTION, assertion_files
+from forewarn.policies.manifests import (
+    BROKEN,
+    NO_KIND,
+    Fault,
+    is_definition,
+    is_typed,
+    may_be_typed,
+    named_kinds,
+    read,
+    values,
+)
+from forewarn.policies.manifests.groups import KUSTOMIZATIONS, Group, Grouping, Kustomization, Member, grouped, matches
+from forewarn.policies.objects.fields import ApiObject, at, group_kind, text_at
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from forewarn.policies.sources.files import (
     MANIFESTS,
+    PACKED,
     TEMPLATES,
     File,
     SourceError,
@@ -46,62 +59,15 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests import Reading
 
 
-ASSERTION: Final = "test assertion"
-_STEP: Final = later(r"\d+-(?:assert|errors?)(?:-[^.]*)?\.ya?ml", re.IGNORECASE)
-_NAMED: Final = later(r"(?:.*[-_.])?assert(?:s|ions?)?(?:[-_.].*)?\.ya?ml", re.IGNORECASE)
-_TEST: Final = later(r"chainsaw-test\.ya?ml", re.IGNORECASE)
-_MAX_PATTERNS: Final = 1_000
-_MAX_STEPS: Final = 100_000
-"""Maximum values of one test that are read."""
-
-
-def assertion_files(files: Iterable[File]) -> set[str]:
-    """Return the normalized paths of assertion files: recognized by their name, or named by a Chainsaw test."""
-    tests, patterns, paths = set[str](), set[str](), []
-    for file in files:
-        directory, name = os.path.split(file.path)
-        if not file.tree:
-            continue
-        paths.append(os.path.normpath(file.path))
-        if _STEP.fullmatch(name) or _NAMED.fullmatch(name):
-            tests.add(paths[-1])
-        elif _TEST.fullmatch(name):
-            for other in _referenced(file):
-                (patterns if "*" in other else tests).add(os.path.normpath(os.path.join(directory, other)))
-    return tests | _matching(paths, patterns)
-
-
-def _matching(paths: Iterable[str], patterns: Collection[str]) -> set[str]:
-    """The paths that match a pattern with `*` in its last step."""
-    by_directory: dict[str, list[str]] = {}
-    for pattern in islice(patterns, _MAX_PATTERNS):
-        by_directory.setdefault(os.path.dirname(pattern), []).append(os.path.basename(pattern))
-    result = set()
-    for path in paths if patterns else ():
-        directory, name = os.path.split(path)
-        if any(fnmatchcase(name, pattern) for pattern in by_directory.get(directory, ())):
-            result.add(path)
-    return result
-
-
-def _referenced(test: File) -> Iterator[str]:
-    """Yield the assertion files of a Chainsaw test; none if unreadable, which is reported elsewhere."""
-    try:
-        read = [item.value for item in values(readable(test), test.path)]
-    except Fault:
-        return
-    for path, value in scalars_in(read, _MAX_STEPS):
-        if path[-2:] in (("assert", "file"), ("error", "file")) and isinstance(value, str):
-            yield value
-
-
 TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
 UNTYPED: Final = "unreadable file without a kind"
 TEMPLATE: Final = "template of other kinds"
 RENDERED: Final = "(rendered)"
 """The end of the name of what helm or kustomize printed."""
-KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+SUFFIXES: Final = (*MANIFESTS, "kustomization")
+"""Ends of the names of files to read, in lower case."""
+_SKIPPED_DEPLOYERS: Final = frozenset(kind.partition("/")[2] for kind in DEPLOYERS)
 
 
 def wanted_kinds(config: Config) -> frozenset[str]:
@@ -151,7 +117,10 @@ class Input:
         self.reported: list[str] = []
         self.suppressions: list[Suppression] = []
         self.skipped: Counter[str] = Counter()
-        self.omitted: Counter[str] = Counter()
+        self.left_out: dict[str, str] = {}
+        """The skipped files and directories, each with the reason."""
+        self.deployments: list[str | File] = []
+        """Directories of the repository that Flux deploys, and files with other objects that deploy directories."""
         self.chart_templates: list[str] = []
         """Directories of templates of charts."""
         self.rendered: dict[str, Rendered] = {}
@@ -184,17 +153,23 @@ class Input:
         self.diagnostics += reading.diagnostics
         self.skipped.update(reading.skipped)
 
+    @property
+    def omitted(self) -> Counter[str]:
+        """Number of skipped files and directories by reason."""
+        return Counter(self.left_out.values())
+
     def leave_out(self, path: str, what: str) -> None:
-        """Count a skipped file or directory. `what`: the reason, as in the summary."""
-        self.omitted[what] += 1
-        if what == TEMPLATES:
+        """Record a skipped file or directory. `what`: the reason, as in the summary."""
+        if what == TEMPLATES and path not in self.left_out:
             self.chart_templates.append(path)
+        self.left_out[path] = what
 
     def add_rendered(self, chart: str, rendered: Rendered) -> None:
         """Record that a chart was rendered: its templates, and those of subcharts, no longer count as skipped."""
         self.rendered[chart] = rendered
-        self.omitted[TEMPLATES] -= sum(path.startswith(chart + os.sep) for path in self.chart_templates)
-        self.omitted += Counter()  # without what is 0
+        for path in [path for path, what in self.left_out.items() if what in (TEMPLATES, PACKED)]:
+            if path.startswith(chart + os.sep):
+                del self.left_out[path]
 
     def rendered_of(self, templates: str) -> Rendered | None:
         """The output of the chart that contains a directory of templates; None if it was not rendered."""
@@ -273,7 +248,7 @@ class LintRequest(NamedTuple):
 
 def files_of(request: LintRequest, omitted: Callable[[str, str], None]) -> Iterator[File]:
     """Yield the files to check. `omitted`: called with each skipped file or directory, and the reason."""
-    listed = list(find_files(request.paths, omitted=omitted, as_git=request.gitignore))
+    listed = list(find_files(request.paths, SUFFIXES, omitted, as_git=request.gitignore))
     assertions = assertion_files(listed)
     for file in listed:
         if os.path.normpath(file.path) in assertions:
@@ -286,11 +261,8 @@ def files_of(request: LintRequest, omitted: Callable[[str, str], None]) -> Itera
 
 def read_input(request: LintRequest) -> Input:
     """Read all files. Unreadable files are recorded in the result."""
-    given, files = Input(wanted_kinds(request.config), request.namespace or DEFAULT_NAMESPACE), []
-    for file in files_of(request, given.leave_out):
-        named = request.stdin_filename and file.path == "-"
-        file = file._replace(data=request.changed.get(file.path, file.data))
-        files.append(file._replace(called=request.stdin_filename) if named else file)
+    given = Input(wanted_kinds(request.config), request.namespace or DEFAULT_NAMESPACE)
+    files = [_as_given(file, request) for file in files_of(request, given.leave_out)]
     ahead: dict[str, Reading] = {}
     if len(files) > 1:
         from forewarn.policies.lint.ahead import read_ahead
@@ -298,6 +270,15 @@ def read_input(request: LintRequest) -> Input:
         ahead = read_ahead(files, given.wanted, given.namespace)
     for file in files:
         _read(file, given, reported=True, reading=ahead.pop(file.path, None))
+    if given.kustomizations or given.deployments:
+        from forewarn.policies.lint.deployed import deployed_files
+
+        for file in deployed_files(given, request):
+            if is_excluded(file.path, request.config.options.exclude):
+                given.leave_out(file.path, EXCLUDED)
+            else:
+                given.left_out.pop(file.path, "")
+                _read(_as_given(file, request), given, reported=True, deployed=True)
     for file in find_files(request.definitions):
         if file.name not in given.sources:
             _read(file, given, reported=False)
@@ -308,8 +289,17 @@ def read_input(request: LintRequest) -> Input:
     return given
 
 
-def _read(file: File, given: Input, *, reported: bool, reading: Reading | None = None) -> None:
-    """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file."""
+def _as_given(file: File, request: LintRequest) -> File:
+    """Return the file with the name and content that the request gives it."""
+    if request.stdin_filename and file.path == "-":
+        file = file._replace(called=request.stdin_filename)
+    return file._replace(data=request.changed.get(file.path, file.data))
+
+
+def _read(file: File, given: Input, *, reported: bool, deployed: bool = False, reading: Reading | None = None) -> None:
+    """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file.
+    `deployed`: a tool deploys the file, so it is a manifest.
+    """
     content = b""
     if reading is None:
         try:
@@ -318,14 +308,7 @@ def _read(file: File, given: Input, *, reported: bool, reading: Reading | None =
             given.unreadable.append(fault)
             return
         reading = read(content, file.name, given.wanted, namespace=given.namespace)
-        what = _no_manifest(reading, content, given.wanted) if file.tree else ""
-        given.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
-        if what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics):
-            from forewarn.policies.lint.templates import engine_of
-
-            given.engines[file.name] = engine_of(content)
-            _read_template(content, file, given, set(), set(), reading.subjects)
-        if what:
+        if what := _read_as_text(content, file, given, reading, deployed=deployed):
             given.leave_out(file.path, what)
             return
     if reported and b"riorityClassName" in content:
@@ -335,12 +318,7 @@ def _read(file: File, given: Input, *, reported: bool, reading: Reading | None =
         given.defining.append((file, reading.defined))
     place = file.called or file.path
     given.members += (Member.of(subject, place, reported=reported) for subject in reading.subjects)
-    if os.path.basename(file.path) in KUSTOMIZATIONS:
-        from forewarn.policies.manifests.groups import read_kustomization  # few trees have any
-
-        real = partial(real_directory, directories=given.directories)
-        if (kustomization := read_kustomization(content, file.path, real)) is not None:
-            given.kustomizations.append(kustomization)
+    _read_names(content, file, given, reading)
     if not reported:
         return
     given.report_on(file.name, reading)
@@ -348,6 +326,35 @@ def _read(file: File, given: Input, *, reported: bool, reading: Reading | None =
         given.files_of[kind].append(file)
     if file.is_stream:
         given.texts[file.name] = content
+
+
+def _read_names(content: bytes, file: File, given: Input, reading: Reading) -> None:
+    """Record a kustomization, and a file with objects of Argo CD or Flux: they name files to deploy."""
+    if os.path.basename(file.path) in KUSTOMIZATIONS:
+        from forewarn.policies.manifests.groups import read_kustomization  # few trees have any
+
+        real = partial(real_directory, directories=given.directories)
+        if (kustomization := read_kustomization(content, file.path, real)) is not None:
+            given.kustomizations.append(kustomization)
+    kinds = {group_kind(subject.object) for subject in reading.subjects}
+    if FLUX_KUSTOMIZATION in kinds:
+        objects = (s.object for s in reading.subjects if group_kind(s.object) == FLUX_KUSTOMIZATION)
+        given.deployments += filter(None, (text_at(obj, "spec", "path") for obj in objects))
+    if kinds.intersection(DEPLOYERS) or not _SKIPPED_DEPLOYERS.isdisjoint(reading.skipped):
+        given.deployments.append(file)
+
+
+def _read_as_text(content: bytes, file: File, given: Input, reading: Reading, *, deployed: bool) -> str:
+    """Add what a file says if it is a template or a values file; return why it is no manifest, "" if it may be one."""
+    what = _no_manifest(file.path, reading, content, given.wanted) if file.tree and not deployed else ""
+    given.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
+    is_template = what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
+    if is_template and file.name not in given.engines:
+        from forewarn.policies.lint.templates import engine_of
+
+        given.engines[file.name] = engine_of(content)
+        _read_template(content, file, given, set(), set(), reading.subjects)
+    return what
 
 
 def _listed_classes(content: bytes, file: File) -> set[str]:
@@ -425,10 +432,12 @@ def read_templates(given: Input, request: LintRequest) -> None:
     Of templates with output, reads only what does not depend on values. Unreadable templates give one diagnostic per
     directory.
     """
-    given.wanted = wanted_kinds(request.config)
+    given.wanted, read = wanted_kinds(request.config), {*given.reported}
     for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
         used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
-        for file in find_files([directory], (*MANIFESTS, ".tpl"), as_git=request.gitignore):
+        for file in find_files([directory], ("",), as_git=request.gitignore, deployed=True):
+            if file.name in read or os.path.basename(file.path) == _NOTES:
+                continue
             is_printed = rendered and os.path.normpath(file.path) in rendered.templates
             if is_excluded(file.path, request.config.options.exclude) or (rendered and is_helper(file.path)):
                 continue
@@ -442,6 +451,9 @@ def read_templates(given: Input, request: LintRequest) -> None:
         from forewarn.policies.lint.templates import by_directory
 
         given.diagnostics = list(by_directory(given.diagnostics, given.engines))
+
+
+_NOTES: Final = "NOTES.txt"
 
 
 def is_helper(path: str) -> bool:
@@ -583,10 +595,12 @@ def _read_values(file: File, given: Input, used: set[str], defining: set[str], p
             given.members.append(Member(subject, file.path))
 
 
-def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
+def _no_manifest(file: str, reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
     """Return why an unreadable file is not a manifest, as a type of skipped file; "" if the file may be a manifest."""
     broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
     if not broken or reading.objects > reading.skipped.get(NO_KIND, 0):
+        return ""
+    if reading.others_read and (may_be_typed(content) or os.path.basename(file) in KUSTOMIZATIONS):
         return ""
     named = named_kinds(content)
     if not named or not is_typed(content):

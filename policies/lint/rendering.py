@@ -25,11 +25,11 @@ from forewarn.policies.findings import Location, Path, Severity, cut, grouped, p
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, RELEASE_NAMESPACE, REMOVED
 from forewarn.policies.lint import tools
 from forewarn.policies.lint.charts import CHART, Charts
-from forewarn.policies.lint.input import KUSTOMIZATIONS, RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
+from forewarn.policies.lint.input import RENDERED, Input, Rendered, is_excluded, is_in, wanted_kinds
 from forewarn.policies.lint.tools import Outside, Trees, refuse_option
 from forewarn.policies.manifests import Fault, first_value, read
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, as_utf8, indent_of, split
-from forewarn.policies.manifests.groups import Kustomization, Member, reached, read_kustomization
+from forewarn.policies.manifests.groups import KUSTOMIZATIONS, Kustomization, Member, reached, read_kustomization
 from forewarn.policies.manifests.yaml.grammar import leniently
 from forewarn.policies.manifests.yaml.nodes import Node, Scalar, compose, followed
 from forewarn.policies.objects.fields import ApiObject, at, group_kind

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.findings import listed, reachable
 from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE, PRIORITY_CLASS
-from forewarn.policies.lint.input import KUSTOMIZATIONS, Input, LintRequest, read_input
+from forewarn.policies.lint.input import Input, LintRequest, read_input
 from forewarn.policies.lint.rendering import render
 from forewarn.policies.lint.tools import Trees, find_program, safe_path
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.differences import Version, fields_about_pods, other_objects
-from forewarn.policies.manifests.groups import kustomized
+from forewarn.policies.manifests.groups import KUSTOMIZATIONS, kustomized
 from forewarn.policies.manifests.values import scalars_in
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file

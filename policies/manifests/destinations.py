@@ -10,24 +10,31 @@ Source: argo-cd pkg/apis/application/v1alpha1/types.go; fluxcd kustomize-control
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from forewarn.policies.kinds.registry import FLUX_KUSTOMIZATION, RELEASE_NAMESPACE
+from forewarn.policies.kinds.registry import (
+    APPLICATION,
+    APPLICATION_SET,
+    FLUX_KUSTOMIZATION,
+    HELM_RELEASE,
+    RELEASE_NAMESPACE,
+)
 from forewarn.policies.manifests.deploy_order import FluxOrder
 from forewarn.policies.manifests.documents import Fault
-from forewarn.policies.manifests.values import values
+from forewarn.policies.manifests.object_finder import items_of
+from forewarn.policies.manifests.values import readable_values, scalars_in, values
 from forewarn.policies.objects.fields import OBJECT, ApiObject, at, group_kind, list_at, text_at
 
 NAMED_IN: Final = (b"argoproj.io/", b"kustomize.toolkit.fluxcd.io/")
 """Texts in every file that `destinations` reads."""
-_APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
 
 
 class Deployed(NamedTuple):
@@ -80,11 +87,47 @@ def _objects(path: str, content: bytes) -> Iterator[ApiObject]:
                 yield value.value
 
 
+def directories_in(content: bytes, path: str) -> Iterator[str]:
+    """Yield the directories that the DEPLOYERS in a file name, as they stand there: of this or another repository."""
+    if not (_MAY_NAME_DIRECTORY.search(content) or (b"argoproj.io" in content and b"path" in content)):
+        return
+    for value in readable_values(content, path):
+        for obj in items_of(value) or [value]:
+            if isinstance(obj, OBJECT) and isinstance(obj.get("spec"), OBJECT):
+                yield from islice(_paths_in(obj), _MAX_TARGETS)
+
+
+def _paths_in(obj: ApiObject) -> Iterator[str]:
+    kind, spec = group_kind(obj), obj["spec"]
+    if kind == HELM_RELEASE:
+        yield text_at(spec, "chart", "spec", "chart")
+    elif kind in (APPLICATION, APPLICATION_SET):
+        for keys, text in scalars_in(spec, _MAX_SCALARS):
+            names = [key for key in keys if isinstance(key, str)]
+            if names[-1] == "path" and isinstance(text, str) and {*names}.intersection(_SOURCES):
+                yield text
+
+
+def fixed_directory(path: str) -> str | None:
+    """The directory above the first pattern or parameter of a path; None for a path that begins with a parameter."""
+    steps = posixpath.normpath(path.lstrip("/")).split("/")
+    fixed = [*takewhile(lambda step: _PATTERN.search(step) is None, steps)]
+    is_whole = steps[0].startswith(("*", "?", "["))
+    return "/".join(fixed) if path and fixed and os.pardir not in fixed else os.curdir if is_whole else None
+
+
+_MAY_NAME_DIRECTORY: Final = re.compile(rb"GitRepository|Bucket|\\[xuU\n]")
+"""What a HelmRelease contains whose chart is a directory, or a text with escapes."""
+_SOURCES: Final = ("source", "sources", "directories")
+_PATTERN: Final = re.compile(r"[*?\[{]")
+_MAX_SCALARS: Final = 100_000
+
+
 def _of_object(obj: ApiObject, path: str) -> Iterator[_Target]:
     kind, spec = group_kind(obj), obj["spec"]
-    if kind == "argoproj.io/Application":
+    if kind == APPLICATION:
         yield from _of_application(spec, {})
-    elif kind == _APPLICATION_SET and isinstance(spec := at(obj, "spec", "template", "spec"), OBJECT):
+    elif kind == APPLICATION_SET and isinstance(spec := at(obj, "spec", "template", "spec"), OBJECT):
         for generator in list_at(obj, "spec", "generators"):
             for element in list_at(generator, "list", "elements")[:_MAX_ELEMENTS]:
                 yield from _of_application(spec, element if isinstance(element, OBJECT) else {})

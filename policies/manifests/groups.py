@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.options import NamedGroup
 
 
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 CLUSTER_SCOPED: Final = (
     *(registry.PRIORITY_CLASS, registry.WORKLOAD_PRIORITY_CLASS),
     *(kind for kind in registry.APPLIED if not registry.is_namespaced(kind)),
@@ -511,6 +512,14 @@ _MAX: Final = 10_000
 """The maximum number of entries of one list."""
 _CHANGING: Final = ("components", "transformers", "replacements", "configurations")
 """Keys of a kustomization that may change any object."""
+_RESOURCES: Final = ("resources", "bases", "components")
+_KEYS: Final = {
+    key.casefold(): key
+    for key in ("namespace", "namePrefix", "nameSuffix", "replicas", *_RESOURCES, *_PATCHES, *_CHANGING)
+}
+"""The keys of a kustomization that are read, by their names in lower case: kustomize ignores the case, as Go's decoder
+does.
+"""
 _NAME: Final = later(r"[a-z0-9][a-z0-9.-]*")
 
 
@@ -519,13 +528,14 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
 
     `real`: returns the real path of a directory.
     """
-    if not isinstance(content := first_value(text, path), dict):
+    if not isinstance(given := first_value(text, path), dict):
         return None
+    content = {_KEYS.get(str(key).casefold(), str(key)): value for key, value in given.items()}
     directory = real(os.path.dirname(path) or os.curdir)
     namespace = content.get("namespace")
     return Kustomization(
         directory,
-        tuple(_real(directory, p) for p in _paths(content, ("resources", "bases", "components"))),
+        tuple(_real(directory, p) for p in _paths(content, _RESOURCES)),
         tuple(_real(directory, p) for p in _paths(content, _PATCHES)),
         namespace if isinstance(namespace, str) else "",
         os.path.dirname(os.path.normpath(path)),

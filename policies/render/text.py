@@ -12,7 +12,10 @@ from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.report import one_line_finding
 
 _PLURALS: Final = {
-    "hidden directory": "hidden directories",
+    "file or directory of a kustomization outside of the checked directories": (
+        "files or directories of a kustomization outside of the checked directories"
+    ),
+    "hidden directory of a test": "hidden directories of tests",
     "testdata directory": "testdata directories",
     "link out of the directory": "links out of the directory",
     "pipe or device": "pipes or devices",

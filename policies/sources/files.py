@@ -83,8 +83,9 @@ def reason(error: Exception) -> str:
 MANIFESTS: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
-HIDDEN: Final = "hidden directory"
 TEST_DATA: Final = "testdata directory"
+TESTS: Final = "hidden directory of a test"
+PACKED: Final = "packed chart"
 OUTSIDE: Final = "link out of the directory"
 NO_FILE: Final = "pipe or device"
 TEMPLATES: Final = "chart's templates"
@@ -92,6 +93,12 @@ IGNORED: Final = "file or directory ignored by git"
 NAMED: Final = "file or directory that .gitignore names (git's index is unreadable)"
 _TEST_DATA_NAME: Final = "testdata"
 """The directory of a Go package's test inputs, which go ignores, too."""
+_GO: Final = (".go", "go.mod")
+"""Ends of the names of files beside such a directory."""
+_TEST_FILES: Final = frozenset(
+    f"{tool}-test.{end}" for tool in ("chainsaw", "kuttl", "kyverno") for end in ("yaml", "yml")
+)
+"""Files that make their directory one of a test."""
 _BLOCK: Final = 1 << 16
 _REPOSITORY: Final = (".git", ".hg", ".svn")
 """Hidden directories that never contain manifests: skipped without a message."""
@@ -124,20 +131,21 @@ def find_files(
     omitted: Callable[[str, str], object] = lambda *_: None,
     *,
     as_git: bool = False,
+    deployed: bool = False,
 ) -> Iterator[File]:
     """Yield the files of these paths: named files and `-` unchanged; in directories, files with a suffix, sorted.
 
-    `omitted`: called with the path and the type of skipped entries: hidden directories, `testdata`, links out of
-    the directory, pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it.
+    `omitted`: called with the path and the type of skipped entries: `testdata` of Go packages, links out of the
+    directory, pipes, devices, and chart templates. Each file is yielded once, even if several paths lead to it.
     Unreadable entries are yielded, so that reading reports the error. `as_git`: skip entries that git ignores in a
-    work tree.
+    work tree. `deployed`: a tool deploys the directories, so `testdata` is not skipped.
     """
     seen: set[str] = set()
     directories: dict[str, str] = {}
     for path in paths:
         files: Iterable[tuple[File, bool]] = ((File(path), path != STDIN and os.path.islink(path)),)
         if path != STDIN and os.path.isdir(path):
-            files = _Walk(path, suffixes, omitted, as_git=as_git).files()
+            files = _Walk(path, suffixes, omitted, as_git=as_git, deployed=deployed).files()
         for file, is_link in files:
             real = file.path if file.path == STDIN else _real(file.path, directories, is_link=is_link)
             if real not in seen:
@@ -173,10 +181,16 @@ class _Walk:
     """Walks one directory: depth first, sorted by name."""
 
     def __init__(
-        self, root: str, suffixes: tuple[str, ...], omitted: Callable[[str, str], object], *, as_git: bool
+        self,
+        root: str,
+        suffixes: tuple[str, ...],
+        omitted: Callable[[str, str], object],
+        *,
+        as_git: bool,
+        deployed: bool,
     ) -> None:
         self._root, self._real = root, os.path.realpath(root)
-        self._suffixes, self._omitted = suffixes, omitted
+        self._suffixes, self._omitted, self._deployed = suffixes, omitted, deployed
         self._seen: set[tuple[int, int]] = set()
         """The directories on the way and before, so that links make no loop."""
         above = Ignores.above(root) if as_git else None
@@ -206,9 +220,8 @@ class _Walk:
             self._seen.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
                 children = [*entries]
-            if any(child.name == "Chart.yaml" for child in children):
-                children = [child for child in children if not self._is_template(child)]
-            let_in = sorted(filter(self._is_let_in, children), key=lambda entry: entry.name)
+            children = [] if self._is_of_test(path, children) else self._without_others(path, children)
+            let_in = sorted(filter(self._is_let_in, children), key=_order)
             return self._not_ignored(path, children, let_in) if path in self._ignores else let_in
         except OSError:
             return None
@@ -234,22 +247,43 @@ class _Walk:
                 self._ignores[entry.path] = inside
         return kept
 
-    def _is_template(self, entry: os.DirEntry[str]) -> bool:
-        """Report whether an entry is the directory of a chart that helm renders; also call `omitted` for it."""
-        is_template = entry.name == "templates" and _is_directory(entry)
-        if is_template:
-            self._omitted(entry.path, TEMPLATES)
-        return is_template
+    def _without_others(self, path: str, children: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+        """Return the entries of a directory that may be manifests; call `omitted` for others."""
+        others = self._others(path, {child.name for child in children})
+        kept = []
+        for child in children if others else ():
+            what = others.get(child.name, "")
+            if what and (what == PACKED or _is_directory(child)):
+                self._omitted(child.path, what)
+            else:
+                kept.append(child)
+        return kept if others else children
+
+    def _others(self, path: str, names: set[str]) -> dict[str, str]:
+        """Return the names in a directory that are something else than manifests because of other names; each with
+        the reason.
+        """
+        others = {}
+        if "Chart.yaml" in names and "templates" in names:
+            others["templates"] = TEMPLATES
+        if _TEST_DATA_NAME in names and not self._deployed and any(name.endswith(_GO) for name in names):
+            others[_TEST_DATA_NAME] = TEST_DATA
+        if os.path.basename(path) == "charts" and os.path.lexists(os.path.join(os.path.dirname(path), "Chart.yaml")):
+            others |= {name: PACKED for name in names if name.endswith(".tgz")}
+        return others
+
+    def _is_of_test(self, path: str, children: list[os.DirEntry[str]]) -> bool:
+        """Report whether a directory is a hidden one with a test; call `omitted` for it."""
+        is_hidden = path != self._root and os.path.basename(path).startswith(".")
+        is_of_test = is_hidden and not self._deployed and any(child.name in _TEST_FILES for child in children)
+        if is_of_test:
+            self._omitted(path, TESTS)
+        return is_of_test
 
     def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
         """Report whether to read an entry; call `omitted` for skipped entries."""
         is_directory = _is_directory(entry)
-        if is_directory and entry.name.startswith("."):
-            if entry.name not in _REPOSITORY and not (entry.is_symlink() or entry.name.startswith("..")):
-                self._omitted(entry.path, HIDDEN)
-            return False
-        if is_directory and entry.name == _TEST_DATA_NAME:
-            self._omitted(entry.path, TEST_DATA)
+        if is_directory and entry.name in _REPOSITORY:
             return False
         if not is_directory and not entry.name.lower().endswith(self._suffixes):
             return False
@@ -269,6 +303,11 @@ class _Walk:
         if not stat.S_ISREG(mode):
             self._omitted(entry.path, NO_FILE)
         return stat.S_ISREG(mode)
+
+
+def _order(entry: os.DirEntry[str]) -> tuple[bool, str]:
+    """Sort by name; directories such as `..data` of a ConfigMap volume last: links beside them name its files."""
+    return entry.name.startswith(".."), entry.name
 
 
 def is_inside(path: str, directory: str) -> bool:

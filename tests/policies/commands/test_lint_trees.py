@@ -121,36 +121,55 @@ spec:
   steps:
   - try:
     - apply: {file: applied.yaml}
-    - assert: {file: ../shared/ready.yaml}
+    - assert: {file: shared/ready.yaml}
     - error: {file: gone.yaml}
-    - assert: {file: "../asserted/*.yaml"}
+    - assert: {file: "asserted/*.yaml"}
+    - assert: {file: ../outside.yaml}
+    - assert: {file: "../../deploy/*.yaml"}
+    - assert: {file: "*kustomization.yaml"}
 """
+STEP = "apiVersion: kuttl.dev/v1beta1\nkind: TestStep\n"
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "e2e/00-assert.yaml",
-        "e2e/01-errors.yaml",
-        "e2e/2-assert-ready.yml",
-        "e2e/assert.yaml",
-        "e2e/web-assert.yaml",
-        "e2e/shared/ready.yaml",
+        "e2e/kuttl/00-assert.yaml",
+        "e2e/kuttl/01-errors.yaml",
+        "e2e/kuttl/2-assert-ready.yml",
+        "e2e/t/00-assert.yaml",
+        "e2e/t/assert.yaml",
+        "e2e/t/web-assert.yaml",
+        "e2e/t/shared/ready.yaml",
         "e2e/t/gone.yaml",
-        "e2e/asserted/web.yaml",
+        "e2e/t/asserted/web.yaml",
     ],
 )
 def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree) -> None:
-    tree.add({"gold.yaml": CLASS % ("gold", 5), "e2e/t/chainsaw-test.yaml": CHAINSAW, path: ASSERTION})
-    said = tree.lint("--closed")
+    files = {"gold.yaml": CLASS % ("gold", 5), "e2e/t/chainsaw-test.yaml": CHAINSAW, "e2e/kuttl/00-install.yaml": STEP}
+    tree.add(files | {path: ASSERTION})
+    said = tree.lint("--closed", "-v")
     assert (said.status, said.rules) == (0, [])
     assert "1 test assertion left out" in said.err
+    assert f"left out (test assertion): ./{path}\n" in said.err
     assert f"skipped: ./{path} (test assertion)" in tree.listed()
     assert tree.lint(path, "--closed").rules, "a file that is named is checked"
 
 
 @pytest.mark.parametrize(
-    "path", ["e2e/00-install.yaml", "e2e/t/applied.yaml", "errors.yaml", "assertive.yaml", "e2e/asserted/t/web.yaml"]
+    "path",
+    [
+        "e2e/kuttl/00-install.yaml",
+        "e2e/t/applied.yaml",
+        "errors.yaml",
+        "assertive.yaml",
+        "e2e/t/asserted/t/web.yaml",
+        "e2e/outside.yaml",
+        "deploy/web.yaml",
+        "deploy/web-assert.yaml",
+        "deploy/00-assert.yaml",
+        "assert.yaml",
+    ],
 )
 def test_other_files_beside_assertions_are_manifests(path: str, tree: Tree) -> None:
     tree.add({"e2e/t/chainsaw-test.yaml": CHAINSAW, path: POD % "gone"})

@@ -55,8 +55,43 @@ def _below(directory: Path, *more: str) -> list[str]:
     return [os.path.relpath(file.path, directory) for file in find_files([str(directory), *more])]
 
 
-def test_a_directory_gives_its_manifests_sorted_and_no_hidden_directories(tree: Path) -> None:
-    assert _below(tree) == ["a.yml", "b.yaml", "c/.f.yaml", "c/A.YAML", "c/d.json"]
+HIDDEN = ".hidden/e.yaml"
+
+
+def test_a_directory_gives_its_manifests_sorted(tree: Path) -> None:
+    assert _below(tree) == [HIDDEN, "a.yml", "b.yaml", "c/.f.yaml", "c/A.YAML", "c/d.json"]
+
+
+def test_a_file_of_a_config_map_volume_has_the_name_of_its_link(tree: Path) -> None:
+    (tree / "..2026").mkdir()
+    (tree / "..2026" / "z.yaml").write_text("")
+    (tree / "..data").symlink_to("..2026")
+    (tree / "z.yaml").symlink_to("..data/z.yaml")
+    assert [path for path in _below(tree) if path.endswith("z.yaml")] == ["z.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "directory", "what"),
+    [
+        ("x_test.go", "testdata", "testdata directory"),
+        ("go.mod", "testdata", "testdata directory"),
+        ("x.py", "testdata", ""),
+        (".t/chainsaw-test.yaml", ".t", "hidden directory of a test"),
+        (".t/kyverno-test.yaml", ".t", "hidden directory of a test"),
+        ("t/chainsaw-test.yaml", "t", ""),
+        ("chainsaw-test.yaml", ".t", ""),
+    ],
+)
+def test_fixtures_are_left_out_only_where_a_test_is(tmp_path: Path, beside: str, directory: str, what: str) -> None:
+    for name in (beside, f"{directory}/a.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    omitted: list[tuple[str, str]] = []
+    found = [file.path for file in find_files([str(tmp_path)], (".yaml",), lambda *which: omitted.append(which))]
+    assert omitted == ([(str(tmp_path / directory), what)] if what else [])
+    assert (str(tmp_path / directory / "a.yaml") in found) == (not what)
+    deployed = find_files([str(tmp_path)], (".yaml",), deployed=True)
+    assert str(tmp_path / directory / "a.yaml") in [file.path for file in deployed]
 
 
 def test_what_is_named_is_read_whatever_its_name(tree: Path) -> None:
@@ -68,7 +103,7 @@ def test_links_are_followed_and_loops_end(tree: Path) -> None:
     (tree / "c" / "up").symlink_to(tree)
     (tree / "c" / "z.yaml").symlink_to(tree / "b.yaml")
     (tree / "c" / "broken.yaml").symlink_to(tree / "nowhere")
-    assert _below(tree) == ["a.yml", "b.yaml", "c/.f.yaml", "c/A.YAML", "c/broken.yaml", "c/d.json"]
+    assert _below(tree) == [HIDDEN, "a.yml", "b.yaml", "c/.f.yaml", "c/A.YAML", "c/broken.yaml", "c/d.json"]
 
 
 def test_a_pipe_in_a_directory_is_no_manifest_but_one_that_is_named_is_read(tree: Path) -> None:
@@ -80,7 +115,7 @@ def test_a_pipe_in_a_directory_is_no_manifest_but_one_that_is_named_is_read(tree
 def test_a_file_comes_once_however_many_paths_lead_to_it(tree: Path) -> None:
     paths = [str(tree / "c" / ".." / "b.yaml"), "-", str(tree), str(tree / "c"), str(tree / "a.yml"), "-"]
     assert [os.path.basename(file.path) for file in find_files(paths)] == [
-        "b.yaml", "-", "a.yml", ".f.yaml", "A.YAML", "d.json",
+        "b.yaml", "-", "e.yaml", "a.yml", ".f.yaml", "A.YAML", "d.json",
     ]  # fmt: skip
 
 
@@ -95,7 +130,7 @@ def test_a_directory_that_cannot_be_opened_is_named_and_reading_it_says_why(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", reject)
-    assert _below(tree) == ["a.yml", "b.yaml", "c"]
+    assert _below(tree) == [HIDDEN, "a.yml", "b.yaml", "c"]
     with pytest.raises(SourceError, match="is a directory"):
         read_file(str(tree / "c"))
 
