@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from tests.benchmarks.bench_preemption import write
 from tests.benchmarks.clusters import Size, preemptor
+from tests.webhook.running import address_of
 
 CLASSES_A_SECOND: Final = 50
 
@@ -37,14 +38,13 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=5000)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        dump, ca = Path(directory) / "cluster.json", Path(directory) / "ca.pem"
+        dump, ca, log = (Path(directory) / name for name in ("cluster.json", "ca.pem", "log"))
         write(Size(options.nodes), dump)
         command = [sys.executable, "-m", "forewarn", "webhook", "serve", "--cluster", str(dump), "--port", "0"]
         command += ["--health-port", "0", "--write-ca", str(ca), "--drain", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        with log.open("w") as errors, subprocess.Popen(command, stderr=errors) as server:
             try:
-                assert server.stdout is not None
-                address = urlsplit(server.stdout.readline().split()[-1])
+                address = urlsplit(address_of(server, log))
                 trust = ssl.create_default_context(cafile=str(ca))
 
                 def connect() -> HTTPSConnection:

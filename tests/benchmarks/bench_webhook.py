@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from forewarn.webhook.x509 import self_signed
 from tests.benchmarks.clusters import Size, objects
 from tests.webhook.builders import review
+from tests.webhook.running import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -179,13 +180,9 @@ def _forewarn(directory: Path, nodes: int, cluster: Path | None) -> Iterator[Ser
     command = [sys.executable, "-m", "webhook", "--health-port", "0", "--port", "0"]
     command += ["--cluster", str(dump), "--config", str(config)]
     command += ["--cluster", str(cluster)] if cluster else []
-    with (
-        (directory / "log").open("w") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
-    ):
-        assert process.stdout is not None
+    with (directory / "log").open("w") as log, subprocess.Popen(command, stderr=log) as process:
         try:
-            yield Server(f"{process.stdout.readline().split()[-1]}/validate", process.pid)
+            yield Server(f"{address_of(process, directory / 'log')}/validate", process.pid)
         finally:
             process.terminate()
 

@@ -13,12 +13,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import IPPROTO_TCP, TCP_NODELAY, create_connection
+from tempfile import NamedTemporaryFile
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from tests.hostile.records import USELESS, RecordClient
 from tests.webhook.builders import body, pod
-from tests.webhook.running import ENVIRONMENT
+from tests.webhook.running import ENVIRONMENT, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,7 +141,7 @@ class Flood:
 class Serving:
     """`forewarn webhook serve` in a process of its own."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     port: int
     health_port: int
 
@@ -187,19 +188,18 @@ class Serving:
 def serving(limits: tuple[int, int], *arguments: str, **variables: str) -> Iterator[Serving]:
     """The webhook with this soft and hard limit on open files."""
     command = [sys.executable, "-m", "forewarn", "webhook", "serve", "--host", "127.0.0.1", "--drain", "0"]
-    with subprocess.Popen(
-        [*command, "--port", "0", "--health-port", "0", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**ENVIRONMENT, **variables},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
-    ) as process:
-        assert process.stdout
+    with (
+        NamedTemporaryFile("w") as log,
+        subprocess.Popen(
+            [*command, "--port", "0", "--health-port", "0", *arguments],
+            stderr=log,
+            env={**ENVIRONMENT, **variables},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
+        ) as process,
+    ):
         try:
-            ports = [re.search(r":(\d+)$", process.stdout.readline().rstrip()) for _ in range(2)]
-            assert all(ports), process.communicate(timeout=60)
-            yield Serving(process, *(int(found[1]) for found in ports if found))
+            addresses = (address_of(process, Path(log.name), port) for port in ("webhook", "health"))
+            yield Serving(process, *(int(address.rpartition(":")[2]) for address in addresses))
         finally:
             process.kill()
             process.communicate(timeout=60)

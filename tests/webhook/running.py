@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import ssl
+import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from datetime import UTC, datetime
 from signal import SIGTERM
 from socket import create_connection
 from threading import Thread
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from forewarn.webhook.health import Health
@@ -61,6 +63,16 @@ def by_asgi(
     asyncio.run(answer())
     start, content = sent
     return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, content["body"]
+
+
+def address_of(process: subprocess.Popen[Any], log: Path, port: str = "webhook") -> str:
+    """The address of a port (`webhook` or `health`) of a webhook that starts in another process, from its log."""
+    while True:
+        for line in log.read_text().splitlines(keepends=True):
+            if '"message":"listening"' in line and line.endswith("\n"):
+                return str(json.loads(line)[port])
+        assert process.poll() is None, log.read_text()
+        sleep(0.02)
 
 
 def client_context(ca: bytes) -> ssl.SSLContext:

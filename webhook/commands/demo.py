@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
@@ -69,16 +69,9 @@ def _serving() -> Iterator[HTTPSConnection]:
         ca = Path(scratch) / "ca.pem"
         serve = ["webhook", "serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
         command = [sys.executable, "-P", "-m", "forewarn", *serve, "--write-ca", str(ca), "--drain", "0"]
-        log = Path(scratch) / "log"
-        with (
-            log.open("w") as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
-        ):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
-                announced = process.stdout.readline() if process.stdout else ""
-                if not announced:
-                    raise SystemExit(f"forewarn demo: the webhook did not start\n{log.read_text()}")
-                address = urlsplit(announced.split()[-1])
+                address = urlsplit(_listening(process.stderr or ()))
                 trust = ssl.create_default_context(cafile=str(ca))
                 connection = HTTPSConnection(
                     address.hostname or "", address.port, context=trust, timeout=_RESPONSE_SECONDS
@@ -87,6 +80,16 @@ def _serving() -> Iterator[HTTPSConnection]:
                 connection.close()
             finally:
                 process.terminate()
+
+
+def _listening(log: Iterable[str]) -> str:
+    """The address of the webhook, from its log. Exits if the webhook does."""
+    lines = []
+    for line in log:
+        lines.append(line)
+        if line.startswith("{") and "webhook" in (fields := json.loads(line)):
+            return str(fields["webhook"])
+    raise SystemExit(f"forewarn demo: the webhook did not start\n{''.join(lines)}")
 
 
 def _apply(name: str, connection: HTTPSConnection, paint: Callable[[str, str], str]) -> list[str]:
