@@ -391,14 +391,23 @@ class Answer(NamedTuple):
         full, with only the first part of the change, and without the change, with the objects that are not predicted.
         """
         reasons, names, numbers = self.left_out or (("", ""),) * 3
-        brief = self.change if self.paths else first_part(self.change)
+        brief = self._brief
         frames = ((self.change, reasons), (brief, names), ("" if names[0] else brief, names), ("", numbers))
         titles = ((start, f"{change}{end}".removeprefix("; ")) for change, (start, end) in frames)
         return [(start, ", ".join(filter(None, (title, self._runs)))) for start, title in titles]
 
     def length_without_paths(self, text: str) -> int:
         """The length of a text with or without the change, as if its paths were empty: no wording depends on a path."""
-        return len(text) - (sum(map(len, self.paths)) if self.change in text else 0)
+        change = next((change for change in (self.change, self._brief) if change in text), "")
+        return len(text) - sum(len(path) for path in self.paths if path in change)
+
+    @property
+    def _brief(self) -> str:
+        """The first part of the change, with a whole path."""
+        if not self.paths:
+            return first_part(self.change)
+        start, path, end = self.change.partition(self.paths[0])
+        return f"{start}{path}{first_part(end)}" if first_part(start) == start else first_part(start)
 
     @property
     def _runs(self) -> str:
