@@ -6,11 +6,11 @@ Only in the own directory of a test: names and tests elsewhere say nothing about
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -27,14 +27,14 @@ _OF_STEP: Final = later(r"\d+-.+\.ya?ml", re.IGNORECASE)
 _TEST: Final = later(r"chainsaw-test\.ya?ml", re.IGNORECASE)
 _MARK: Final = later(r"assert|error|chainsaw-test", re.IGNORECASE)
 """What names of assertions and Chainsaw tests contain."""
-_MAX_PATTERNS: Final = 1_000
+_MAX_PATTERNS: Final = 100
 _MAX_STEPS: Final = 100_000
 """Maximum values of one test that are read."""
 
 
 def assertion_files(files: Iterable[File]) -> set[str]:
-    """Return the normalized paths of the assertion files of tests: files with such a name in the directory of a test of
-    Chainsaw or kuttl, and files below the directory of a Chainsaw test that the test names.
+    """Return the normalized paths of the assertion files of tests: files in the directory of a test of Chainsaw or
+    kuttl with such a name, or that the Chainsaw test names.
     """
     directories, marked = defaultdict[str, list[str]](list), defaultdict[str, dict[str, File]](dict)
     for file in files:
@@ -43,16 +43,17 @@ def assertion_files(files: Iterable[File]) -> set[str]:
             directories[directory].append(name)
             if _MARK.search(name):
                 marked[directory][name] = file
-    paths, patterns = set[str](), set[str]()
+    paths = set[str]()
     for directory, own in marked.items():
-        tests = [file for name, file in own.items() if _TEST.fullmatch(name)]
-        if tests or _has_steps(directories[directory]):
-            named = (name for name in own if _STEP.fullmatch(name) or _NAMED.fullmatch(name))
-            paths |= {os.path.join(directory, name) for name in named}
-        for path in _below(directory, tests):
-            (patterns if "*" in path else paths).add(path)
-    paths |= _matching(directories, patterns)
-    return {path for path in paths if os.path.basename(path) not in KUSTOMIZATIONS}
+        names, tests = directories[directory], [file for name, file in own.items() if _TEST.fullmatch(name)]
+        found = {name for name in own if _STEP.fullmatch(name) or _NAMED.fullmatch(name)}
+        found = found if tests or _has_steps(names) else set()
+        given = {name for test in tests for name in _named_by(test)}
+        found |= given.intersection(names)
+        for pattern in islice((name for name in sorted(given) if "*" in name), _MAX_PATTERNS):
+            found.update(fnmatch.filter(names, pattern))
+        paths |= {os.path.join(directory, name) for name in found - {*KUSTOMIZATIONS}}
+    return paths
 
 
 def _has_steps(names: Iterable[str]) -> bool:
@@ -60,28 +61,16 @@ def _has_steps(names: Iterable[str]) -> bool:
     return any(_OF_STEP.fullmatch(name) and not _STEP.fullmatch(name) for name in names)
 
 
-def _below(directory: str, tests: Iterable[File]) -> Iterator[str]:
-    """Yield the files below a directory that its Chainsaw tests name as assertions."""
-    for path in (os.path.normpath(os.path.join(directory, other)) for test in tests for other in _named_by(test)):
-        if not os.path.relpath(path, directory or os.curdir).startswith(os.pardir):
-            yield path
-
-
-def _matching(directories: Mapping[str, Sequence[str]], patterns: Collection[str]) -> set[str]:
-    """The paths that match a pattern with `*` in its last step. `directories`: the names in each directory."""
-    result = set[str]()
-    for directory, pattern in map(os.path.split, islice(patterns, _MAX_PATTERNS)):
-        names = (name for name in directories.get(directory, ()) if fnmatchcase(name, pattern))
-        result |= {os.path.join(directory, name) for name in names}
-    return result
-
-
 def _named_by(test: File) -> Iterator[str]:
-    """Yield the assertion files of a Chainsaw test; none if unreadable, which is reported elsewhere."""
+    """Yield the names and patterns of assertion files in the directory of a Chainsaw test; none if the test is
+    unreadable, which is reported elsewhere.
+    """
     try:
         read = [item.value for item in values(readable(test), test.path)]
     except Fault:
         return
     for path, value in scalars_in(read, _MAX_STEPS):
         if path[-2:] in (("assert", "file"), ("error", "file")) and isinstance(value, str):
-            yield value
+            directory, name = os.path.split(os.path.normpath(value))
+            if not directory:
+                yield name

@@ -121,9 +121,11 @@ spec:
   steps:
   - try:
     - apply: {file: applied.yaml}
-    - assert: {file: shared/ready.yaml}
+    - assert: {file: ./ready.yaml}
     - error: {file: gone.yaml}
-    - assert: {file: "asserted/*.yaml"}
+    - assert: {file: "is-*.yaml"}
+    - assert: {file: below/ready.yaml}
+    - assert: {file: "below/*.yaml"}
     - assert: {file: ../outside.yaml}
     - assert: {file: "../../deploy/*.yaml"}
     - assert: {file: "*kustomization.yaml"}
@@ -140,9 +142,9 @@ STEP = "apiVersion: kuttl.dev/v1beta1\nkind: TestStep\n"
         "e2e/t/00-assert.yaml",
         "e2e/t/assert.yaml",
         "e2e/t/web-assert.yaml",
-        "e2e/t/shared/ready.yaml",
+        "e2e/t/ready.yaml",
         "e2e/t/gone.yaml",
-        "e2e/t/asserted/web.yaml",
+        "e2e/t/is-ready.yaml",
     ],
 )
 def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree) -> None:
@@ -163,7 +165,9 @@ def test_an_assertion_of_chainsaw_or_kuttl_is_no_manifest(path: str, tree: Tree)
         "e2e/t/applied.yaml",
         "errors.yaml",
         "assertive.yaml",
-        "e2e/t/asserted/t/web.yaml",
+        "e2e/t/below/ready.yaml",
+        "e2e/t/below/assert.yaml",
+        "e2e/t/is/ready.yaml",
         "e2e/outside.yaml",
         "deploy/web.yaml",
         "deploy/web-assert.yaml",
