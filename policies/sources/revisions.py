@@ -195,9 +195,9 @@ def _link_objects(common: str, target: str) -> None:
 
 
 def _link(source: str, name: str, target: str) -> None:
-    """Link a file or directory, unless it leads out of its directory."""
+    """Link a file or directory, unless it leads out of its directory, or is a pipe, for which git would wait."""
     path = os.path.join(source, name)
-    if os.path.exists(path) and is_inside(path, os.path.realpath(source)):
+    if (os.path.isfile(path) or os.path.isdir(path)) and is_inside(path, os.path.realpath(source)):
         os.symlink(path, os.path.join(target, name))
 
 

@@ -263,6 +263,20 @@ def test_other_repositories_are_read(tree: Path, tmp_path: Path, monkeypatch: py
     assert compared(base) == (OLD, ["a.yaml"])
 
 
+@pytest.mark.parametrize("name", ["HEAD", "packed-refs", "shallow", "config", "objects/info/alternates", "logs"])
+def test_git_waits_for_no_pipe(tree: Path, name: str) -> None:
+    path = tree / ".git" / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    if name == "HEAD":
+        with pytest.raises(SourceError, match="not in a clone"):
+            compared("main")
+    else:
+        assert compared() == (OLD, ["a.yaml"])
+
+
 def test_new_files_count_unless_git_ignores_them(tree: Path) -> None:
     (tree / ".gitignore").write_text("secret.yaml\nbuilt/\n")
     for name in ("secret.yaml", "new.yaml", "built/x.yaml", "built/tracked.yaml", "other/.git/config", "other/x.yaml"):
