@@ -92,13 +92,13 @@ class RecordClient:
 
 USELESS: Final[dict[str, Callable[[RecordClient], list[bytes]]]] = {
     "KeyUpdates": lambda client: [client.key_update() for _ in range(20)],
-    "KeyUpdates with padding": lambda client: [client.key_update(16_000) for _ in range(20)],
+    "KeyUpdates with padding": lambda client: [client.key_update(16_000) for _ in range(30)],
     "a KeyUpdate for each byte": lambda client: [
         part for byte in b"GET / HTTP/1.1\r\n" * 2 for part in (client.key_update(), client.record(bytes([byte])))
     ],
     "empty records": lambda client: [client.record(b"") for _ in range(20)],
     "records of one byte": lambda client: [client.record(b"x") for _ in range(20)],
-    "records of 20 bytes": lambda client: [client.record(b"a: 0123456789abcde\r\n") for _ in range(200)],
+    "records of 20 bytes": lambda client: [client.record(b"a: 0123456789abcde\r\n") for _ in range(300)],
     "alerts": lambda client: [client.record(USER_CANCELED, ALERT) for _ in range(20)],
     "session tickets": lambda client: [client.record(b"\x04\0\0\1\0", HANDSHAKE)],
     "ChangeCipherSpecs": lambda _: [b"\x14\3\3\0\1\1"] * 20,

@@ -19,7 +19,7 @@ _MAJOR: Final = 3
 _MAX_LENGTH: Final = (1 << 14) + 2048
 _TINY: Final = 64
 """Bytes below which a record has hardly any data: a KeyUpdate has 22."""
-USELESS_COST: Final = 8 << 10
+USELESS_COST: Final = 16 << 10
 """Cost of a tiny record, and of one that has no application data. It is also paid with the data of a turn."""
 LEAST_COST: Final = 1 << 10
 """Cost of another small record; a large one costs its length."""
@@ -27,7 +27,7 @@ MAX_HANDSHAKE: Final = 16 << 10
 """Maximum bytes of handshake messages without encryption. OpenSSL compares each key share of a ClientHello with each
 group: 64 KiB cost 60 ms, 16 KiB 4 ms.
 """
-MAX_DEBT: Final = 128 << 10
+MAX_DEBT: Final = 256 << 10
 """API servers send records of at least 1 KiB in bulk. Data that waits in TLS for a paused reader is not paid yet."""
 
 

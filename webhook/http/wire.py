@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from forewarn.webhook.http.connections import Connection
     from forewarn.webhook.http.turns import Turns
 
-AT_ONCE: Final = 32 << 10
-"""Maximum bytes of a client that TLS reads in one turn of the event loop."""
-FREE_COST: Final = 16 << 10
+AT_ONCE: Final = 64 << 10
+"""Maximum bytes of a client that TLS reads at once. In one turn of the event loop, libuv reads 32 times at most."""
+FREE_COST: Final = 32 << 10
 """Cost of records above their bytes, for which they do not wait."""
 _ENDED: Final = RareEvents()
 
@@ -41,18 +41,18 @@ class Wire(asyncio.BufferedProtocol):
         lost: Callable[[Connection], object],
     ) -> None:
         times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
-        self._loop = asyncio.get_running_loop()
-        self._tls: Any = SSLProtocol(self._loop, protocol, context, None, server_side=True, **times)
+        loop = asyncio.get_running_loop()
+        self._tls: Any = SSLProtocol(loop, protocol, context, None, server_side=True, **times)
         self._connection, self._turns, self._lost = connection, turns, lost
         self.network = connection.network
         self._buffer: memoryview = self._tls.get_buffer(AT_ONCE)[:AT_ONCE]
         self._records = RecordDebt()
         connection.delivered = self._records.pay
         self._has_started = False
-        self._timer = self._loop.call_later(limits.handshake, self._end_opening)
+        self._timer = loop.call_later(limits.handshake, self._end_opening)
         self._received = 0
         """Bytes in the buffer that wait for their turn."""
-        self._is_full = self._is_paused = False
+        self._is_paused = False
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first bytes of the client, with which TLS starts."""
@@ -85,16 +85,12 @@ class Wire(asyncio.BufferedProtocol):
             _ENDED.log("connection ended", {"client": self.network, "reason": "TLS records without data"})
             self._transport.abort()
             return
-        if not self._connection.is_open or cost > size + FREE_COST:
+        if self._connection.is_open and cost <= size + FREE_COST:
+            self._tls.buffer_updated(size)
+        else:
             self._received = size
             self._transport.pause_reading()
             self._turns.wait(self)
-            return
-        self._tls.buffer_updated(size)
-        if size == AT_ONCE and not self._transport.is_closing():
-            self._is_full = True
-            self._transport.pause_reading()
-            self._loop.call_soon(self._continue)
 
     def proceed(self) -> None:
         """Pass the bytes that have waited to TLS."""
@@ -110,12 +106,8 @@ class Wire(asyncio.BufferedProtocol):
         if not self._connection.is_open:
             self._connection.end()
 
-    def _continue(self) -> None:
-        self._is_full = False
-        self._read()
-
     def _read(self) -> None:
-        if not (self._received or self._is_full or self._is_paused or self._transport.is_closing()):
+        if not (self._received or self._is_paused or self._transport.is_closing()):
             self._transport.resume_reading()
 
     def pause_reading(self) -> None:
