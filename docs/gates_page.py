@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from forewarn.policies.releases.gates import MODELLED, NO_EFFECT, NOT_MODELLED, OF_ADMISSION, state
+from forewarn.policies.releases.gates import MODELLED, NO_EFFECT, NOT_MODELLED, state
 from forewarn.policies.releases.minors import KNOWN_MINORS
 
 _WIDTH = 150
@@ -45,6 +45,4 @@ def page() -> str:
 
 def _answer(name: str) -> str:
     only = f"only `{name}={str(NOT_MODELLED.get(name)).lower()}`"
-    if name in OF_ADMISSION:
-        return f"{only}; `dry-run` models both states"
-    return "modelled" if name in MODELLED else only
+    return only if name in NOT_MODELLED else "modelled"

@@ -40,7 +40,6 @@ from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.cluster.cache import AnswerHead
 from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields_of, optional_in_json, properties_of
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
-from forewarn.policies.dry_run import AnswerLine
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.findings import Finding
 from forewarn.policies.forecast.impact import ImpactDocument
@@ -70,7 +69,6 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
         "`audit`, `classes`, `headroom`, `lint`, `predict`, `risk` and `whatif` about several clusters",
         SeveralClusters,
     ),
-    "dry-run": ("each line of `dry-run`", AnswerLine),
     "explain": ("`explain RULE`; a list for `explain`", Rule | list[Rule]),
     "info-node-groups": ("`info node-groups`", NodeGroups),
     "info-releases": ("`info releases`", list[Release]),

@@ -44,7 +44,6 @@ class Command(NamedTuple):
 COMMANDS: Final[dict[str, Command]] = {
     "lint": Command("Lint", "policies.commands.lint", "check manifests, and report problems with file and line"),
     "explain": Command("Lint", "policies.commands.explain", "explain a rule and how to fix its findings"),
-    "dry-run": Command("Lint", "policies.commands.dry_run", "predict offline how kube-apiserver answers manifests"),
     "policies": Command("Webhook", "policies.commands.policies", "write rules of the configuration as CEL policies"),
     "lsp": Command("Lint", "policies.commands.lsp", "run the linter as a language server for editors"),
     "predict": Command("Predict", "policies.commands.predict", "predict node and victims for Pods and workloads"),
@@ -74,10 +73,8 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 """All public commands by name; a command of a group has a name of two words, such as `whatif drain`."""
 
-RECORDED: Final = ("autoscale", "preempt", "simulate")
-"""Commands of a checkout that only replay recorded cases (CONTRIBUTING.md), as does `dry-run --batch`. The help omits
-them.
-"""
+RECORDED: Final = ("autoscale", "dry-run", "preempt", "simulate")
+"""Commands of a checkout that only replay recorded cases (CONTRIBUTING.md). The help omits them."""
 GROUPS: Final = ("whatif", "webhook", "info")
 """First words of the command names that have two words."""
 _PARENTS: Final = ("classes",)
@@ -204,7 +201,7 @@ def _run(name: str, arguments: list[str]) -> int:
         print(as_invoked(_usage_of(name)))  # noqa: T201
         return 0 if arguments else 2
     try:
-        function = None if name in _PARENTS and arguments and arguments[0][:1] != "-" else _load(name, arguments)
+        function = None if name in _PARENTS and arguments and arguments[0][:1] != "-" else _load(name)
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] in ("", "forewarn"):
             raise
@@ -246,13 +243,12 @@ def _exit_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
-def _load(name: str, arguments: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
+def _load(name: str) -> Callable[[Sequence[str]], int] | None:
     """Return the function of a command; None for an unknown command.
 
     Other distributions can add commands by the entry-point group forewarn.commands.
     """
-    replays = name in RECORDED or (name == "dry-run" and any(word.partition("=")[0] == "--batch" for word in arguments))
-    if replays and (replay := _replay(name.replace("-", "_"))):
+    if name in RECORDED and (replay := _replay(name.replace("-", "_"))):
         return replay
     if command := COMMANDS.get(name):
         return command.load()

@@ -19,7 +19,6 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.commands.classes": "classes",
     "forewarn.policies.commands.classes_plan": "classes-plan",
     "forewarn.policies.commands.diff": "diff",
-    "forewarn.policies.commands.dry_run": "dry-run",
     "forewarn.policies.commands.explain": "explain",
     "forewarn.policies.commands.headroom": "headroom",
     "forewarn.policies.commands.info_node_groups": "info-node-groups",

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config.load import read_config
 from forewarn.policies.config.model import Config
-from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.findings import Action
 from forewarn.policies.kinds.registry import LINTED, POD, POD_TEMPLATE_PATHS
@@ -28,6 +27,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.rules import RULES
 from forewarn.webhook.commands.review import answers
 from tests.cases import cases
+from tests.recorded.dry_run import dry_run
 from tests.webhook.builders import endpoint
 from tests.webhook.running import running
 

@@ -54,14 +54,11 @@ def names_a_release(options: argparse.Namespace) -> bool:
     return bool(options.kubernetes_version or options.feature_gates or options.scheduler_config)
 
 
-def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser, *, of_apiserver: bool = False) -> Release:
-    """Return the release that the options select; exits if feature gates or scheduler do not match the version.
-
-    `of_apiserver`: as in `Release`.
-    """
+def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Release:
+    """Return the release that the options select; exits if feature gates or scheduler do not match the version."""
     from forewarn.policies.releases.release import BadGates, Release
 
-    release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config, of_apiserver)
+    release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config)
     try:
         release.semantics()
     except BadGates as fault:

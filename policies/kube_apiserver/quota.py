@@ -196,7 +196,7 @@ def _is_charged(pod: ApiObject, now: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Quota usage of Pods. `now`: seconds since 1970."""
+    """Quota usage of Pods (upstream `quota.Evaluator`). `now`: seconds since 1970."""
 
     now: float = 0
     resource: str = "pods"
@@ -265,39 +265,6 @@ class RepeatedPods(Pods):
         return self.read[id(obj)]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectCount:
-    """Quota usage of kinds of which quotas only count the objects. A quota with scopes never applies to them.
-
-    `names`: the names of the count in quotas.
-    """
-
-    resource: str
-    names: tuple[str, ...]
-
-    def matching_resources(self, names: Iterable[str]) -> set[str]:
-        return {*self.names}.intersection(names)
-
-    def matching_scopes(self, *_: object) -> list[ScopeSelector]:
-        """Return an empty list: only Pods have scopes."""
-        return []
-
-    def matches(self, quota: ResourceQuota, _obj: ApiObject) -> bool:
-        return not quota.scope_selectors and bool(self.matching_resources(quota.hard))
-
-    def constraints(self, *_: object) -> str:
-        """Return "": no fields are required."""
-        return ""
-
-    def usage(self, _obj: ApiObject) -> ResourceList:
-        """Return 1 under each resource name of the kind."""
-        return dict.fromkeys(self.names, _ONE_OBJECT)
-
-
-Evaluator = Pods | ObjectCount
-"""The quota usage of a kind (upstream `quota.Evaluator`). `resource`: its plural, as in limitedResources."""
-_ONE_OBJECT: Final = Quantity(10**9)
-RESOURCE_QUOTAS: Final = ObjectCount("resourcequotas", ("count/resourcequotas", "resourcequotas"))
 PODS: Final = Pods()
 
 
@@ -354,7 +321,7 @@ def check_request(
     limited: Sequence[LimitedResource] = (),
     *,
     old: ApiObject | None = None,
-    evaluator: Evaluator = PODS,
+    evaluator: Pods = PODS,
 ) -> Check:
     """Check whether an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
 
@@ -418,7 +385,7 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
 
 
 def _unmet(
-    quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator, demands: dict[frozenset[str], str]
+    quota: ResourceQuota, obj: ApiObject, evaluator: Pods, demands: dict[frozenset[str], str]
 ) -> Iterable[Fault]:
     """Yield the unmet requirements of a quota that do not depend on usage; none if the quota does not apply to the
     object.
@@ -446,7 +413,7 @@ def _unmet(
 
 
 def _deltas(
-    old: ApiObject | None, interesting: Sequence[ResourceQuota], used: ResourceList, evaluator: Evaluator
+    old: ApiObject | None, interesting: Sequence[ResourceQuota], used: ResourceList, evaluator: Pods
 ) -> dict[str, dict[str, Quantity]]:
     """Return quota name -> usage to add; under "" if no quota applies."""
     if old is None:
@@ -462,7 +429,7 @@ def _uncovered(
     quotas: Sequence[ResourceQuota],
     limited: Sequence[LimitedResource],
     limited_scopes: Sequence[ScopeSelector],
-    evaluator: Evaluator,
+    evaluator: Pods,
 ) -> list[Fault]:
     scopes = [scope for quota in quotas for scope in evaluator.matching_scopes(quota.scope_selectors, obj)]
     interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
@@ -527,7 +494,7 @@ class RemainingQuota:
     deletion: upstream `QuotaV1Pod` counts a terminating Pod until its grace period ends.
     """
 
-    def __init__(self, quotas_of: Callable[[str], Sequence[ResourceQuota]], evaluator: Evaluator = PODS) -> None:
+    def __init__(self, quotas_of: Callable[[str], Sequence[ResourceQuota]], evaluator: Pods = PODS) -> None:
         self._quotas_of, self._evaluator = quotas_of, evaluator
         self.now: dict[str, tuple[ResourceQuota, ...]] = {}
         """Namespace -> its quotas with the current usage, of namespaces that were read."""

@@ -38,6 +38,7 @@ _MODELLED: Final = """
     WorkloadAwarePreemption
     """
 MODELLED: Final = frozenset(_MODELLED.split())
+"""Feature gates that semantics depend on; of those that are also in NOT_MODELLED, one state is predicted."""
 NOT_MODELLED: Final = {
     "CompositePodGroup": False,
     "DRAAdminAccess": True,
@@ -69,8 +70,6 @@ NOT_MODELLED: Final = {
     "WorkloadWithJob": False,
 }
 """Feature gates that change predictions -> the only state that is predicted."""
-OF_ADMISSION: Final = frozenset({"GangScheduling", "WorkloadAwarePreemption"})
-"""Gates of NOT_MODELLED that dry-run supports in both states: kube-apiserver's part of Pod groups."""
 BY_REASON: Final = {
     "it affects fields of Pods that predictions do not read, or take as the manifest has them": """
         AtomicWriteVolumeUserFields CSIVolumeHealth ClusterTrustBundleProjection ContainerRestartRules

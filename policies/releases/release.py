@@ -17,7 +17,6 @@ from forewarn.policies.releases.gates import (
     NO_EFFECT,
     NOT_MODELLED,
     NOT_READ,
-    OF_ADMISSION,
     default,
     fault,
     unmet_dependency,
@@ -153,14 +152,12 @@ class Release(NamedTuple):
     """The release options.
 
     `minor` None: that of the cluster, otherwise of its newest kubelet, otherwise the newest. `scheduler`: returns the
-    configuration of the cluster's scheduler for a release (may raise ValueError); None: the default. `of_apiserver`:
-    only kube-apiserver is predicted.
+    configuration of the cluster's scheduler for a release (may raise ValueError); None: the default.
     """
 
     minor: int | None = None
     gates: Mapping[str, bool] = MappingProxyType({})
     scheduler: Callable[[Semantics], SchedulerConfiguration] | None = None
-    of_apiserver: bool = False
 
     @property
     def without_effect(self) -> dict[str, list[str]]:
@@ -182,12 +179,12 @@ class Release(NamedTuple):
     def _of_release(self, reported_minor: int | None, kubelet_minor: int | None) -> Semantics:
         minor = self.minor or reported_minor
         if minor is not None:
-            return semantics_of(minor, self.gates, of_apiserver=self.of_apiserver)
+            return semantics_of(minor, self.gates)
         fault = BadGates()
         expected = kubelet_minor or NEWEST
         for minor in sorted(KNOWN_MINORS, key=lambda known: (abs(known - expected), -known)):
             try:
-                return replace(semantics_of(minor, self.gates, of_apiserver=self.of_apiserver), assumed=True)
+                return replace(semantics_of(minor, self.gates), assumed=True)
             except BadGates as error:
                 fault = error if minor == NEWEST else fault
         raise fault
@@ -226,11 +223,8 @@ def parse_gates(text: str) -> dict[str, bool]:
     return gates
 
 
-def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = False) -> Semantics:
-    """Return the semantics of a release with these feature gates. Raises BadGates.
-
-    `of_apiserver`: only kube-apiserver is predicted, which supports more gates.
-    """
+def semantics_of(minor: int, gates: Mapping[str, bool]) -> Semantics:
+    """Return the semantics of a release with these feature gates. Raises BadGates."""
     given: dict[str, bool] = {}
     for name, on in gates.items():
         state = f"{name}={str(on).lower()}"
@@ -241,7 +235,7 @@ def semantics_of(minor: int, gates: Mapping[str, bool], *, of_apiserver: bool = 
         if why := fault(name, minor, on=on):
             raise BadGates(why)
         supported = {NOT_MODELLED.get(name, on), default(name, minor)}
-        if on not in supported and not (of_apiserver and name in OF_ADMISSION):
+        if on not in supported:
             raise BadGates(f"{state} is not predicted. Fix: leave it out to get the predictions for the default")
         if name in MODELLED:
             given[name] = on

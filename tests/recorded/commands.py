@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.autoscaling.autoscaler import NotPredicted
 from forewarn.policies.commands.cluster_command import answered
-from forewarn.policies.commands.dry_run import argument_parser
-from forewarn.policies.commands.parser import Output, Parser
+from forewarn.policies.commands.parser import Output, Parser, add_admission_option
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import add_runs_options
 from forewarn.policies.config.load import load_limited_resources
@@ -102,13 +101,10 @@ def simulate(arguments: Sequence[str]) -> int:
 
 def dry_run(arguments: Sequence[str]) -> int:
     """Predict kube-apiserver's response to each case; returns as `preempt` does."""
-    parser = argument_parser()
-    _add_batch(parser)
+    parser = _parser("dry-run")
+    add_admission_option(parser.add_argument)
     options = parser.parse_args(arguments)
-    if options.filename or options.fail_on:
-        option = "-f" if options.filename else "--fail-on"
-        parser.error(f"{option} goes without --batch: each line says whether it is evaluated. Fix: remove it")
-    release = release_of(options, parser, of_apiserver=True)
+    release = release_of(options, parser)
 
     def replayed() -> int:
         limited = load_limited_resources(options.admission_config) if options.admission_config else ()

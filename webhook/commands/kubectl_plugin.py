@@ -25,12 +25,12 @@ _FLAGS: Final = {**{name: name.removeprefix("--") for name in _LONG}, "-n": "nam
 """Flags of kubectl that `kubectl forewarn` itself handles -> their names."""
 _PASSED: Final = ("--context", "--as", "--as-group", "--as-uid")
 _OF_A_NAMESPACE: Final = frozenset(
-    ("predict", "why", "whatif", "diff", "test", "headroom", "classes plan", "lint", "dry-run", "webhook doctor")
+    ("predict", "why", "whatif", "diff", "test", "headroom", "classes plan", "lint", "webhook doctor")
 )
 """Commands whose -n sets the namespace of objects without one."""
 _WITHOUT_NAMESPACE: Final = (["whatif", "merge"],)
 _CLUSTERS: Final = frozenset(("--cluster", "--clusters"))
-_FILES_ONLY: Final = frozenset(("lint", "dry-run", "webhook review"))
+_FILES_ONLY: Final = frozenset(("lint", "webhook review"))
 """Commands that by default read no cluster; `kubectl forewarn` passes them the cluster of kubectl's context."""
 _NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler", "policies"))
 _HELP: Final = frozenset(("-h", "--help"))

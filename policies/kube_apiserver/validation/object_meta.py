@@ -202,7 +202,7 @@ def qualified_name(key: str) -> list[str]:
     """The errors of a label key, resource name or finalizer: `[prefix/]name`."""
     prefix, slash, name = key.rpartition("/")
     if key.count("/") > 1:
-        return [f"a valid label key {_TWO_PARTS}"]
+        return [f"a valid label key {KEY_FORM}"]
     faults = []
     if slash:
         faults = [f"prefix part {f}" for f in (dns1123_subdomain(prefix, "bytes") if prefix else ["must be non-empty"])]
@@ -220,23 +220,6 @@ def label_value(value: str) -> list[str]:
     if not _MATCH[_VALUE](value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
     return faults
-
-
-def worded(text: str, minor: int | None) -> str:
-    """Return the message of a field error in the words of a minor version; None: as in the supported versions after
-    1.34.
-
-    Until 1.34, label keys had the messages of `util/validation`.
-    """
-    if minor is None:
-        return text
-    from forewarn.policies.releases.semantics import Semantics
-
-    if Semantics(minor).label_keys_have_words_of_their_own:
-        return text
-    if text.endswith(f"a valid label key {_TWO_PARTS}"):
-        return f"{text.removesuffix(f'a valid label key {_TWO_PARTS}')}a qualified name {_TWO_PARTS}"
-    return f"{text.removesuffix(' bytes')} characters" if _LENGTH(text) else text
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
@@ -263,10 +246,9 @@ def _form(words: str, form: str, *examples: str) -> str:
     )
 
 
-_TWO_PARTS: Final = _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES) + (
+KEY_FORM: Final = _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES) + (
     " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
-_LENGTH: Final = re.compile(r"must be no more than [0-9]+ bytes\Z").search
 
 
 _ANNOTATION_BYTES: Final = 256 * 1024

@@ -1,11 +1,6 @@
-"""Validation of Pods and PodGroups, limited to fields for priority, quota and identity (pkg/apis/core/validation).
+"""Validation of the resources and the schedulingGroup of Pods, and of PodGroups and Workloads.
 
-Covered: metadata; names and images of containers, presence and uniqueness; resources of containers, of the Pod, of
-its overhead; restartPolicy, nodeSelector, nodeName, serviceAccountName, activeDeadlineSeconds, priorityClassName,
-preemptionPolicy, schedulingGroup; on UPDATE also immutable fields. Not covered, and thus accepted: volumes, ports,
-env, probes, lifecycle, security contexts, affinity, tolerations, topology spread, DNS, host names, claims, ephemeral
-containers, and annotations with a meaning. On UPDATE of an immutable field, the message is upstream's without its
-diff of the internal spec. Only fields in kube_apiserver/validation/decode.py are compared.
+Source: pkg/apis/core/validation, pkg/apis/scheduling.
 """
 
 from __future__ import annotations
@@ -38,11 +33,9 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     qualified_name,
     required,
     too_many,
-    validate_labels,
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kube_apiserver.validation.priority_class import policy_fault
 from forewarn.policies.kube_apiserver.validation.resources import (
     PodResources,
     container_limits,
@@ -66,51 +59,6 @@ if TYPE_CHECKING:
     from forewarn.policies.findings import Path
     from forewarn.policies.objects.resource_quota import LimitRange
     from forewarn.policies.releases.semantics import Semantics
-
-
-_CONTAINERS: Final = ("containers", "initContainers")
-_INT32_MAX: Final = 2**31 - 1
-_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_UPDATABLE: Final = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
-_COMPARED: Final[Mapping[str, object]] = {
-    "priority": None,
-    "priorityClassName": "",
-    "preemptionPolicy": None,
-    "nodeName": "",
-    "schedulerName": "default-scheduler",
-    "serviceAccountName": "",
-    "restartPolicy": "Always",
-    "schedulingGroup": None,
-}
-"""Immutable fields that are compared without normalization, and the values of absent fields."""
-
-
-def validate_pod_create(pod: ApiObject) -> list[FieldError]:
-    """Return all errors of a decodable new Pod in a namespace, in upstream's order (`ValidatePodCreate`)."""
-    errors = validate_object_meta(pod, namespaced=True) + _validate_spec(pod)
-    if at(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
-        errors.append(forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared"))
-    return errors
-
-
-def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """Return all errors of a change of a Pod in upstream's order (`ValidatePodUpdate`). Both Pods must be decodable."""
-    errors = validate_object_meta_update(new, old, namespaced=True)
-    errors += validate_object_meta(new, namespaced=True) + _validate_spec(new)
-    for kind in _CONTAINERS:
-        given, stored = _list(new, kind), _list(old, kind)
-        if len(given) != len(stored):
-            return [*errors, forbidden(("spec", kind), "pod updates may not add or remove containers")]
-        errors += _validate_images(given, kind, must_be_there=True)
-    deadline, stop = _validate_deadline_update(new, old)
-    errors += deadline
-    if not stop and _has_changed(new, old):
-        errors.append(forbidden(("spec",), f"pod updates may not change fields other than {_UPDATABLE}"))
-    return errors
 
 
 _BY_DEFAULT: Final = " (LimitRange default). Fix: set limits in the container"
@@ -154,36 +102,7 @@ def validate_resources(pod: ApiObject) -> list[FieldError]:
         for index, each in enumerate(containers)
         for error in validate_requirements(each.limits, each.requests, ("spec", kind, index, "resources"))
     ]
-    return errors + (_validate_pod_level(resources) if resources.has_own else [])
-
-
-def _validate_spec(pod: ApiObject) -> list[FieldError]:
-    """The errors of a Pod's spec in upstream's order (`ValidatePodSpec`)."""
-    spec: ApiObject = pod.get("spec") or NOTHING
-    resources = read_pod_resources(pod)
-    errors = _validate_containers(pod, resources)
-    if resources.has_own:
-        errors += _validate_pod_level(resources)
-    policy = spec.get("restartPolicy") or "Always"
-    if policy not in _RESTART_POLICIES:
-        errors.append(not_supported(("spec", "restartPolicy"), policy, _RESTART_POLICIES))
-    errors += validate_labels(spec.get("nodeSelector") or {}, ("spec", "nodeSelector"))
-    errors += _validate_name(spec, "serviceAccountName") + _validate_name(spec, "nodeName")
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= _INT32_MAX:
-        detail = f"must be between 1 and {_INT32_MAX}, inclusive"
-        errors.append(invalid(("spec", "activeDeadlineSeconds"), deadline, detail))
-    errors += _validate_name(spec, "priorityClassName")
-    if fault := policy_fault(spec.get("preemptionPolicy")):
-        errors.append(FieldError(("spec", "preemptionPolicy"), fault))
-    errors += validate_requirements(resources.overhead, {}, ("spec", "overhead"))
-    errors += validate_scheduling_group(spec)
-    return errors + [fault for kind in _CONTAINERS for fault in _validate_images(_list(pod, kind), kind)]
-
-
-def _validate_name(spec: ApiObject, key: str) -> list[FieldError]:
-    faults = dns1123_subdomain(spec[key]) if spec.get(key) else ()
-    return [invalid(("spec", key), spec[key], fault) for fault in faults]
+    return errors + (validate_pod_level(resources) if resources.has_own else [])
 
 
 def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
@@ -202,28 +121,7 @@ def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
     return errors
 
 
-def _validate_containers(pod: ApiObject, resources: PodResources) -> list[FieldError]:
-    if not _list(pod, "containers"):
-        return [required(("spec", "containers"))]
-    errors: list[FieldError] = []
-    names: set[str] = set()
-    for kind, read in (("containers", resources.containers), ("initContainers", resources.init_containers)):
-        for index, (container, amounts) in enumerate(zip(_list(pod, kind), read, strict=True)):
-            path: Path = ("spec", kind, index)
-            name = container.get("name") or ""
-            errors += [invalid((*path, "name"), name, f) for f in dns1123_label(name)] if name else []
-            errors += [required((*path, "name"))] if not name else []
-            errors += [required((*path, "image"))] if not container.get("image") else []
-            errors += validate_requirements(amounts.limits, amounts.requests, (*path, "resources"))
-            # An init container without a name does not collide with another one.
-            if name in names:
-                errors.append(duplicate((*path, "name"), name))
-            elif name or kind == "containers":
-                names.add(name)
-    return errors
-
-
-def _validate_pod_level(resources: PodResources) -> list[FieldError]:
+def validate_pod_level(resources: PodResources) -> list[FieldError]:
     """The errors of Pod-level resources (upstream `validatePodResources`)."""
     path = ("spec", "resources")
     errors = validate_requirements(resources.limits, resources.requests, path, pod_level=True)
@@ -248,53 +146,6 @@ def _validate_under_pod(resources: PodResources) -> list[FieldError]:
                 where = ("spec", "containers", index, "resources", "limits", name)
                 errors.append(invalid(where, str(limit), f"must be less than or equal to pod limits of {most}", field))
     return errors
-
-
-def _validate_images(containers: list[Any], kind: str, *, must_be_there: bool = False) -> list[FieldError]:
-    errors = []
-    for index, container in enumerate(containers):
-        image, path = container.get("image") or "", ("spec", kind, index, "image")
-        if not image and must_be_there:
-            errors.append(required(path))
-        elif image != image.strip():
-            errors.append(invalid(path, image, "must not have leading or trailing whitespace"))
-    return errors
-
-
-def _validate_deadline_update(new: ApiObject, old: ApiObject) -> tuple[list[FieldError], bool]:
-    """The errors of a changed deadline, which may be set or reduced; and true if validation stops at this error."""
-    path = ("spec", "activeDeadlineSeconds")
-    given, stored = at(new, *path), at(old, *path)
-    if given is None:
-        text = "must not update from a positive integer to nil value"
-        return ([] if stored is None else [invalid(path, None, text)]), False
-    if not 0 <= given <= _INT32_MAX:
-        return [invalid(path, given, f"must be between 0 and {_INT32_MAX}, inclusive")], True
-    if stored is not None and stored < given:
-        return [invalid(path, given, "must be less than or equal to previous value")], True
-    return [], False
-
-
-def _has_changed(new: ApiObject, old: ApiObject) -> bool:
-    given: ApiObject = new.get("spec") or NOTHING
-    stored: ApiObject = old.get("spec") or NOTHING
-    for key, default in _COMPARED.items():
-        before, after = (default if spec.get(key) is None else spec[key] for spec in (stored, given))
-        if before != after:
-            return True
-    if (given.get("nodeSelector") or {}) != (stored.get("nodeSelector") or {}) and not stored.get("schedulingGates"):
-        return True
-    return _resources(new) != _resources(old)
-
-
-def _resources(pod: ApiObject) -> tuple[Any, ...]:
-    read = read_pod_resources({"spec": pod.get("spec")})
-    containers = [(c.name, dict(c.limits), dict(c.requests)) for c in (*read.containers, *read.init_containers)]
-    return containers, dict(read.limits), dict(read.requests), dict(read.overhead)
-
-
-def _list(pod: ApiObject, kind: str) -> list[Any]:
-    return [container or {} for container in at(pod, "spec", kind) or ()]
 
 
 if TYPE_CHECKING:
@@ -506,7 +357,6 @@ STRING: Final = decode.Plain("string", "string")
 INT32: Final = decode.Plain("number", "int32")
 
 
-NEEDS_GATE: Final = "needs the feature gate GenericWorkload (Kubernetes 1.37: beta, off by default)"
 PREEMPTION_POLICY_GATE: Final = "PodGroupPreemptionPolicy"
 _PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
 

@@ -17,7 +17,6 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     not_supported,
     required,
     validate_object_meta,
-    validate_object_meta_update,
 )
 from forewarn.policies.objects.fields import ApiObject, at
 from forewarn.policies.objects.priority_class import (
@@ -58,12 +57,6 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
     if new.preemption_policy != old.preemption_policy:
         errors.append(invalid(("preemptionPolicy",), Named(new.preemption_policy), "field is immutable"))
     return errors
-
-
-def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """Return all errors of a change, those of metadata first. Raises InvalidObject if a class is not decodable."""
-    errors = validate_object_meta_update(new, old, namespaced=False)
-    return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
 
 
 def policy_fault(policy: Any) -> str:

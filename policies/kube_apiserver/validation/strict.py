@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.light import NamedTuple
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.fields import ApiObject
 
 _TABLES: Final = os.path.join(os.path.dirname(__file__), "field_tables.json")
-_MAX_ERRORS: Final = 100
-"""Maximum fields that the API server names. Source: kubernetes_patch.go, saveStrictError."""
 _PATCH: Final = "$"
 """Prefix of directives in a strategic merge patch, which is not an object."""
 
@@ -82,24 +79,6 @@ def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[U
                 yield from _unknown(item, inner, minor, (*path, key, entry))
 
 
-def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
-    """Return the API server's message for each unknown field, without duplicates, at most 100.
-
-    kubectl sorts the keys of an object by bytes, and the server reports the fields in this order.
-    """
-    from forewarn.policies.kube_apiserver.validation.object_meta import go_quote  # the linter starts without it
-
-    unknown_in_order = sorted(unknown_fields(obj, minor), key=lambda unknown: _sent_order(unknown.path))
-    texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in unknown_in_order)
-    return list(islice(texts, _MAX_ERRORS))
-
-
-def strict_error(obj: ApiObject, minor: int | None = None) -> str:
-    """The `strict decoding error` of the API server; "" if there is none."""
-    texts = unknown_field_texts(obj, minor)
-    return "strict decoding error: " + ", ".join(texts) if texts else ""
-
-
 def minors_of(unknown: Unknown) -> tuple[int, ...]:
     """Return the supported minor versions that define a field."""
     name = str(unknown.path[-1])
@@ -148,12 +127,3 @@ def fields_of(name: str, minor: int | None = None) -> Fields:
 def _covers(span: str, minor: int) -> bool:
     first, _, last = span.partition("-")
     return (not first or int(first) <= minor) and (not last or minor <= int(last))
-
-
-def _sent_order(path: Path) -> tuple[tuple[int, bytes], ...]:
-    return tuple((step, b"") if isinstance(step, int) else (0, step.encode("utf-8", "replace")) for step in path)
-
-
-def _shown(path: Path) -> str:
-    """The path as the API server writes it: `spec.containers[0].nam`; map keys are not quoted."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

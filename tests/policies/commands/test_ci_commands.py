@@ -106,8 +106,6 @@ ASKED: dict[str, tuple[list[str], tuple[str, ...]]] = {
              ("text", "json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")),
     "lint, colours": (["lint", ".", "--color", "always"], ("text",)),
     "files": (["lint", ".", "::error::x.yaml", "--list-files"], ("text",)),
-    "dry-run": (["dry-run", "-f", "pod.json", "-f", "odd.json", "-f", "broken.yaml"], ()),
-    "dry-run in the cluster": (["dry-run", "-f", "pod.json", *CLUSTER], ()),
     "preempt": (["predict", "-f", "pod.json", *CLUSTER], ("text", "json", "html")),
     "whatif lose node": (["whatif", "lose", "node", "NODE", *CLUSTER], ("text", "json", "markdown", "html")),
     "whatif lose zone": (["whatif", "lose", "zone", "ZONE", *CLUSTER], ("text", "json", "markdown", "html", "svg")),

@@ -260,7 +260,6 @@ SAYING = [
     ["lint", "-v", "-"],
     ["lint", "-", "-o", "json"],
     ["explain", "priority-drift"],
-    ["dry-run", "-f", "{class}"],
     ["predict", "-f", CHECKOUT, "--cluster", CLUSTER],
     ["predict", "-f", CHECKOUT, "--cluster", CLUSTER, "-o", "json"],
     ["preempt", "--batch", "-"],

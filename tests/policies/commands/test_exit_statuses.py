@@ -40,12 +40,7 @@ MISSING: Final = {
     ("lint", "--cluster"): ("lint", "{pod}", "--cluster", "{none}"),
     ("lint", "--scheduler-config"): ("lint", "{pod}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("lint", "one of two"): ("lint", "{pod}", "{none}"),
-    ("dry-run", "--filename"): ("dry-run", "-f", "{none}"),
-    ("dry-run", "--cluster"): ("dry-run", "-f", "{pod}", "--cluster", "{none}"),
-    ("dry-run", "--admission-config"): ("dry-run", "-f", "{pod}", "--admission-config", "{none}"),
     ("dry-run", "--batch"): ("dry-run", "--batch", "{none}"),
-    ("dry-run", "--scheduler-config"): ("dry-run", "-f", "{pod}", "--scheduler-config", "{none}"),
-    ("dry-run", "one of two"): ("dry-run", "-f", "{pod}", "-f", "{none}"),
     ("predict", "--filename"): ("predict", "-f", "{none}", *WITH_CLUSTER),
     ("predict", "--cluster"): ("predict", "-f", "{pod}", "--cluster", "{none}"),
     ("predict", "one of two clusters"): ("predict", "-f", "{pod}", *WITH_CLUSTER, "--cluster", "{none}"),
@@ -292,12 +287,7 @@ def test_the_table_has_every_option_that_names_a_file(command: str, monkeypatch:
         pytest.param(("predict", "-f", "{other}", *WITH_CLUSTER, "--fail-on", "preemption"), 3, id="another value"),
         pytest.param(("predict", "-f", "{other}", *WITH_CLUSTER, "--fail-on", "not-predicted"), 1, id="its value"),
         pytest.param(("predict", "-f", "{pod}", *WITH_CLUSTER, "--fail-on", "not-predicted"), 0, id="a prediction"),
-        pytest.param(("dry-run", "-f", "{service}"), 3, id="no object evaluated"),
-        pytest.param(("dry-run", "-f", "{service}", "--fail-on", "not-evaluated"), 1, id="no object evaluated, 1"),
-        pytest.param(("dry-run", "-f", "{service}", "-f", "{class}"), 0, id="an object evaluated"),
-        pytest.param(
-            ("dry-run", "-f", "{service}", "-f", "{class}", "--fail-on", "not-evaluated"), 1, id="an object not"
-        ),
+        pytest.param(),
         *(
             pytest.param(
                 (*command, "-f", "{pod}", "--cluster", "{service}"), 3, id=f"{' '.join(command)} without nodes"

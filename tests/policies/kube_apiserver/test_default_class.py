@@ -12,13 +12,13 @@ from forewarn.policies.cluster.admission import predict
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config.load import read_config
 from forewarn.policies.config.model import Config
-from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from forewarn.policies.forecast.placement import place
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import read
 from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from tests.builders import make_node, make_pod
+from tests.recorded.dry_run import dry_run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED = frozenset(

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config.load import load_limited_resources
-from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.options import LimitedResource, Options, ScopeSelector
+from forewarn.policies.options import Options
 from tests.cases import cases, each
 from tests.policies.recorded import CASES, comparable, load
+from tests.recorded.dry_run import Answer, dry_run
 
 FILES = {
     "recorded.jsonl.gz": "admission-config.yaml",
@@ -146,79 +146,6 @@ def test_a_pod_without_a_namespace_is_in_that_of_the_request() -> None:
     cluster = cluster_of(quota({"pods": "0"}, {"pods": "0"}))
     assert dry_run(ReviewedObject(bare, namespace="team"), cluster).code == 403
     assert dry_run(ReviewedObject(bare), cluster).code == 201
-
-
-def test_an_apply_sees_the_classes_before_it() -> None:
-    subjects = [
-        ReviewedObject(pod(priorityClassName="gold")),
-        ReviewedObject(priority_class("gold")),
-        ReviewedObject(priority_class("gold")),
-    ]
-    codes = [answer.code for _, answer in dry_run_apply(subjects, cluster_of())]
-    assert codes == [403, 201, 200]
-    codes = [answer.code for _, answer in dry_run_apply([subjects[1], subjects[0]], cluster_of())]
-    assert codes == [201, 201]
-
-
-def test_an_apply_is_charged_as_it_goes() -> None:
-    cluster = cluster_of(quota({"pods": "2"}, {"pods": "0"}))
-    answers = [answer for _, answer in dry_run_apply([ReviewedObject(pod(f"p{i}")) for i in range(3)], cluster)]
-    assert [answer.code for answer in answers] == [201, 201, 403]
-    assert "used: pods=2, limited: pods=2" in answers[-1].message
-
-
-def applied(cluster: ClusterSnapshot, *objects: dict[str, Any]) -> list[int]:
-    return [answer.code for _, answer in dry_run_apply(map(ReviewedObject, objects), cluster)]
-
-
-def test_what_stands_twice_in_an_apply_is_created_once_and_updated_then() -> None:
-    one = quota({"pods": "1"}, {"pods": "0"})
-    assert applied(cluster_of(one), pod(), pod(), pod(), pod("q")) == [201, 200, 200, 403]
-    assert applied(cluster_of(), pod(), pod(containers=[{"name": "c", "image": "y"}])) == [201, 200]
-    assert applied(cluster_of(), pod(), pod(nodeName="n")) == [201, 422]
-    assert applied(cluster_of(), pod(), pod(metadata={"name": "p", "namespace": "other"})) == [201, 201]
-    assert applied(cluster_of(), pod(metadata={"name": "p"}), pod(metadata={"name": "p"})) == [201, 200]
-
-
-def test_what_was_refused_is_created_later() -> None:
-    gold = priority_class("gold")
-    wanting = pod(priorityClassName="gold")
-    assert applied(cluster_of(), wanting, gold, wanting, wanting) == [403, 201, 201, 200]
-
-
-def test_generated_names_are_new_every_time() -> None:
-    generated = pod(metadata={"generateName": "web-", "namespace": "team"})
-    assert applied(cluster_of(quota({"pods": "2"}, {"pods": "0"})), *[generated] * 3) == [201, 201, 403]
-
-
-def test_an_apply_leaves_what_admission_filled_in() -> None:
-    default = priority_class("std", globalDefault=True)
-    assert applied(cluster_of(default), pod(), pod()) == [201, 200]
-    stored = pod(priorityClassName="std", priority=10, preemptionPolicy="PreemptLowerPriority")
-    assert applied(cluster_of(default, stored), pod()) == [200]
-
-
-def test_an_apply_takes_out_what_the_last_one_gave() -> None:
-    gold = priority_class("gold")
-    assert applied(cluster_of(gold), pod(priorityClassName="gold"), pod()) == [201, 422]
-
-
-@pytest.mark.parametrize(
-    "broken", [{"spec": 3}, {"spec": None}, {"metadata": {"name": "p", "namespace": "team", "labels": 3}}]
-)
-def test_a_second_pod_that_cannot_be_read_is_refused(broken: dict[str, Any]) -> None:
-    first, second = applied(cluster_of(), pod(), {**pod(), **broken})
-    assert (first, second // 100) == (201, 4)
-
-
-def test_a_quota_of_the_apply_covers_at_once_but_limits_nothing_yet() -> None:
-    scope = ScopeSelector("PriorityClass", "In", ("gold",))
-    options = Options(limited_resources=(LimitedResource("pods", match_scopes=(scope,)),))
-    covering = quota({"pods": "0"}, scopes=["PriorityClass"])
-    wanting = ReviewedObject(pod(priorityClassName="gold"))
-    cluster = cluster_of(priority_class("gold"))
-    assert [a.code for _, a in dry_run_apply([wanting], cluster, options)] == [403]
-    assert [a.code for _, a in dry_run_apply([ReviewedObject(covering), wanting], cluster, options)] == [201, 201]
 
 
 def test_a_second_default_is_refused_by_name() -> None:

@@ -15,7 +15,6 @@ from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import admitted
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.config.model import Config
-from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
 from forewarn.policies.forecast.forecast import place_all
 from forewarn.policies.forecast.placement import place
@@ -32,6 +31,7 @@ from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import Predicted
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
 from tests.recorded.commands import answer_case
+from tests.recorded.dry_run import dry_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -328,7 +328,6 @@ _IN_SHORT = f"rejected: Pods of Deployment team/web (requests: {TOO_LOW} (LimitR
         ("predict -f", _IN_SHORT),
         ("whatif apply -f", _IN_SHORT),
         ("headroom -f", _IN_SHORT),
-        ("dry-run -f", f"spec.containers[0].resources.requests: {TOO_LOW}"),
         ("lint", f"Deployment team/web: kube-apiserver rejects Pods: {TOO_LOW} (LimitRange default)"),
     ],
 )
@@ -336,7 +335,7 @@ _IN_SHORT = f"rejected: Pods of Deployment team/web (requests: {TOO_LOW} (LimitR
 def test_a_request_above_a_default_limit_is_rejected(
     limits: Obj, command: str, rejection: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    obj = json.dumps(SINGLE if command == "dry-run -f" else workload("Deployment"))
+    obj = json.dumps(workload("Deployment"))
     container = json.dumps({**CONTAINER, "resources": both({"cpu": "3500m"}, limits)})
     of_class = obj.replace('"priority": 10', '"priorityClassName": "class-10"')
     (tmp_path / "web.json").write_text(of_class.replace(json.dumps(CONTAINER), container))
@@ -356,7 +355,6 @@ BEYOND = "maximum cpu usage per Pod is 2, but limit is 4"
         ("predict -f", f"rejected: Pods of Deployment team/web (resources: {BEYOND} (LimitRange bounds))"),
         ("whatif apply -f", f"rejected: Pods of Deployment team/web (resources: {BEYOND} (LimitRange bounds))"),
         ("headroom -f", f"rejected: Pods of Deployment team/web (resources: {BEYOND} (LimitRange bounds))"),
-        ("dry-run -f", f'pods "p" is forbidden: {BEYOND}'),
         ("lint", f"Deployment team/web: kube-apiserver rejects Pods: {BEYOND} (LimitRange bounds)"),
     ],
 )
@@ -364,7 +362,7 @@ BEYOND = "maximum cpu usage per Pod is 2, but limit is 4"
 def test_pods_beyond_a_maximum_are_rejected(
     limit: str, command: str, rejection: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    obj = json.dumps(SINGLE if command == "dry-run -f" else workload("Deployment"))
+    obj = json.dumps(workload("Deployment"))
     container = json.dumps({**CONTAINER, "resources": both({"cpu": "1"}, {"cpu": limit})})
     of_class = obj.replace('"priority": 10', '"priorityClassName": "class-10"')
     (tmp_path / "web.json").write_text(of_class.replace(json.dumps(CONTAINER), container))

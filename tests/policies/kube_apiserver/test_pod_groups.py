@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.dry_run import Answer, dry_run, dry_run_apply
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
 from forewarn.policies.kube_apiserver.validation.pod import GROUP_VERSIONS
 from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_of
@@ -22,10 +19,10 @@ from tests.cases import cases, each
 from tests.policies.kube_apiserver.test_dry_run import json_values, pod, priority_class, quota
 from tests.policies.recorded import load
 from tests.recorded.batch import answer_case
+from tests.recorded.dry_run import Answer, dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 ON = Semantics(37).with_gates(GenericWorkload=True)
 WITH_POLICY = ON.with_gates(PodGroupPreemptionPolicy=True)
@@ -172,20 +169,10 @@ def test_a_quota_counts_groups() -> None:
     assert dry_run(ReviewedObject(workload({})), cluster_of(full)).code == 201
 
 
-def test_a_group_of_the_cluster_is_updated() -> None:
+def test_a_group_of_the_cluster_exists() -> None:
     stored = group(priority=100, priorityClassName="gold", disruptionMode={"all": {}})
     cluster = cluster_of(stored)
     assert dry_run(ReviewedObject(group()), cluster).code == 409
-    answers = [a for _, a in dry_run_apply([ReviewedObject(group())], cluster)]  # kubectl leaves what it did not give
-    assert [(a.code, a.stored and a.stored["priority"]) for a in answers] == [(200, 100)]
-    ((_, rejected),) = dry_run_apply([ReviewedObject(group(priorityClassName="top"))], cluster)
-    assert rejected.message.endswith("spec.priorityClassName: Invalid value: null: field is immutable")
-
-
-def test_an_apply_updates_the_group_that_it_created() -> None:
-    objects = [group(), group(), group(disruptionMode={"all": {}}), workload({}), workload({}, {})]
-    codes = [a.code for _, a in dry_run_apply(map(ReviewedObject, objects), cluster_of())]
-    assert codes == [201, 200, 422, 201, 422]
 
 
 @pytest.mark.parametrize(
@@ -207,22 +194,6 @@ def test_a_pod_never_changes_its_group() -> None:
     grouped = pod(schedulingGroup={"podGroupName": "g"})
     assert answer(grouped, grouped).allowed
     assert "pod updates may not change fields" in fault(grouped, pod())
-    cluster = cluster_of({**grouped, "spec": {**grouped["spec"], "priority": 0}})
-    ((_, rejected),) = dry_run_apply([ReviewedObject(pod(schedulingGroup={"podGroupName": "h"}))], cluster)
-    assert "pod updates may not change fields" in rejected.message
-
-
-def test_the_command_says_that_groups_need_a_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "group.yaml"
-    file.write_text(json.dumps(group()))
-    arguments = ["dry-run", "-f", str(file)]
-    assert main(arguments) == 0
-    out = capsys.readouterr()
-    assert out.out == "podgroup.scheduling.k8s.io/g created (dry run)\n"
-    assert "needs the feature gate GenericWorkload" in out.err
-    assert main([*arguments, "--feature-gates", "GenericWorkload=true,PodGroupPreemptionPolicy=true"]) == 0
-    assert capsys.readouterr().err == ""
-    assert main([*arguments, "--kubernetes-version", "1.36"]) == 1
 
 
 @pytest.mark.parametrize("kind", [POD_GROUP, GROUP_TEMPLATES])

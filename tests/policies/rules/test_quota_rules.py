@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
 from forewarn.policies.config.load import read_config
 from forewarn.policies.config.model import Config
-from forewarn.policies.dry_run import dry_run
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
 from forewarn.policies.findings import Finding
 from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS
@@ -26,6 +25,7 @@ from tests.builders import Made, make_node
 from tests.cases import cases
 from tests.policies.test_rollouts import changed, rolling
 from tests.policies.test_rollouts import deployment as rolled
+from tests.recorded.dry_run import dry_run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))

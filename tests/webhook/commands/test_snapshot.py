@@ -491,15 +491,13 @@ def test_every_command_takes_live(api: ScriptedApi, tmp_path: Path, capsys: pyte
     review.write_bytes(body(pod("nothing")))
     assert main(["lint", "--cluster", "live", str(unknown)]) == 1
     assert 'PriorityClass "nothing" not found' in capsys.readouterr().out
-    assert main(["dry-run", "--cluster", "live", "-f", str(unknown)]) == 1
-    assert "no PriorityClass with name nothing was found" in capsys.readouterr().err
     assert main(["webhook", "review", "--cluster", "live:here", "-f", str(review)]) == 1
     assert "not found; the Pod will be rejected" in capsys.readouterr().out
     assert main(["predict", "--cluster", "live", "-f", str(wanting), "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == "team/want"
 
 
-@pytest.mark.parametrize("command", [["lint"], ["dry-run", "-f"], ["predict", "-f"], ["webhook", "review", "-f"]])
+@pytest.mark.parametrize("command", [["lint"], ["predict", "-f"], ["webhook", "review", "-f"]])
 def test_a_server_that_does_not_answer_is_exit_3(
     command: list[str], api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,21 +8,20 @@ PodGroups and Workloads count as served unless the feature gate GenericWorkload 
 
 Intended differences: a generated name ends with `xxxxx`; an uncovered limited scope is a 403 (upstream: 500, a plain
 error); errors of map entries are sorted by key (upstream: in Go's random order), and of several exceeded quotas, the
-first LimitRange or quota by name is reported. LimitRanges are not checked for `pods/resize`, and not those of the same
-apply. Unknown fields are rejected with `strict`, also in workloads; for an update, without the text of kubectl's patch.
-Also not modelled: other admission plugins (PodSecurity, RuntimeClass, NamespaceLifecycle …), and Pod validation beyond
-kube_apiserver/validation/pod.py.
+first LimitRange or quota by name is reported. LimitRanges are not checked for `pods/resize`. Unknown fields are
+rejected with `strict`, also in workloads; for an update, without the text of kubectl's patch. Also not modelled: other
+admission plugins (PodSecurity, RuntimeClass, NamespaceLifecycle …), and Pod validation beyond
+tests/recorded/validation.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.documents import Always, Document, Hidden, Inlined, in_json
+from forewarn.policies.documents import Always, Document, Hidden, in_json
 from forewarn.policies.kinds import registry as kinds
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
 from forewarn.policies.kube_apiserver.priority import (
     Forbidden,
@@ -33,10 +32,8 @@ from forewarn.policies.kube_apiserver.priority import (
     resolved_spec,
 )
 from forewarn.policies.kube_apiserver.quota import (
-    RESOURCE_QUOTAS,
     Check,
     FaultKind,
-    ObjectCount,
     Pods,
     check_request,
     is_terminating,
@@ -48,19 +45,16 @@ from forewarn.policies.kube_apiserver.validation.decode import (
     Struct,
     decode_fault,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote, worded
+from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote
 from forewarn.policies.kube_apiserver.validation.pod import (
     GROUP_STRUCTS,
     GROUP_VERSIONS,
     admission_gates,
     defaulted_group,
     validate_group,
-    validate_pod_create,
-    validate_pod_update,
 )
 from forewarn.policies.kube_apiserver.validation.priority_class import (
     validate_priority_class,
-    validate_priority_class_object_update,
 )
 from forewarn.policies.kube_apiserver.validation.resources import (
     read_pod_resources,
@@ -68,16 +62,23 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     validate_resource_quota,
     validate_resource_quota_update,
 )
-from forewarn.policies.kube_apiserver.validation.strict import strict_error
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
-from forewarn.policies.objects.priority_class import SYSTEM_NAMES, PriorityClass
+from forewarn.policies.objects.priority_class import SYSTEM_NAMES
 from forewarn.policies.objects.resource_quota import ResourceQuota
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.options import Options
-from forewarn.policies.releases.semantics import Semantics
+from tests.recorded.validation import (
+    RESOURCE_QUOTAS,
+    ObjectCount,
+    strict_error,
+    validate_pod_create,
+    validate_pod_update,
+    validate_priority_class_object_update,
+    worded,
+)
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot
+    from forewarn.policies.cluster.cache import ClusterSnapshot
 
     Key = tuple[str, str]
 
@@ -127,17 +128,6 @@ class Answer(Document):
     def resolved_(self) -> ResolvedPriority | None:
         """The priority fields of an accepted Pod."""
         return self.resolved and ResolvedPriority(self.resolved.priority_class_name or None, *self.resolved[1:])
-
-
-class AnswerLine(NamedTuple):
-    """A line of `forewarn dry-run`: kube-apiserver's answer for one object, and the object that it would store."""
-
-    head: AnswerHead
-    file: str
-    kind: str
-    namespace: str
-    name: str
-    answer: Inlined[Answer]
 
 
 class RequestRejected(Exception):
@@ -231,7 +221,7 @@ class DecodedRequest:
     def drops_scheduling_groups(self) -> bool:
         """True if kube-apiserver is known to drop `spec.schedulingGroup` from Pods (`dropDisabledSchedulingGroup`)."""
         minor = self.options.minor
-        is_unknown = minor is not None and not Semantics(minor).pods_have_scheduling_groups
+        is_unknown = minor is not None and minor < 36
         return is_unknown or self.cluster.semantics.pods_are_grouped is False
 
     @property
@@ -436,7 +426,7 @@ def _answer_group(request: DecodedRequest) -> Answer:
     request.check(errors)
     quotas: tuple[ResourceQuota, ...] = ()
     if old is None:
-        counted = ObjectCount(request.kind.resource, (f"count/{request.kind.resource}",))
+        counted = ObjectCount.of(request.kind.resource, f"count/{request.kind.resource}")
         check = check_request(request.obj, request.quotas, request.options.limited_resources, evaluator=counted)
         _reject(request, check)
         quotas = check.quotas
@@ -493,101 +483,3 @@ def _check_new(request: DecodedRequest, exists: bool) -> None:
         generated = ", the server was not able to generate a unique name for the object"
         suffix = generated if at(request.obj, "metadata", "generateName") else ""
         raise RequestRejected(409, f"{request.kind.resource} {go_quote(request.name)} already exists{suffix}")
-
-
-def dry_run_apply(
-    subjects: Iterable[ReviewedObject],
-    cluster: ClusterSnapshot,
-    options: Options | None = None,
-    *,
-    now: float = 0.0,
-    strict: bool = False,
-) -> Iterator[tuple[ReviewedObject, Answer]]:
-    """Yield the responses to objects that are applied in order. Each request sees the effects of earlier ones.
-
-    Existing objects, in the cluster or applied earlier, are updated. As in a cluster, a new quota limits nothing
-    before its status is written. `strict`: as in `dry_run`.
-    """
-    applied: dict[tuple[str, Key], _Applied] = {}
-    for given in subjects:
-        subject = _request(given, cluster, applied)
-        answer = dry_run(subject, cluster, options, now=now, strict=strict)
-        yield subject, answer
-        if answer.allowed:
-            cluster = _after(subject, answer, cluster)
-            spec = answer.stored
-            if answer.resolved:
-                spec = resolved_spec(subject.object["spec"], answer.resolved)
-            if spec is not None and at(subject.object, "metadata", "name"):
-                applied[_id(subject)] = _Applied(given.object, _stored(subject, spec))
-
-
-class _Applied(NamedTuple):
-    """A Pod, PodGroup or Workload of this change set: as last applied, and as stored."""
-
-    given: ApiObject
-    stored: ApiObject
-
-
-def _key(subject: ReviewedObject) -> Key:
-    return subject.effective_namespace, subject.ref.name
-
-
-def _id(subject: ReviewedObject) -> tuple[str, Key]:
-    return group_kind(subject.object), _key(subject)
-
-
-def _stored(subject: ReviewedObject, spec: ApiObject) -> ApiObject:
-    obj, (namespace, _) = subject.object, _key(subject)
-    return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}, "spec": spec}
-
-
-def _request(
-    given: ReviewedObject, cluster: ClusterSnapshot, applied: Mapping[tuple[str, Key], _Applied]
-) -> ReviewedObject:
-    kind, key = kind_of(given.object), _key(given)
-    if given.operation is not Operation.CREATE:
-        return given
-    last = applied.get(_id(given))
-    if last is not None:
-        return given._replace(
-            object=_patched(last.stored, given.object, last.given), operation=Operation.UPDATE, old=last.stored
-        )
-    if kind is PODS and key in cluster.pods:
-        stored = cluster.pods[key].to_api()
-        return given._replace(object=_patched(stored, given.object, NOTHING), operation=Operation.UPDATE)
-    group = cluster.stored(group_kind(given.object), *key) if kind is not None and kind.is_group else None
-    if group is not None:
-        return given._replace(object=_patched(group, given.object, NOTHING), operation=Operation.UPDATE, old=group)
-    is_there = given.ref.name in cluster.priority_classes if kind is CLASSES else key in cluster.resource_quotas
-    return given._replace(operation=Operation.UPDATE) if is_there and kind in (CLASSES, QUOTAS) else given
-
-
-def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiObject:
-    """Return the object with the fields that only the server has set: kubectl removes only fields that it applied
-    before.
-
-    `last_given`: the object as applied the last time.
-    """
-    spec, last = given.get("spec"), last_given.get("spec") or NOTHING
-    if not isinstance(spec, dict):
-        return given
-    retained = {key: value for key, value in stored["spec"].items() if value not in (None, "") and key not in last}
-    return {**given, "spec": {**retained, **spec}}
-
-
-def _after(subject: ReviewedObject, answer: Answer, cluster: ClusterSnapshot) -> ClusterSnapshot:
-    kind = kind_of(subject.object)
-    if kind is CLASSES:
-        added = PriorityClass.from_api(subject.object)
-        return replace(cluster, priority_classes={**cluster.priority_classes, added.name: added})
-    charged = {(quota.namespace, quota.name): quota for quota in answer.quotas}
-    if kind is QUOTAS:
-        new = ResourceQuota.from_api({**subject.object, "status": None})
-        namespace = (
-            new.namespace if at(subject.object, "metadata", "namespace") else subject.namespace or DEFAULT_NAMESPACE
-        )
-        old = cluster.resource_quotas.get((namespace, new.name))
-        hard, used = (old.hard, old.used) if old else ({}, {})
-        charged[namespace, new.name] = replace(new, namespace=namespace, hard=hard, used=used)
-    return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged}) if charged else cluster
