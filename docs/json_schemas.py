@@ -66,7 +66,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "why": ("`why`", PodWhy | WorkloadWhy),
     "risk": ("`risk`", Risks),
     "several-clusters": (
-        "`audit`, `classes`, `headroom`, `lint`, `predict`, `risk` and `whatif` about several clusters",
+        "`audit` and `whatif` about several clusters",
         SeveralClusters,
     ),
     "explain": ("`explain RULE`; a list for `explain`", Rule | list[Rule]),

@@ -3,11 +3,7 @@
 from typing import Literal, NotRequired, TypedDict
 
 from forewarn.policies.application.findings import Report
-from forewarn.policies.application.headroom import HeadroomLine
-from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
-from forewarn.policies.whatif.priority_levels import Classes
-from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
 
 
@@ -25,7 +21,7 @@ class OneOfSeveralClusters(TypedDict):
     verdict: NotRequired[str]
     rank: NotRequired[list[int]]
     row: NotRequired[dict[str, str | int]]
-    report: NotRequired[Report | Risks | Classes | list[HeadroomLine] | list[PredictLine] | WhatIf | Sweep]
+    report: NotRequired[Report | WhatIf | Sweep]
     reason: NotRequired[str]
 
 
@@ -33,5 +29,5 @@ class SeveralClusters(TypedDict):
     """The output of a command about several clusters, the worst cluster first."""
 
     version: Literal[1]
-    command: Literal["audit", "classes", "headroom", "lint", "predict", "risk", "whatif"]
+    command: Literal["audit", "whatif"]
     clusters: list[OneOfSeveralClusters]

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.places import Places, verdict_on
+from forewarn.policies.application.places import Places, Rejected, verdict_on
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import SUFFIXES, Output, duration_between, existing, integer_between, print_lines
 from forewarn.policies.config.model import ConfigError
@@ -17,12 +17,13 @@ from forewarn.policies.forks import cores
 from forewarn.policies.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.sources.files import STDIN, USAGE, File, MissingFile, SourceError, no_such_file, status_of
-from forewarn.policies.terminal import COLOR_CHOICES, complain, counting, print_notice
+from forewarn.policies.terminal import COLOR_CHOICES, complain, counting, print_faults, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.commands.parser import Printed
 
 LIVE: Final = "live"
 """The value of `--cluster` for a running cluster."""
@@ -324,18 +325,23 @@ def check_several(options: argparse.Namespace, run: Run, parser: argparse.Argume
     """Exit if an option does not work with several clusters."""
     if run.output.form in ("html", "svg"):
         parser.error(f"-o {run.output.form}: takes one cluster. Fix: pass --cluster")
-    for name in ("baseline", "write_baseline", "fix", "diff", "shard", "timeline"):
+    for name in ("baseline", "write_baseline", "shard", "timeline"):
         if getattr(options, name, None):
             parser.error(f"--{name.replace('_', '-')}: takes one cluster. Fix: pass --cluster")
-    files, option = getattr(options, "filename", None) or [], "-f "
-    if paths := getattr(options, "paths", []):
-        files, option = paths, ""
-    for file in [files] if isinstance(files, str) else files:
+    for file in getattr(options, "filename", None) or ():
         if file != STDIN and not os.path.exists(file):
-            parser.error(f"{option}{cut(file, LONGEST_PATH)}: {no_such_file(file)}")
+            parser.error(f"-f {cut(file, LONGEST_PATH)}: {no_such_file(file)}")
         if File(file).is_stream and not os.path.isdir(file):
-            what = f"{option}{cut(file, LONGEST_PATH)}: takes one cluster, because forewarn can read it only once"
+            what = f"-f {cut(file, LONGEST_PATH)}: takes one cluster, because forewarn can read it only once"
             parser.error(f"{what}. Fix: pass a file")
+
+
+def print_answer(printed: Printed, notices: Iterable[str]) -> None:
+    """Print an answer, then lines on standard error."""
+    printed.print()
+    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+    for line in notices:
+        print_notice(line)
 
 
 def answered(command: str, output: Output, answer: Callable[[], int], places: Places | None = None) -> int:
@@ -349,6 +355,8 @@ def answered(command: str, output: Output, answer: Callable[[], int], places: Pl
     except NO_ANSWER as fault:
         if output.form == "text" and (verdict := verdict_on(fault)):
             print_lines(output, lambda _: [verdict])
+        if isinstance(fault, Rejected):
+            print_faults(command, fault.faults[:-1])
         return complain(command, places.located(fault) if places else fault, status_without_answer(fault))
 
 

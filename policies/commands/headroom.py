@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.commands import autoscaling, cluster_command
-from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_files_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.objects.fields import InvalidObject
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 
-_MODULES: Final = ("sources.cluster", "render.headroom", "application.headroom", "releases.release")
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
@@ -37,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--placeholders goes with -o text, json and markdown")
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
 
-    def evaluate(run: cluster_command.Run) -> Evaluated:
+    def answer() -> int:
         from forewarn.policies.application.cluster import require_nodes
         from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
@@ -57,14 +54,11 @@ def main(arguments: Sequence[str]) -> int:
             result = headroom(cluster, request, read_buffers(run.cluster, buffers))
         print_faults("headroom", result.faults, run.errors)
         printed = _printed(result, run.output, options.at_least, preempting=options.preempting)
-        least = result.least(preempting=options.preempting)
-        without, preempting = least.more
-        notices = _lacking(least, options.at_least, preempting=options.preempting)
-        row: dict[str, str | int] = {"WITHOUT PREEMPTION": without, "WITH PREEMPTION": preempting, "OBJECT": least.name}
-        status = max(map(status_of, result.faults), default=FOUND if notices else OK)
-        return Evaluated(status, (-without, -preempting), row, printed, notices)
+        notices = _lacking(result.least(preempting=options.preempting), options.at_least, preempting=options.preempting)
+        cluster_command.print_answer(printed, notices)
+        return max(map(status_of, result.faults), default=FOUND if notices else OK)
 
-    return answered_each(Evaluation("headroom", evaluate, json_lines=True, modules=_MODULES), run)
+    return cluster_command.answered("headroom", run.output, answer)
 
 
 def _lacking(least: Headroom, at_least: int | None, *, preempting: bool) -> list[str]:
@@ -118,12 +112,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0: counted. 1: fewer replicas fit than --at-least requires. 2: wrong usage. 3: no answer.",
         examples=(
             "headroom -f web.yaml --at-least 20 --cluster cluster.json.gz",
-            "headroom -f web.yaml --context 'prod-*'",
+            "headroom -f web.yaml --context production",
         ),
     )
     add = parser.add_argument
     add_files_option(add, "manifest of a Pod or workload (file, directory, or -; repeatable)", required=True)
-    cluster_command.add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add)
     add_release_options(add)
     cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if fewer than N replicas fit without preemption"

@@ -39,7 +39,7 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
     return None if path is None else _read(path, "a baseline. Fix: write one with --write-baseline")
 
 
-def read_report(since: str | None, *, of_several: bool) -> dict[str, Any] | None:
+def read_report(since: str | None, *, of_several: bool = False) -> dict[str, Any] | None:
     """Return the earlier report of `--since`; None without the option. Raises ValueError.
 
     `of_several`: the report must be about several clusters.

@@ -7,13 +7,13 @@ import os
 import sys
 from contextlib import chdir
 from functools import partial
-from io import StringIO, TextIOWrapper
+from io import TextIOWrapper
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application.lint import Lint, checked
 from forewarn.policies.commands import cluster_command, known_findings
-from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options, existing
+from forewarn.policies.commands.parser import Output, Parser, add_rule_options, existing
 from forewarn.policies.commands.release import add_release_options, names_a_release, release_of, settle
 from forewarn.policies.config.model import Config, ConfigError
 from forewarn.policies.findings import Finding, Severity, cut, grouped, listed, one_line, plural, printable
@@ -263,7 +263,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
     help_text = "file or directory to check, or - for standard input (default: this directory)"
     add("paths", nargs="*", default=["."], metavar="PATH", help=help_text)
-    cluster_command.add_cluster_option(add, required=False, several=True)
+    cluster_command.add_cluster_option(add, required=False)
     help_text = "file or directory with PriorityClasses and other definitions, which are not checked (repeatable)"
     add("--definitions", action="append", default=[], type=existing, metavar="PATH", help=help_text)
     help_text = "platform whose built-in PriorityClasses and admission limits apply (aks and eks: none)"
@@ -316,10 +316,7 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as fault:
         return _complain(fault, USAGE)
     run = cluster_command.choose_cluster(options, parser, outputs[0], required=False)
-    if run.several:
-        _check_several(options, run, outputs, parser)
-    has_clusters = bool(run.cluster or run.several)
-    release = release_of(options, parser) if has_clusters or names_a_release(options) else None
+    release = release_of(options, parser) if run.cluster or names_a_release(options) else None
     try:
         config = _config(options)
         baseline = known_findings.read_baseline(options.baseline)
@@ -334,19 +331,8 @@ def main(arguments: Sequence[str]) -> int:
     notes = options.verbose or bool(options.select) or fails_at is Severity.NOTE
     fails_at = None if options.exit_zero or options.write_baseline else fails_at
     job = _Job(options, request, release, outputs, baseline, options.write_baseline, fails_at, notes)
-    if run.several:
-        return _on_each(job, run)
     with no_collection():  # a run frees little, so collections only cost time
         return _lint(job, run, shows_fixes=options.diff)
-
-
-def _check_several(
-    options: argparse.Namespace, run: Run, outputs: Sequence[Output], parser: argparse.ArgumentParser
-) -> None:
-    cluster_command.check_several(options, run, parser)
-    form = run.output.form
-    if len(outputs) > 1 or form not in _OF_SEVERAL:
-        parser.error(f"-o {form}: takes one cluster; known for several: {', '.join(_OF_SEVERAL)}")
 
 
 def _request(options: argparse.Namespace, config: Config, cluster: Sequence[str]) -> LintRequest:
@@ -401,45 +387,6 @@ def _lint(job: _Job, run: Run, *, shows_fixes: bool) -> int:
     for unreadable in result.faults:
         _complain(unreadable, status_of(unreadable))
     return _report(job, result)
-
-
-def _on_each(job: _Job, run: Run) -> int:
-    """Check the manifests against each of several clusters."""
-    from forewarn.policies.application.findings import counts
-    from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-    from forewarn.policies.render.report import with_worst
-
-    form = run.output.form
-
-    def evaluate(run: Run) -> Evaluated:
-        cluster, request = _with_cluster(job, run)
-        earlier, request = _since_base(request, cluster) if request.base else (None, request)
-        result = checked(request, cluster)
-        for unreadable in result.faults:
-            raise unreadable
-        findings, *_ = known_findings.less_known(result.findings, earlier, "")
-        result = result._replace(findings=folded(findings, result.given))
-        row = {f"{severity}s".upper(): counts(result.findings)[severity] for severity in Severity}
-        status = _status(job, result.given, result.findings)
-        lines = _summary(job, result, head=form not in WITH_HEAD)
-        printed = _printed(run, result if job.notes else _without_notes(result, form), job.options.max_per_rule)
-        verdict = f"{with_worst(result.findings, result.suppressed)}; {_checked_text(result.given)}"
-        return Evaluated(status, [*row.values()], row, printed, [] if job.options.quiet else lines, verdict)
-
-    modules = ("sources.cluster", "render.report", "application.lint")
-    return answered_each(Evaluation("lint", evaluate, modules=modules), run)
-
-
-_OF_SEVERAL: Final = ("text", "json", "sarif", "markdown")
-
-
-def _printed(run: Run, result: Lint, most: int) -> Printed:
-    form, report = run.output.form, result.report
-    if form in ("json", "sarif"):
-        return known_findings.printed(form, report)
-    stream = StringIO()
-    _print(form, report, stream, run.output.color == "always", most)
-    return Printed([stream.getvalue()], stream.getvalue)
 
 
 def _with_cluster(job: _Job, run: Run) -> tuple[ClusterSnapshot | None, LintRequest]:

@@ -19,8 +19,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies import terminal
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.places import Places, Rejected, verdict_on
-from forewarn.policies.commands.cluster_command import LIVE, Run, Several, answered, is_pattern, status_without_answer
+from forewarn.policies.application.places import verdict_on
+from forewarn.policies.commands.cluster_command import (
+    LIVE,
+    Run,
+    Several,
+    answered,
+    is_pattern,
+    print_answer,
+    status_without_answer,
+)
 from forewarn.policies.commands.parser import Output, Printed
 from forewarn.policies.findings import LONGEST_PATH, cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
@@ -55,16 +63,13 @@ class Evaluated(NamedTuple):
 class Evaluation(NamedTuple):
     """How a command evaluates a cluster.
 
-    `evaluate`: raises an exception in NO_ANSWER. `json_lines`: `-o json`
-    prints one document for each object. `modules`: the modules that `evaluate` imports, to import them once before the
-    processes start. `places`: the positions of objects in files.
+    `evaluate`: raises an exception in NO_ANSWER. `modules`: the modules that `evaluate` imports, to import them once
+    before the processes start.
     """
 
     command: str
     evaluate: Callable[[Run], Evaluated]
-    json_lines: bool = False
     modules: Sequence[str] = ()
-    places: Places | None = None
 
 
 class Cluster(NamedTuple):
@@ -82,23 +87,11 @@ def answered_each(evaluation: Evaluation, run: Run) -> int:
     if several := run.several:
         return answered(evaluation.command, run.output, lambda: _all(evaluation, run, several))
     run = run._replace(output=run.output._replace(width=terminal.table_width(sys.stdout)))
-    return answered(evaluation.command, run.output, lambda: _printed(_result(evaluation, run)), evaluation.places)
-
-
-def _result(evaluation: Evaluation, run: Run) -> Evaluated:
-    """Evaluate one cluster. If all objects are rejected, prints the errors of all except the one that it raises."""
-    try:
-        return evaluation.evaluate(run)
-    except Rejected as fault:
-        terminal.print_faults(evaluation.command, fault.faults[:-1], run.errors)
-        raise
+    return answered(evaluation.command, run.output, lambda: _printed(evaluation.evaluate(run)))
 
 
 def _printed(result: Evaluated) -> int:
-    result.printed.print()
-    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-    for line in result.notices:
-        terminal.print_notice(line)
+    print_answer(result.printed, result.notices)
     return result.status
 
 
@@ -129,17 +122,16 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome
     own, errors = (cluster.name, cluster.shown), io.StringIO()
     run = of_all._replace(cluster=[cluster.source], name=cluster.name, errors=errors)
     try:
-        result = _result(evaluation, run)
+        result = evaluation.evaluate(run)
         report = result.printed.data()
-        if run.output.form == "json" and not evaluation.json_lines:
+        if run.output.form == "json":
             (report,) = report
         for line in result.notices:
             terminal.print_notice(line, errors)
     except NO_ANSWER as fault:
-        located = evaluation.places.located(fault) if evaluation.places else fault
-        why = _reason(located).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
+        why = _reason(fault).removeprefix(f"{LIVE}:{cluster.name}: ")  # the row names the context
         if verdict := verdict_on(fault):
-            terminal.print_faults(evaluation.command, [located], errors)
+            terminal.print_faults(evaluation.command, [fault], errors)
             why = verdict
         messages = errors.getvalue().splitlines()
         return Outcome(*own, status_without_answer(fault), why, messages=messages)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application.places import Places
 from forewarn.policies.application.predict_request import OPTIONS, PredictRequest
 from forewarn.policies.commands import autoscaling, cluster_command
-from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
 from forewarn.policies.commands.parser import Output, Parser, Printed, add_files_option, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.findings import fitting
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
     places = Places()
 
-    def evaluate(run: cluster_command.Run) -> Evaluated:
+    def answer() -> int:
         from forewarn.policies.application.cluster import pod_key, require_nodes
         from forewarn.policies.application.predict import predict
         from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
@@ -78,16 +77,15 @@ def main(arguments: Sequence[str]) -> int:
                 more, status = ["cascade not simulated", f"aftermath: {fault}"], FAILED
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand
             printed = _printed(result, run.output, more)
-        row = _row(result)
         preempts = any(each.rollout and each.rollout.preempted for each in result.placements)
         happens = result.outcomes.keys() | ({"preempts"} if preempts else set())
         met = [name for name, outcomes in CONDITIONS.items() if happens & outcomes]
         met += ["blocked"] if any(each.is_blocked_rollout for each in result.placements) else []
         failures = [] if result.faults else cluster_command.failures_of(met, options.fail_on)
-        return Evaluated(len(failures) or status, [*row.values()][::-1], row, printed, failures)
+        cluster_command.print_answer(printed, failures)
+        return len(failures) or status
 
-    modules = ("sources.cluster", "render.prediction", "application.predict")
-    return answered_each(Evaluation("predict", evaluate, True, modules, places), run)
+    return cluster_command.answered("predict", run.output, answer, places)
 
 
 def _check(options: argparse.Namespace, run: cluster_command.Run, parser: argparse.ArgumentParser) -> None:
@@ -98,26 +96,6 @@ def _check(options: argparse.Namespace, run: cluster_command.Run, parser: argpar
         parser.error("--replicas goes with -f")
     if options.cascade and (not options.filename or options.replicas is not None or run.output.form != "text"):
         parser.error("--cascade goes with -f and -o text, without --replicas")
-    if run.several and options.cascade:
-        parser.error("--cascade goes with one cluster")
-
-
-_COLUMNS: Final = {
-    "FIT": {"fits"},
-    "WAIT": {"waits"},
-    "PREEMPT": {"preempts"},
-    "PENDING": {"pending", "in-vain"},
-    "REJECTED": {"refused"},
-    "NOT PREDICTED": {"not-predicted", "unknown"},
-}
-"""Column of the table of several clusters -> outcomes of new Pods, the worst last."""
-
-
-def _row(result: PredictResult) -> dict[str, int]:
-    """Return the numbers of Pods by column; Pods that preempt only Pods that start later count as preempting."""
-    row = {head: sum(result.outcomes.get(name, 0) for name in names) for head, names in _COLUMNS.items()}
-    displacing = sum(each.rollout.displacing for each in result.placements if each.rollout)
-    return {**row, "FIT": row["FIT"] - displacing, "PREEMPT": row["PREEMPT"] + displacing}
 
 
 def _printed(result: PredictResult, output: Output, more: Sequence[str]) -> Printed:
@@ -157,7 +135,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_files_option(add, "manifest of Pods or workloads (file, directory, or -; repeatable)")
     add("--pod", metavar="NAMESPACE/POD", help="a Pending Pod of the cluster")
-    cluster_command.add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add)
     add_release_options(add)
     for each in OPTIONS.values():
         if each.kind == "flag":

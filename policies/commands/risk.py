@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands import autoscaling, cluster_command
-from forewarn.policies.commands.known_findings import earlier_report, read_report
-from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
+from forewarn.policies.commands.known_findings import read_report
 from forewarn.policies.commands.parser import Output, Parser, Printed, answer_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
-from forewarn.policies.terminal import complain, counting
+from forewarn.policies.terminal import complain, counting, table_width
 
 if TYPE_CHECKING:
     import argparse
@@ -25,25 +25,23 @@ if TYPE_CHECKING:
 OK, FOUND, USAGE, FAILED = range(4)
 MAX: Final = 100_000
 
-_MODULES: Final = ("sources.cluster", "render.risk", "application.whatif", "simulation.dump")
-
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = argument_parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+    width = table_width(sys.stdout)
     try:
-        previous = read_report(options.since, of_several=bool(run.several))
+        previous = read_report(options.since)
     except ValueError as fault:
         return complain("risk", fault, USAGE)
 
-    def evaluate(run: cluster_command.Run) -> Evaluated:
+    def answer() -> int:
         from forewarn.policies.application.cluster import Cluster
         from forewarn.policies.application.whatif import Workloads, risk
 
         since = options.since or ""
-        earlier = earlier_report(previous, since, run)
         cache = loaded_for(run, options.config, release)
         cluster, workloads = Cluster(cache, sources=run.cluster), Workloads(options.namespace, options.priority_class)
         settings = settings_of(cache, run.cluster)
@@ -53,27 +51,20 @@ def main(arguments: Sequence[str]) -> int:
             )
         if not risks.workloads and str(workloads):
             raise InvalidObject(f"no running workload{workloads}")
-        risks = risks if earlier is None else _with_changes(since, risks, earlier, workloads)
-        printed = _printed(run.output, risks, since=since, verbose=options.verbose)
-        return _evaluated(risks, printed, options.fail_on)
+        risks = risks if previous is None else _with_changes(since, risks, previous, workloads)
+        failures = _failures(risks, options.fail_on)
+        printed = _printed(run.output._replace(width=width), risks, since=since, verbose=options.verbose)
+        cluster_command.print_answer(printed, failures)
+        return FAILED if risks.is_incomplete else FOUND if failures else OK
 
-    return answered_each(Evaluation("risk", evaluate, modules=_MODULES), run)
+    return cluster_command.answered("risk", run.output, answer)
 
 
-def _evaluated(risks: Risks, printed: Printed, fail_on: str | None) -> Evaluated:
-    from forewarn.policies.render.risk import worst_loss
-    from forewarn.policies.whatif.answer import rank_of_loss
-
-    losing = [risk for risk in risks.workloads if risk.loses_replicas_with]
-    row: dict[str, str | int] = {"WORKLOADS": len(risks.workloads), "LOSE REPLICAS": len(losing)}
-    row["WORST LOSS"] = worst_loss(losing[0]) if losing else "-"
-    worst = (max(losing[0].loses_replicas_with.values()), losing[0].priority) if losing else (0, 0)
-    total = sum(replicas for risk in losing for replicas in risk.loses_replicas_with.values())
-    rank = *rank_of_loss(*worst), len(losing), total
+def _failures(risks: Risks, fail_on: str | None) -> list[str]:
+    losing = any(risk.loses_replicas_with for risk in risks.workloads)
     lasting = any(risk.lasting_losses for risk in risks.workloads)
-    fails = bool({"loss": losing, "lasting-loss": lasting}.get(fail_on or ""))
-    notices = [f"forewarn: fails on {fail_on} (--fail-on)"] if fails else []
-    return Evaluated(FAILED if risks.is_incomplete else FOUND if fails else OK, rank, row, printed, notices)
+    met = [name for name, is_met in (("loss", losing), ("lasting-loss", lasting)) if is_met]
+    return cluster_command.failures_of(met, [fail_on] if fail_on else [])
 
 
 def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:
@@ -115,10 +106,10 @@ def argument_parser() -> argparse.ArgumentParser:
         description="For each workload, list PriorityClasses whose Pods can preempt its Pods, and the nodes and zones "
         "that cost replicas if they are lost.",
         epilog="Exit status: 0: listed. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
-        examples=("risk --class gold --fail-on loss -o html=risk.html", "risk --context 'prod-*'"),
+        examples=("risk --class gold --fail-on loss -o html=risk.html", "risk --context production"),
     )
     add = parser.add_argument
-    cluster_command.add_cluster_option(add, several=True)
+    cluster_command.add_cluster_option(add)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_arrival_options(add)
     add_release_options(add)

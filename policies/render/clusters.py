@@ -77,10 +77,6 @@ def render(
             yield str(outcome.report).removesuffix("\n") or "no findings"
 
 
-_FIRST: Final = {"classes": "fullest", "headroom": "least headroom"}
-"""Command -> what its first cluster is, if it is not the most affected one."""
-
-
 def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     """Return the verdict on the first cluster, or on all if it is the same, with the numbers of clusters, of those
     without a result, and of those that fail (exit status 1).
@@ -98,7 +94,7 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
     if known[1:]:
         is_same = all(outcome.verdict == known[0].verdict for outcome in known)
         equal = equal_to([name_of(each) for each in known[1:] if _badness(each) == _badness(known[0])], "cluster")
-        first = f"{_FIRST.get(command, 'most affected')} of {len(known)} clusters{others}: {name_of(known[0])}{equal}"
+        first = f"most affected of {len(known)} clusters{others}: {name_of(known[0])}{equal}"
         every = "both" if len(known) == 2 else f"all {len(known)}"
         which = f"{every} clusters{others}" if is_same else first
     return first_line(f"{which}: {one_line(known[0].verdict)}")

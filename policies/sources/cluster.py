@@ -109,7 +109,7 @@ class Identities:
     def replaced(self) -> str:
         """A clause about the objects that a later source defines differently; "" without any."""
         more = f", and {plural(self._others, 'more such object')}" if self._others else ""
-        return f"{self._replaced}{more} (--clusters keeps clusters apart)" if self._replaced else ""
+        return f"{self._replaced}{more} (--cluster combines its sources into one cluster)" if self._replaced else ""
 
 
 def _content(obj: ApiObject) -> int:

@@ -268,7 +268,9 @@ def test_objects_that_several_sources_define_differently_are_assumed(
     a, b, _ = map(str, sources)
     assumed = head_of(load_cluster(*map(str, sources)).snapshot()).assumes
     found = [clause for clause in assumed if "PriorityClass" in clause]
-    differs = f"PriorityClass kube-system as in {b}, not as in {a}{more} (--clusters keeps clusters apart)"
+    differs = (
+        f"PriorityClass kube-system as in {b}, not as in {a}{more} (--cluster combines its sources into one cluster)"
+    )
     assert found == [differs] * (second != 1)
     assert not load_cluster(str(tmp_path)).origin.replaced
 

@@ -60,7 +60,7 @@ def forewarn(line: str) -> str:
         ("audit", "audit"),
         ("audit --context production", "audit --context production"),
         ("audit --context 'prod-*' --context=a", "audit --context 'prod-*' --context a"),
-        ("headroom -f x --clusters 'a*'", "headroom -f x --clusters 'a*' --namespace default"),
+        ("whatif upgrade --clusters 'a*'", "whatif upgrade --clusters 'a*' --namespace default"),
         ("why web-0 -o json", "why web-0 -o json --namespace shop"),
         ("diff -f x", "diff -f x --namespace shop"),
         ("classes plan -f x", "classes plan -f x --namespace shop"),
