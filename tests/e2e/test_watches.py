@@ -5,8 +5,9 @@ In between nobody is denied by what it does not know: it is asked all the time, 
 
 from __future__ import annotations
 
+import shutil
 import time
-from signal import SIGKILL
+from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
 BOUND = 20
 """Seconds within which it has to know again. Between two attempts there are at most 5."""
+RESTORED_BOUND = 120
+"""The same if watches are silent at first: for 90 seconds."""
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +119,47 @@ def test_history_is_forgotten(webhook: Webhook, plane: ControlPlane, api: Api) -
     webhook.catch_up(api)
     assert not knows(webhook, "meanwhile")
     assert expired(webhook) > before
+
+
+def test_the_api_server_accepts_and_does_not_answer(webhook: Webhook, plane: ControlPlane, api: Api) -> None:
+    plane.processes.signal("kube-apiserver", SIGSTOP)
+    try:
+        for _ in range(3):
+            assert knows(webhook, "high")
+            lost = webhook.review(pod("probe", priorityClassName="unseen", priority=7))
+            assert lost["allowed"], "the cache alone must not deny"
+            assert webhook.replicas[0].ready()
+    finally:
+        plane.processes.signal("kube-apiserver", SIGCONT)
+    api.create(priority_class("resumed", 10))
+    recovered(webhook, "resumed", "API server resumed")
+
+
+def test_an_earlier_state_of_the_cluster_is_restored(webhook: Webhook, plane: ControlPlane, api: Api) -> None:
+    """Resource versions go back: watches from later ones stay silent, and events have been seen before."""
+
+    def end(*names: str) -> None:
+        api.close()
+        for name in names:
+            plane.processes.stop(name, SIGKILL)
+
+    end("kube-apiserver", "etcd")
+    data, saved = plane.home / "etcd", plane.home / "etcd-saved"
+    shutil.copytree(data, saved)
+    plane.start_etcd()
+    plane.start_api_server()
+    api.create(priority_class("undone", 11))
+    recovered(webhook, "undone", "API server restarted")
+    for turn in range(50):
+        api.patch(priority_class("high", 1000), {"description": f"undone {turn}"})
+    end("kube-apiserver", "etcd")
+    shutil.rmtree(data)
+    saved.rename(data)
+    plane.start_etcd()
+    plane.start_api_server()
+    api.create(priority_class("redone", 12))
+    started = time.monotonic()
+    wait_until(lambda: not knows(webhook, "undone"), RESTORED_BOUND, "a class is forgotten that was never there")
+    print(f"\ne2e: restored: {time.monotonic() - started:.1f} s")
+    recovered(webhook, "redone", "restored")
+    webhook.catch_up(api)
