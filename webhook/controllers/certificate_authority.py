@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from secrets import token_hex
 from threading import Event
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.objects.fields import ApiObject, at
@@ -228,6 +229,9 @@ Expiry uses the wall clock, so a resumed machine notices expired certificates im
 """
 _GATHER_SECONDS: Final = 0.1
 """Time to collect changes: an installer applies both configurations at once."""
+MAX_REACTIONS: Final = 120
+"""Maximum immediate reactions to changes in a minute: another program may revert each write of forewarn."""
+_MINUTE: Final = 60.0
 OWNER_SECONDS: Final = 60.0
 UPGRADE_SECONDS: Final = 300.0
 """Seconds after which no replica of an older version runs any more, except in stuck rollouts."""
@@ -266,11 +270,15 @@ class CaInjector:
     def run(self) -> None:
         """Run the tasks until `stop` is called, then resign from the election."""
         watch(self._api, partial(self._changes.put, None), self._stop)
+        reactions = deque[float](maxlen=MAX_REACTIONS)
         while not self._stop.is_set():
             self.reconcile()
             with suppress(Empty):
                 self._changes.get(timeout=CHECK_SECONDS)
-                sleep(_GATHER_SECONDS)
+                now = self._clock()
+                are_many = len(reactions) == MAX_REACTIONS and now - reactions[0] < _MINUTE
+                reactions.append(now)
+                self._stop.wait(CHECK_SECONDS if are_many else _GATHER_SECONDS)
                 while True:
                     self._changes.get_nowait()
         self._attempt("resignation", 0, self._election.resign)

@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +18,7 @@ from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.admission.review import Callers
 from forewarn.webhook.apiserver.typed_client import Forbidden
-from forewarn.webhook.controllers.certificate_authority import CaInjector
+from forewarn.webhook.controllers.certificate_authority import MAX_REACTIONS, CaInjector
 from forewarn.webhook.controllers.global_default import CLASSES, GlobalDefaults
 from forewarn.webhook.controllers.registration import PATHS, Installation, Registration
 from forewarn.webhook.controllers.replica import ReplicaControllers
@@ -271,6 +271,34 @@ def test_an_injector_sets_the_ca_as_soon_as_a_configuration_is_applied_again(mon
     finally:
         injecting.injector.stop()
         thread.join(5)
+
+
+def test_an_injector_reacts_to_a_program_that_reverts_its_writes_at_a_bounded_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = installed()
+    injecting = Injecting(api)
+    injector = injecting.injector
+
+    class Stop(Event):
+        """Instead of waiting, time passes, and the other program reverts the write, which the watch reports."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            injecting.clock.now += timeout or 0.0
+            apply(api, *PATHS)
+            if injecting.clock.now > 120:
+                injector.stop()
+            return False
+
+    def reported(verb: str, _: str) -> None:
+        if verb == "replace":
+            injector._changes.put(None)
+
+    injector._stop, api.before = Stop(), reported
+    injector._changes.put(None)
+    monkeypatch.setattr("forewarn.webhook.controllers.certificate_authority.watch", lambda *_: None)
+    injector.run()
+    assert 100 < sum(call == ("replace", PATHS[0]) for call in api.calls) < 3 * MAX_REACTIONS
 
 
 def test_an_injector_that_is_told_to_stop_resigns() -> None:
