@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.lint.assertions import ASSERTION
@@ -21,16 +20,15 @@ from forewarn.policies.lint.input import (
     Input,
     LintRequest,
 )
-from forewarn.policies.manifests.groups import KUSTOMIZATIONS
-from forewarn.policies.sources.files import OUTSIDE, TEST_DATA, TESTS, File, find_files, readable
+from forewarn.policies.manifests.groups import KUSTOMIZATIONS, MAX_NAMED
+from forewarn.policies.sources.files import OUTSIDE, TEST_DATA, TESTS, File, SourceError, find_files, readable
 from forewarn.policies.sources.git import work_trees
 
 if TYPE_CHECKING:
     from forewarn.policies.manifests.groups import Kustomization
 
 ELSEWHERE: Final = "file or directory of a kustomization outside of the checked directories"
-_MAX_NAMED: Final = 100_000
-"""Maximum files that all kustomizations and deployments name together."""
+REMOTE: Final = "remote resource of a kustomization"
 _BY_CONTENT: Final = (ASSERTION, TEMPLATE, TESTS, TEST_DATA, UNTYPED)
 """Why files are left out that a tool may deploy all the same."""
 
@@ -54,7 +52,11 @@ def deployed_files(given: Input, request: LintRequest) -> Iterator[File]:
     reals = {os.path.realpath(path): path for path in request.paths if os.path.isdir(path)}
     roots = [_Root(path, real, next(work_trees(real), real)) for real, path in reals.items()]
     read = set[str]()
-    for path in islice(_named(given, roots, request), _MAX_NAMED):
+    for number, path in enumerate(_named(given, roots, request)):
+        if number == MAX_NAMED:
+            problem = f"kustomizations name more than {MAX_NAMED:,} files. Fix: check fewer directories"
+            given.unreadable.append(SourceError("", problem))
+            return
         if path in given.sources:
             continue
         read = read or {os.path.realpath(file.path) for file in given.sources.values()}
@@ -74,7 +76,10 @@ def _named(given: Input, roots: Sequence[_Root], request: LintRequest) -> Iterat
     left_out = [os.path.realpath(path) for path, what in given.left_out.items() if what in _BY_CONTENT]
     while roots and (kustomizations < len(given.kustomizations) or deployments < len(given.deployments)):
         if kustomizations < len(given.kustomizations):
-            yield from _of_kustomization(given.kustomizations[kustomizations], roots, given)
+            kustomization = given.kustomizations[kustomizations]
+            for address in kustomization.remotes if request.rendering is None else ():
+                given.leave_out(address, REMOTE)
+            yield from _of_kustomization(kustomization, roots, given)
             kustomizations += 1
         else:
             if left_out:

@@ -29,7 +29,14 @@ from forewarn.policies.lint.input import RENDERED, Input, Rendered, is_excluded,
 from forewarn.policies.lint.tools import Outside, Trees, refuse_option
 from forewarn.policies.manifests import Fault, first_value, read
 from forewarn.policies.manifests.documents import MAX_DEPTH, Document, as_utf8, indent_of, split
-from forewarn.policies.manifests.groups import KUSTOMIZATIONS, Kustomization, Member, reached, read_kustomization
+from forewarn.policies.manifests.groups import (
+    KUSTOMIZATIONS,
+    REMOTE,
+    Kustomization,
+    Member,
+    reached,
+    read_kustomization,
+)
 from forewarn.policies.manifests.yaml.grammar import leniently
 from forewarn.policies.manifests.yaml.nodes import Node, Scalar, compose, followed
 from forewarn.policies.objects.fields import ApiObject, at, group_kind
@@ -63,8 +70,6 @@ _ARGUMENTS: Final = re.compile(
     r"|apiversions|kubeversion|values|valuesfile|additionalvaluesfiles"
 )
 """Keys of values that become arguments of helm."""
-_REMOTE: Final = re.compile(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
-"""The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
 _SYSTEM: Final = ("/proc/", "/dev/", "/sys/")
 """Directories in which files appear at any time."""
 _LONGEST_LINE: Final = 4_096
@@ -165,7 +170,7 @@ class _Checking:
         if not root and _PLUGINS.isdisjoint(text.keys):
             self._check_text(text, path)
             return
-        if _REMOTE.match(text.text):
+        if REMOTE.match(text.text):
             raise Outside(f"{cut(text.text, _SHOWN)}: plugins from an address are not supported")
         for inline in _texts(text.text.encode(), "", text.line - 1):
             if inline.keys:
@@ -182,7 +187,7 @@ class _Checking:
             if key in ("name", "chartname") and os.pardir in text.text.split("/"):
                 raise Outside(f'the name of a chart contains "..": {cut(text.text, _SHOWN)}')
         for entry in (text.text, text.text.partition("=")[2]):
-            if _LOADED.fullmatch(key) and _REMOTE.match(entry):
+            if _LOADED.fullmatch(key) and REMOTE.match(entry):
                 self._check_address(entry)
             self._check_path(entry, directory)
 

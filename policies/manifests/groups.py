@@ -14,6 +14,7 @@ inside.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -320,7 +321,7 @@ class Kustomization(NamedTuple):
 
     `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
     `namePrefix` and `nameSuffix`. `changed`: the names of the objects that it changes, as far as it names them itself;
-    EVERY for all objects.
+    EVERY for all objects. `remotes`: the addresses of other resources.
     """
 
     directory: str
@@ -330,6 +331,7 @@ class Kustomization(NamedTuple):
     home: str | None = None
     affixes: tuple[str, str] = ("", "")
     changed: frozenset[str] = frozenset()
+    remotes: tuple[str, ...] = ()
 
 
 class Grouping(NamedTuple):
@@ -507,9 +509,13 @@ def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
     return member._replace(subject=subject, home=home if home is not None else member.home)
 
 
+REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
+"""The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
 _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
+MAX_NAMED: Final = 100_000
+"""The maximum number of files and directories that kustomizations name."""
 _MAX: Final = 10_000
-"""The maximum number of entries of one list."""
+"""The maximum number of changes in one list."""
 _CHANGING: Final = ("components", "transformers", "replacements", "configurations")
 """Keys of a kustomization that may change any object."""
 _RESOURCES: Final = ("resources", "bases", "components")
@@ -541,7 +547,15 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         os.path.dirname(os.path.normpath(path)),
         (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
         frozenset(_changed(content)),
+        tuple(_remotes(content, directory)),
     )
+
+
+def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
+    for entry in (entry for key in _RESOURCES for entry in list_at(content, key)[:MAX_NAMED]):
+        is_remote = isinstance(entry, str) and REMOTE.match(entry) is not None
+        if is_remote and not os.path.lexists(os.path.join(directory, entry.replace("\0", ""))):
+            yield entry
 
 
 def _changed(content: dict[str, Any]) -> Iterator[str]:
@@ -582,7 +596,7 @@ def _real(directory: str, path: str) -> str:
 def _paths(content: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
     """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries."""
     for key in keys:
-        for entry in list_at(content, key)[:_MAX]:
+        for entry in list_at(content, key)[: MAX_NAMED + 1]:
             path = entry.get("path") if isinstance(entry, dict) else entry
             if isinstance(path, str) and path and "\n" not in path and "\0" not in path and "://" not in path:
                 yield path

@@ -24,6 +24,7 @@ _PLURALS: Final = {
     "file or directory that .gitignore names (git's index is unreadable)": (
         "files or directories that .gitignore names (git's index is unreadable)"
     ),
+    "remote resource of a kustomization": "remote resources of kustomizations",
     "template of other kinds": "templates of other kinds",
     "unreadable file without a kind": "unreadable files without a kind",
 }

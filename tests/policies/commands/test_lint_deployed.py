@@ -203,6 +203,13 @@ NOT_DEPLOYED: Final[dict[str, tuple[Files, str]]] = {
         {"kustomization.yaml": "resources: [/etc/hostname]\n"},
         "1 file or directory of a kustomization outside of the checked directories left out",
     ),
+    "a remote base": (
+        {
+            "kustomization.yaml": "resources:\n- github.com/a/b//c?ref=v1\n- web@2.yaml\n",
+            "web@2.yaml": CLASS.replace("gold", "silver"),
+        },
+        "1 remote resource of a kustomization left out",
+    ),
     "an excluded file": (
         {**kustomized("web.txt"), ".forewarn.yaml": "exclude: [web.txt]\n"},
         "1 excluded file left out",
@@ -220,6 +227,15 @@ def test_what_is_left_out_is_counted_and_named(tmp_path: Path, monkeypatch: pyte
     assert said in done.stderr
     what = said.removeprefix("1 ").removesuffix(" left out")
     assert f"\nleft out ({what}): " in done.stderr
+
+
+def test_a_tree_that_names_too_much_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"kustomization.yaml": "resources: [a, b, web]\n", "a": "", "b": "", "web": YAML})
+    monkeypatch.setattr("forewarn.policies.lint.deployed.MAX_NAMED", 2)
+    monkeypatch.chdir(tmp_path)
+    done = forewarn("lint", ".")
+    assert done.returncode == 3
+    assert "kustomizations name more than 2 files. Fix: check fewer directories" in done.stderr
 
 
 def test_a_tree_with_a_link_to_itself_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
