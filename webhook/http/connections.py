@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from itertools import chain
 from time import monotonic
@@ -124,6 +125,7 @@ class Connections:
         self.count += 1
 
 
+@lru_cache(maxsize=MAX_CONNECTIONS)
 def network_of(address: str) -> str:
     """Return the network that one host has: an IPv4 address, or the /64 prefix of an IPv6 address."""
     try:

@@ -114,12 +114,14 @@ class Server(uvicorn.Server):
     def _open(self, accepted: socket.socket, connection: Connection) -> None:
         accepted.setblocking(False)
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        protocol = self._protocol(connection=connection, connections=self.connections, **state)
-        wire = self._context and Wire(
-            protocol, self._context, self._limits, connection, self._turns, self.connections.leave
+        http = partial(self._protocol, connection=connection, connections=self.connections, **state)
+        protocol: asyncio.BaseProtocol = (
+            http()
+            if self._context is None
+            else Wire(http, self._context, self._limits, connection, self._turns, self.connections.leave)
         )
         loop = asyncio.get_running_loop()
-        task = loop.create_task(loop.connect_accepted_socket(lambda: wire or protocol, accepted))
+        task = loop.create_task(loop.connect_accepted_socket(lambda: protocol, accepted))
         connection.end = task.cancel
         self._opening.add(task)
 

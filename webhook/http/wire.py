@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 64 << 10
 """Maximum bytes of a client that TLS reads at once. In one turn of the event loop, libuv reads 32 times at most."""
+_FIRST: Final = 4 << 10
+"""Bytes that are read before TLS starts. A ClientHello has up to 2 KiB."""
 FREE_COST: Final = 32 << 10
 """Cost of records above their bytes, for which they do not wait."""
 _ENDED: Final = RareEvents()
@@ -28,28 +30,27 @@ _ENDED: Final = RareEvents()
 class Wire(asyncio.BufferedProtocol):
     """The protocol of the TCP connection of a client, and the transport of its TLS.
 
-    Steps of the handshake and many small records wait for their turn. `lost`: called when the connection is closed.
+    Steps of the handshake and many small records wait for their turn. With the first one, TLS and `http` are created,
+    which take more time than the connection. `lost`: called when the connection is closed.
     """
 
     def __init__(
         self,
-        protocol: asyncio.Protocol,
+        http: Callable[[], asyncio.Protocol],
         context: SSLContext,
         limits: Limits,
         connection: Connection,
         turns: Turns,
         lost: Callable[[Connection], object],
     ) -> None:
-        times = {"ssl_handshake_timeout": limits.handshake, "ssl_shutdown_timeout": limits.goodbye}
-        loop = asyncio.get_running_loop()
-        self._tls: Any = SSLProtocol(loop, protocol, context, None, server_side=True, **times)
+        self._http, self._context, self._limits = http, context, limits
         self._connection, self._turns, self._lost = connection, turns, lost
         self.network = connection.network
-        self._buffer: memoryview = self._tls.get_buffer(AT_ONCE)[:AT_ONCE]
+        self._tls: Any = None
+        self._buffer = memoryview(bytearray(_FIRST))
         self._records = RecordDebt()
         connection.delivered = self._records.pay
-        self._has_started = False
-        self._timer = loop.call_later(limits.handshake, self._end_opening)
+        self._timer = asyncio.get_running_loop().call_later(limits.handshake, self._end_opening)
         self._received = 0
         """Bytes in the buffer that wait for their turn."""
         self._is_paused = False
@@ -74,7 +75,7 @@ class Wire(asyncio.BufferedProtocol):
         self._transport._force_close(error)  # noqa: SLF001  (TLS of uvloop calls it)
 
     def get_buffer(self, _size: int) -> memoryview:
-        """The buffer of TLS, of which a part is used."""
+        """A part of the buffer of TLS, if TLS has started."""
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:
@@ -94,13 +95,21 @@ class Wire(asyncio.BufferedProtocol):
 
     def proceed(self) -> None:
         """Pass the bytes that have waited to TLS."""
-        if not self._has_started:
-            self._has_started = True
-            self._tls._get_app_transport().set_read_buffer_limits(AT_ONCE, AT_ONCE * 3 // 4)  # noqa: SLF001
-            self._tls.connection_made(self)
+        if self._tls is None:
+            self._start()
         self._tls.buffer_updated(self._received)
         self._received = 0
         self._read()
+
+    def _start(self) -> None:
+        """Start TLS, with the first bytes of the client in its buffer."""
+        times = {"ssl_handshake_timeout": self._limits.handshake, "ssl_shutdown_timeout": self._limits.goodbye}
+        loop = asyncio.get_running_loop()
+        self._tls = SSLProtocol(loop, self._http(), self._context, None, server_side=True, **times)
+        self._tls._get_app_transport().set_read_buffer_limits(AT_ONCE, AT_ONCE * 3 // 4)  # noqa: SLF001
+        self._tls.connection_made(self)
+        first, self._buffer = self._buffer, self._tls.get_buffer(AT_ONCE)[:AT_ONCE]
+        self._buffer[: self._received] = first[: self._received]
 
     def _end_opening(self) -> None:
         if not self._connection.is_open:
@@ -129,14 +138,14 @@ class Wire(asyncio.BufferedProtocol):
         """Tell TLS that the client reads again."""
         self._tls.resume_writing()
 
-    def eof_received(self) -> bool | None:
+    def eof_received(self) -> bool:
         """Tell TLS that the client has ended its side; the connection then closes."""
-        return self._tls.eof_received() if self._has_started else None
+        return self._tls is not None and bool(self._tls.eof_received())
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell TLS, and leave nothing that waits."""
         self._timer.cancel()
         self._turns.leave(self)
         self._lost(self._connection)
-        if self._has_started:
+        if self._tls is not None:
             self._tls.connection_lost(error)

@@ -121,7 +121,7 @@ class Ends:
         self.read: list[int] = []
         self.is_reading = True
         self.waiting: list[Any] = []
-        self.connection = Connection("192.0.2.1", 0, is_open=is_open)
+        self.connection = Connection("192.0.2.1", 0)
         limits_of_tls = SimpleNamespace(set_read_buffer_limits=lambda *_: None)
         tls = SimpleNamespace(
             get_buffer=lambda _: memoryview(bytearray(1 << 18)),
@@ -137,9 +137,12 @@ class Ends:
         )
         queue: Any = SimpleNamespace(wait=self.waiting.append)
         nothing: Any = None
-        with patch("forewarn.webhook.http.wire.SSLProtocol", lambda *_, **__: tls):
-            self.wire = Wire(nothing, nothing, Limits(), self.connection, queue, lambda _: None)
+        self.wire = Wire(lambda: nothing, nothing, Limits(), self.connection, queue, lambda _: None)
         self.wire.connection_made(transport)
+        with patch("forewarn.webhook.http.wire.SSLProtocol", lambda *_, **__: tls):
+            self.arrive(512)
+            self.wire.proceed()
+        self.connection.is_open = is_open
 
     def arrive(self, *lengths: int) -> None:
         """Records of these lengths arrive, as one part."""
@@ -153,12 +156,12 @@ def test_each_step_of_a_handshake_waits_for_its_turn_and_the_next_bytes_for_it()
         ends = Ends(is_open=False)
         for number in range(2):
             ends.arrive(512)
-            assert (ends.is_reading, len(ends.waiting), ends.read) == (False, number + 1, [0, 517][: 2 * number])
+            assert (ends.is_reading, len(ends.waiting), ends.read) == (False, number + 2, [0, *[517] * (number + 1)])
             ends.wire.resume_reading()  # TLS may say so at any time
             assert not ends.is_reading
             ends.wire.proceed()
             assert ends.is_reading
-        assert ends.read == [0, 517, 517]
+        assert ends.read == [0, 517, 517, 517]
 
     asyncio.run(run())
 
@@ -167,9 +170,9 @@ def test_many_small_records_wait_for_their_turn_and_others_do_not() -> None:
     async def run() -> None:
         ends = Ends()
         ends.arrive(300, 1_500, 22)
-        assert (ends.read, ends.waiting) == ([5 + 300 + 5 + 1_500 + 5 + 22], [])
+        assert (ends.read[2:], len(ends.waiting)) == ([5 + 300 + 5 + 1_500 + 5 + 22], 1)
         ends.arrive(22, 22, 22)
-        assert (len(ends.read), len(ends.waiting), ends.is_reading) == (1, 1, False)
+        assert (len(ends.read), len(ends.waiting), ends.is_reading) == (3, 2, False)
 
     asyncio.run(run())
 
@@ -180,6 +183,6 @@ def test_tls_reads_a_limited_number_of_bytes_at_once() -> None:
         assert len(ends.wire.get_buffer(1 << 20)) == AT_ONCE
         ends.arrive(AT_ONCE // 4 - 5, AT_ONCE // 4 - 5)
         ends.wire.pause_reading()
-        assert (ends.read, ends.is_reading) == ([AT_ONCE // 2], False)
+        assert (ends.read[2:], ends.is_reading) == ([AT_ONCE // 2], False)
 
     asyncio.run(run())
