@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import Shard, in_json, json_of
+from forewarn.policies.durations import seconds
 from forewarn.policies.findings import cut, described, listed, one_line, plural
 from forewarn.policies.forecast.why_not import by_nodes
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node import ZONE
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.selectors import PodPattern
-from forewarn.policies.simulation.scenario import Arrival, EntryFault, World, seconds
+from forewarn.policies.simulation.scenario import Arrival, EntryFault, World
 from forewarn.policies.simulation.summary import Summary, timeline_lines, unsettled
 from forewarn.policies.whatif import questions
 from forewarn.policies.whatif.comparison import ask

@@ -10,6 +10,7 @@ from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
+from forewarn.policies.durations import seconds
 from forewarn.policies.findings import LONGEST_PATH, cut, no_command, one_line, quote
 from forewarn.policies.light import NamedTuple, later
 from forewarn.policies.objects.fields import NOTHING
@@ -299,10 +300,8 @@ def integer_between(least: int, most: int) -> Callable[[str], int]:
 
 def any_duration(text: str) -> float:
     """Parse a duration: seconds, or such as `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
-    from forewarn.policies.simulation.scenario import seconds
-
     try:
-        return seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "")
+        return seconds(text, "")
     except ValueError as fault:
         given = f", not {quote(cut(text, 40))}" if text else ""
         raise argparse.ArgumentTypeError(f"{str(fault).strip()}{given}") from None

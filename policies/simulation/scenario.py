@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from forewarn.policies.controllers.view import PodState, WorkloadState
+from forewarn.policies.durations import seconds
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, JOB_TEMPLATE, POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, group_kind, json_type, text, timestamp
 from forewarn.policies.objects.node import HOSTNAME, Node
@@ -117,7 +117,6 @@ def read_workload(obj: ApiObject) -> WorkloadState:
     return WorkloadState((kind, namespace, name), obj, created=created, controller=controller)
 
 
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
 _SCALED: Final = {
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
@@ -134,19 +133,6 @@ class EntryFault(ValueError):
     def __init__(self, number: int, problem: str) -> None:
         self.number = number
         super().__init__(problem)
-
-
-def seconds(value: Any, what: str = "at") -> float:
-    """Parse a duration into seconds: a number of seconds, or text such as `90s`, `5m`, `1h`.
-
-    `what`: name of the field for the message. Raises ValueError.
-    """
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
-        return float(value)
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"{what} must be seconds, or a duration in s, m or h such as 90s, 5m or 1h")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def read_events(values: Iterable[Any]) -> Iterator[Arrival]:

@@ -11,6 +11,7 @@ from forewarn.policies.autoscaling.karpenter import requirements as label
 from forewarn.policies.autoscaling.karpenter.pods import untolerated
 from forewarn.policies.autoscaling.karpenter.state import DISRUPTED, ClusterState, RunningNode, StateNode
 from forewarn.policies.autoscaling.karpenter.topology import Storage
+from forewarn.policies.durations import parse_duration
 from forewarn.policies.findings import grouped
 from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.objects.fields import (
@@ -29,7 +30,6 @@ from forewarn.policies.objects.fields import (
 from forewarn.policies.objects.namespace import Namespace
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from forewarn.policies.scheduling.configuration import seconds
 from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Eviction:
         value = string_map(obj, "metadata", "annotations").get(_DO_NOT_DISRUPT, "")
         if value == "true" or not value or not _is_active(obj):
             return bool(value) and _is_active(obj)
-        duration, start = seconds(value), timestamp(obj, "status", "startTime")
+        duration, start = parse_duration(value), timestamp(obj, "status", "startTime")
         return duration is not None and duration > 0 and (start is None or self.now - start < duration)
 
     def is_blocked(self, obj: ApiObject) -> bool:

@@ -21,8 +21,8 @@ from threading import Condition, Thread
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from forewarn.policies.durations import parse_duration
 from forewarn.policies.metering import holding
-from forewarn.policies.scheduling.configuration import seconds
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,7 +39,7 @@ _RESERVE: Final = 0.25
 @lru_cache(maxsize=64)
 def parse_timeout(text: str) -> float:
     """A Go duration in seconds; the default if not positive or invalid. Cached: API servers use few values."""
-    timeout = seconds(text) or 0.0
+    timeout = parse_duration(text) or 0.0
     return min(timeout, MAX_SECONDS) if timeout > 0 else DEFAULT_SECONDS
 
 

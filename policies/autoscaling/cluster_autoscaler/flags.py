@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 
-from forewarn.policies.scheduling.configuration import seconds
+from forewarn.policies.durations import parse_duration
 
 _MAX_NUMBER: Final = 2**31 - 1
 _LONGEST: Final = 253
@@ -24,7 +24,7 @@ def number(value: object) -> int | None:
 
 
 def duration(value: str) -> float | None:
-    found = seconds(value) if len(value) <= _LONGEST else None
+    found = parse_duration(value) if len(value) <= _LONGEST else None
     return found if found is not None and 0 <= found <= _MAX_NUMBER else None
 
 

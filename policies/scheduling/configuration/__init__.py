@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -12,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.durations import parse_duration
 from forewarn.policies.findings import Path, cut
 from forewarn.policies.kinds.registry import REMOVED_SCHEDULER_FIELDS
 from forewarn.policies.kube_apiserver.validation.decode import GoTypes, ListOf, Struct, Type, decode_fault
@@ -69,22 +69,6 @@ POINTS: Final = tuple(point for point in _TYPES.struct("Plugins").fields if poin
 """The extension points of a Pod's scheduling and binding cycle, in the order of the cycle."""
 OPAQUE: Final = {"PluginConfig": ("args",), "ClientConnectionConfiguration": ("qps",)}
 """Struct -> fields whose type is not checked here."""
-
-
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = re.compile(r"(\d{1,19}\.?\d{0,19}|\.\d{1,19})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_LONGEST: Final = 128
-
-
-def seconds(text: str) -> float | None:
-    """Return a duration in seconds; None for invalid text. Source: Go's `time.ParseDuration`."""
-    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
-    if rest == "0":
-        return 0.0
-    if not rest or len(rest) > _LONGEST or _PART.sub("", rest):
-        return None
-    return sign * sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(rest))
-
 
 ALL = "*"
 with open(os.path.join(os.path.dirname(__file__), "defaults.json"), encoding="utf-8") as _file:
@@ -405,7 +389,7 @@ def _timeout(args: ApiObject, key: str, path: Path, faults: list[FieldError], de
     given = args.get(key)
     if given is None:
         return default
-    timeout = seconds(given)
+    timeout = parse_duration(given)
     if timeout is None:
         faults.append(invalid((*path, key), given, "must be a duration, as in 10s or 2m30s"))
     return timeout
@@ -550,7 +534,7 @@ def backoff(config: ApiObject) -> tuple[int, int]:
 def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
     """Yield the errors of `leaderElection`. Leader election is on unless `leaderElect` is false."""
     times = {key: election.get(key) or default for key, default in _LEASES.items()}
-    durations = {key: seconds(text) for key, text in times.items()}
+    durations = {key: parse_duration(text) for key, text in times.items()}
     for key, value in durations.items():
         if value is None:
             yield invalid(("leaderElection", key), times[key], "must be a duration, as in 15s")
@@ -576,7 +560,7 @@ def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
         if extender.get("prioritizeVerb") and (extender.get("weight") or 0) <= 0:
             yield invalid((*path, "weight"), extender.get("weight") or 0, "must have a positive weight applied to it")
         binders += bool(extender.get("bindVerb"))
-        if extender.get("httpTimeout") and seconds(extender["httpTimeout"]) is None:
+        if extender.get("httpTimeout") and parse_duration(extender["httpTimeout"]) is None:
             yield invalid((*path, "httpTimeout"), extender["httpTimeout"], "must be a duration, as in 5s")
         for place, (name, _) in enumerate(_named(each(extender.get("managedResources") or (), 1))):
             of_name = (*path, "managedResources", place, "name")

@@ -12,7 +12,7 @@ import pytest
 from forewarn.policies.commands.predict import main as predict
 from forewarn.policies.commands.whatif import main
 from forewarn.policies.objects.node import Taint
-from forewarn.policies.simulation.scenario import OPERATIONS, Operation, read_events, seconds, to_node, to_workload
+from forewarn.policies.simulation.scenario import OPERATIONS, Operation, read_events, to_node, to_workload
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
@@ -292,10 +292,6 @@ def test_an_operation_without_a_node_is_its_declaration(
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
     _, out, _ = simulate([NODES[0], *low], [], events=[{"at": "1m", "stop": "low"}])
     assert "1 min  default/low: 1 Pod deleted (ReplicaSet low)" in out
-
-
-def test_durations() -> None:
-    assert [seconds(text) for text in (5, 1.5, "7", "90s", "5m", "1h", "1.5m")] == [5, 1.5, 7, 90, 300, 3600, 90]
 
 
 def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[..., Run]) -> None:
