@@ -154,6 +154,7 @@ class Parser(argparse.ArgumentParser):
         arguments.setdefault("formatter_class", partial(argparse.HelpFormatter, width=columns()))
         arguments.setdefault("allow_abbrev", False)
         super().__init__(**arguments)
+        self.color = False  # Python 3.14 colors help by default
         self.prog = as_invoked(self.prog)
         self._examples, self._hints = examples, hints
         self._given: Sequence[str] = ()
