@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """Command -> option -> the values that it may have, none where any will do."""
 
 _OPTION: Final = re.compile(
-    r"^  (?:(-\w)(?: (?:\{[^}]*\}|[^ ,]+))?, )?(--[a-z][a-z-]*)(?: (?:\{([^}]+)\}|([a-z0-9.]+(?:\|[a-z0-9.]+)+)))?",
+    r"^  (?:(-\w), )?(--[a-z][a-z-]*)(?: (?:\{([^}]+)\}|([a-z0-9.]+(?:\|[a-z0-9.]+)+)))?",
     re.MULTILINE,
 )
 _ARGUMENT: Final = re.compile(r"^  ([a-z]+(?:\|[a-z]+)+)$", re.MULTILINE)

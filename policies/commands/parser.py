@@ -143,6 +143,16 @@ _NOT_IN_FOREWARN: Final = {
 _OPTION: Final = later(r"(?:pass )(-\S+)")
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Formats help as Python 3.13 does: the value of an option once, after its names."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser with examples and short errors, for arguments of any length and content.
 
@@ -151,7 +161,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *, examples: Sequence[str] = (), hints: Mapping[str, str] = NOTHING, **arguments: Any) -> None:
-        arguments.setdefault("formatter_class", partial(argparse.HelpFormatter, width=columns()))
+        arguments.setdefault("formatter_class", partial(_HelpFormatter, width=columns()))
         arguments.setdefault("allow_abbrev", False)
         super().__init__(**arguments)
         self.color = False  # Python 3.14 colors help by default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -85,7 +86,9 @@ def test_every_command_has_help(name: str, monkeypatch: pytest.MonkeyPatch, caps
     with pytest.raises(SystemExit) as ended:
         main([*name.split(), "--help"])
     assert ended.value.code == 0
-    assert f"usage: forewarn {name}" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"usage: forewarn {name}" in printed
+    assert re.search(r"^  -\w [A-Z]", printed, re.MULTILINE) is None, "-c, --config FILE with every version of Python"
 
 
 def test_help_lists_every_command_and_the_version_names_kubernetes(capsys: pytest.CaptureFixture[str]) -> None:
