@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RATE: Final = 192
+RATE: Final = 128
 """Steps of a group per second. A handshake has three: most clients do not guess the group of the key exchange."""
-BURST: Final = 384
+BURST: Final = 256
 """Steps of a group without a wait, if it has taken none for some time."""
 _REMEMBERED: Final = 1024
 
@@ -31,8 +31,8 @@ class Waiting(Protocol):
 class Turns:
     """Gives steps to connections: group after group, in a group network after network. Only for one event loop.
 
-    A network with an API server is a group without a limit per second; other IPv4 addresses are grouped by /24.
-    `is_caller`: whether an API server is connected from a network.
+    `is_caller`: whether an API server is connected from a network. It is then the first one of its group, and has no
+    limit per second.
     """
 
     def __init__(self, is_caller: Callable[[str], bool], clock: Callable[[], float] = monotonic) -> None:
@@ -47,17 +47,16 @@ class Turns:
 
     def wait(self, connection: Waiting) -> None:
         """Let a connection take its step in a later turn."""
-        network = connection.network
-        group = network if self._is_caller(network) else group_of(network)
-        self._waiting.setdefault(group, {}).setdefault(network, {})[connection] = None
+        networks = self._waiting.setdefault(group_of(connection.network), {})
+        networks.setdefault(connection.network, {})[connection] = None
         if self._handle is None or self._is_late:
             self._schedule()
 
     def leave(self, connection: Waiting) -> None:
         """Forget a connection, if it waits."""
-        for group in (connection.network, group_of(connection.network)):
-            if connection in self._waiting.get(group, {}).get(connection.network, ()):
-                self._remove(group, connection)
+        group = group_of(connection.network)
+        if connection in self._waiting.get(group, {}).get(connection.network, ()):
+            self._remove(group, connection)
 
     def _schedule(self, seconds: float = 0) -> None:
         if self._handle is not None:
@@ -69,9 +68,12 @@ class Turns:
         self._handle, now, waits = None, self._clock(), list[float]()
         for group, networks in self._waiting.items():
             waits.append(self._rested_at.get(group, now) - now - (BURST - 1) / RATE)
-            if waits[-1] <= 0 or self._is_caller(group):
-                connection = next(iter(next(iter(networks.values()))))
+            network = next(filter(self._is_caller, networks), None)
+            if network is None and waits[-1] <= 0:
+                network = next(iter(networks))
                 self._rested_at[group] = max(self._rested_at.get(group, now), now) + 1 / RATE
+            if network is not None:
+                connection = next(iter(networks[network]))
                 self._remove(group, connection)
                 self._schedule()
                 connection.proceed()

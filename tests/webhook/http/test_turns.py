@@ -85,11 +85,18 @@ def test_a_group_has_a_limit_per_second_and_others_do_not_wait_for_it() -> None:
     before = [network for turn, network in steps if turn < 2 * BURST]
     assert before.count("192.0.2.1") == BURST
     assert before.count("198.51.100.1") == 3
-    assert len(steps) - BURST - 3 in (RATE - 1, RATE)  # times are floats
+    assert len(steps) == BURST + 3 + RATE
 
 
 def test_api_servers_have_no_limit_per_second() -> None:
     assert len(steps_of(["192.0.2.1"] * 2 * BURST, 3 * BURST, callers=["192.0.2.1"])) == 2 * BURST
+
+
+def test_an_api_server_does_not_wait_for_its_neighbours() -> None:
+    flood, caller = [f"192.0.2.{number}" for number in range(100)] * 3, "192.0.2.200"
+    steps = steps_of([*flood, caller], len(flood), callers=[caller])
+    assert steps[0][1] == caller
+    assert len(steps) == BURST + 1
 
 
 def test_a_closed_connection_takes_no_step() -> None:
