@@ -268,7 +268,6 @@ SAYING = [
     ["predict", "-f", CHECKOUT, "--cluster", CLUSTER, "-o", "json"],
     ["preempt", "--batch", "-"],
     ["webhook", "review", "-f", "{review}"],
-    ["webhook", "serve", "--cluster", CLUSTER, "--port", "0", "--health-port", "0"],
     ["demo"],
 ]
 each_saying = pytest.mark.parametrize("arguments", SAYING, ids=" ".join)
