@@ -1,9 +1,11 @@
-"""Liveness and readiness of this process."""
+"""Liveness and readiness of this process, and threads that must not end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Event, Thread
 from time import monotonic
 from typing import Final
 
@@ -36,3 +38,24 @@ class Health:
         """Return why the process must restart; "" if alive."""
         silence = monotonic() - self.beat
         return f"the event loop is blocked for {silence:.0f} s" if silence > MAX_SILENCE else ""
+
+
+_AGAIN_SECONDS: Final = 5.0
+
+
+def start_loop(name: str, run: Callable[[], object], stopped: Event) -> Thread:
+    """Run a loop on a new thread until `stopped`, again if it fails. Raises RuntimeError if there is no thread.
+
+    Loops handle their errors, but without memory, even an error cannot be logged.
+    """
+
+    def keep_running() -> None:
+        while not stopped.is_set():
+            with suppress(Exception):
+                run()
+                return
+            stopped.wait(_AGAIN_SECONDS)
+
+    thread = Thread(target=keep_running, name=name, daemon=True)
+    thread.start()
+    return thread

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from forewarn.policies.config.load import is_empty
@@ -26,7 +26,7 @@ from forewarn.webhook.admission.prediction_access import PredictionProcess, Work
 from forewarn.webhook.admission.replies import Gate
 from forewarn.webhook.admission.review import BadTokens, Callers, Grants, ReadAgain, Tokens, read_tokens
 from forewarn.webhook.commands.state_source import StateSource, context_of, from_files, from_watches
-from forewarn.webhook.health import Health
+from forewarn.webhook.health import Health, start_loop
 from forewarn.webhook.http import descriptors, tls
 from forewarn.webhook.http.asgi import Limits, Routes
 from forewarn.webhook.http.health_port import serve_health
@@ -128,7 +128,7 @@ def check_regularly(checks: Sequence[Callable[[], object]], seconds: float = SEC
                 except Exception:
                     logging.getLogger("forewarn").exception("a periodic check failed")
 
-    Thread(target=run, name="reloading", daemon=True).start()
+    start_loop("reloading", run, stop)
     return stop
 
 

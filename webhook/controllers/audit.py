@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,6 +21,7 @@ from forewarn.webhook.admission.prediction_access import PredictionProcess, Unan
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leader import Election
+from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
@@ -207,8 +208,7 @@ class Auditor:
 
     def start(self) -> Callable[[], None]:
         """Start the audit's thread; return a function that stops the thread and a running audit immediately."""
-        thread = Thread(target=self._run, name="audit", daemon=True)
-        thread.start()
+        thread = start_loop("audit", self._run, self._stop)
 
         def end() -> None:
             self._stop.set()

@@ -12,14 +12,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.objects.fields import ApiObject, at, text_at
 from forewarn.webhook.admission.review import EVERYTHING, Grant
 from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leader import lease_path
+from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import NAMES, Caller, Certificate, NoCertificate, certificates_in, rejections, validity_of
 
@@ -162,7 +164,7 @@ class Registration:
 def watch(api: ObjectApi, changed: Callable[[], object], stop: Event) -> None:
     """Call `changed` after each change of a webhook configuration, on threads that end some time after `stop`."""
     for path in PATHS:
-        Thread(target=_watch, args=(api, path, changed, stop), name="configuration watch", daemon=True).start()
+        start_loop("configuration watch", partial(_watch, api, path, changed, stop), stop)
 
 
 def _watch(api: ObjectApi, path: str, changed: Callable[[], object], stop: Event) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from threading import Event, Thread
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from forewarn.webhook.controllers.global_default import RECONCILE_SECONDS, Globa
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Tasks
 from forewarn.webhook.controllers.registration import Installation, Registration
 from forewarn.webhook.controllers.serving_certificate import ServingCertificate
+from forewarn.webhook.health import start_loop
 from forewarn.webhook.http.tls import SwappingContext, distrust, untimely
 
 if TYPE_CHECKING:
@@ -79,8 +80,7 @@ class ReplicaControllers:
 
     def start(self) -> Callable[[], None]:
         """Start the thread; returns a function that stops it."""
-        thread = Thread(target=self._run, name="upkeep", daemon=True)
-        thread.start()
+        thread = start_loop("upkeep", self._run, self._stop)
         end_auditing = self._auditor.start() if self._auditor else None
 
         def end() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import Event, Thread
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
 from forewarn.policies.objects.fields import list_at
 from forewarn.webhook.apiserver.client import ApiError, mapping
+from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import LOGGER, log_event
+
+if TYPE_CHECKING:
+    from threading import Event, Thread
 
 _WATCHED = frozenset(("list", "watch"))
 
@@ -65,9 +68,7 @@ def follow_optional(
     wanted: dict[str, Find] = {DEVICES[0].name: partial(_served, api, DEVICES)}
     wanted |= {spec.name: partial(_served, api, (spec,)) for spec in SEPARATE_KINDS}
     wanted |= {kind: partial(_custom, api, kind, path) for kind, path in templates.items() if kind not in BY_GROUP_KIND}
-    thread = Thread(target=_follow, args=(wanted, follow, stopped, pause), name="optional-kinds", daemon=True)
-    thread.start()
-    return thread
+    return start_loop("optional-kinds", partial(_follow, wanted, follow, stopped, pause), stopped)
 
 
 def _follow(wanted: dict[str, Find], follow: Callable[[KindSpec], object], stopped: Event, pause: float) -> None:

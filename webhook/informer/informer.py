@@ -22,6 +22,7 @@ from forewarn.policies.objects.fields import InvalidObject, ref_of
 from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, minor_of
 from forewarn.policies.releases.semantics import Semantics
 from forewarn.webhook.apiserver.client import PAGE, ApiError, Expired, ListAgain, Page, Silent, Watch
+from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import LOGGER, log_event
 
 
@@ -523,9 +524,7 @@ class Informer:
             self._reflectors.append(reflector)
 
     def _start(self, name: str, run: Callable[[], object]) -> None:
-        thread = Thread(target=run, name=name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        self._threads.append(start_loop(name, run, self._stop))
 
     def stop(self, seconds: float = 5.0) -> None:
         """Stop following, and wait up to `seconds` for the threads."""

@@ -217,6 +217,23 @@ def test_a_listener_that_fails_does_not_stop_the_owner(api: ScriptedApi, caplog:
         assert "a fault of ours" in caplog.text
 
 
+def test_the_owner_goes_on_though_its_fault_cannot_be_logged(api: ScriptedApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory, both may fail."""
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("forewarn.webhook.health._AGAIN_SECONDS", 0.01)
+    with following() as followed:
+        with monkeypatch.context() as patch:
+            patch.setattr("logging.Logger.exception", fails)
+            followed.informer.changed = fails
+            for name in ("one", "two"):
+                api.stream("pods").send("ADDED", pod(name=name, resourceVersion="201"))
+            until(lambda: followed.pods() == P | {"one", "two"})
+        assert all(thread.is_alive() for thread in followed.informer._threads)
+
+
 def test_lists_that_fail_are_tried_again(api: ScriptedApi) -> None:
     def page_then_expired(handler: Any) -> None:
         handler.answer(410, {"kind": "Status", "code": 410, "message": "the continue token is too old"})
