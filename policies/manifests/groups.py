@@ -321,7 +321,7 @@ class Kustomization(NamedTuple):
 
     `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
     `namePrefix` and `nameSuffix`. `changed`: the names of the objects that it changes, as far as it names them itself;
-    EVERY for all objects. `remotes`: the addresses of other resources.
+    EVERY for all objects. `remotes`: the addresses of other resources. `inline`: the number of patches in the file.
     """
 
     directory: str
@@ -332,6 +332,7 @@ class Kustomization(NamedTuple):
     affixes: tuple[str, str] = ("", "")
     changed: frozenset[str] = frozenset()
     remotes: tuple[str, ...] = ()
+    inline: int = 0
 
 
 class Grouping(NamedTuple):
@@ -409,7 +410,8 @@ def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization
         if (file := real[member.file]) not in patches
         for place, changed in (copies.get(file) or _UNCHANGED).items()
     ]
-    return placed, sum(sizes[path] for path in patches), apart
+    inline = sum(k.inline for k in kustomizations.values())
+    return placed, sum(sizes[path] for path in patches) + inline, apart
 
 
 def _copies(
@@ -511,7 +513,8 @@ def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
 
 REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
 """The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
-_PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
+_PATCH_LISTS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
+_PATCHES: Final = (*_PATCH_LISTS, "replacements", "configurations")
 MAX_NAMED: Final = 100_000
 """The maximum number of files and directories that kustomizations name."""
 _MAX: Final = 10_000
@@ -548,7 +551,14 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
         frozenset(_changed(content)),
         tuple(_remotes(content, directory)),
+        sum(1 for key in _PATCH_LISTS for entry in list_at(content, key)[:_MAX] if _inline(entry)),
     )
+
+
+def _inline(entry: object) -> str:
+    """The text of a patch in a kustomization itself; "" for an entry that names a file."""
+    patch = entry.get("patch") if isinstance(entry, dict) else entry
+    return patch if isinstance(patch, str) and ("\n" in patch or patch is not entry) else ""
 
 
 def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
@@ -562,14 +572,13 @@ def _changed(content: dict[str, Any]) -> Iterator[str]:
     """Yield the names of the objects that a kustomization changes, except those that only its files of patches name."""
     if any(map(content.get, _CHANGING)):
         yield EVERY
-    for key in ("replicas", "patches", "patchesStrategicMerge", "patchesJson6902"):
+    for key in ("replicas", *_PATCH_LISTS):
         for entry in list_at(content, key)[:_MAX]:
             target = entry if key == "replicas" else entry.get("target") if isinstance(entry, dict) else None
-            patch = entry.get("patch") if isinstance(entry, dict) else entry
             if isinstance(target, dict):
                 name = text_at(target, "name")
                 yield name if _NAME.fullmatch(name) else EVERY
-            elif isinstance(patch, str) and "\n" in patch:
+            elif patch := _inline(entry):
                 yield from _names_in(patch)
 
 
