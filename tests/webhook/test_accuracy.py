@@ -565,7 +565,12 @@ def test_only_the_user_of_the_webhook_may_open_the_socket() -> None:
     assert not path_of(port).parent.exists()
 
 
-@pytest.mark.parametrize("make", [lambda path: path.mkdir(0o755), lambda path: path.symlink_to("/root"), Path.touch])
+def _open_directory(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("make", [_open_directory, lambda path: path.symlink_to("/root"), Path.touch])
 def test_a_socket_is_only_in_a_private_directory(
     make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
