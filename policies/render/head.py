@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.cluster.cache import AnswerHead, Origin
+from forewarn.policies.findings import one_line
 from forewarn.policies.render.table import text_of
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ def below_title(markdown: str, head: AnswerHead) -> str:
 
 def on_page(page: Page, head: AnswerHead) -> Page:
     """Return an HTML page with the head below its header."""
-    from forewarn.policies.render.html.elements import display_text, element
+    from forewarn.policies.render.html.elements import element
 
     header, *parts = page.parts
-    shown = element("p", "; ".join(map(display_text, _clauses(head))), class_="dim")
+    shown = element("p", "; ".join(map(one_line, _clauses(head))), class_="dim")
     return page._replace(parts=[header, shown, *parts])
 
 

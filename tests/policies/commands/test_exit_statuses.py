@@ -287,7 +287,6 @@ def test_the_table_has_every_option_that_names_a_file(command: str, monkeypatch:
         pytest.param(("predict", "-f", "{other}", *WITH_CLUSTER, "--fail-on", "preemption"), 3, id="another value"),
         pytest.param(("predict", "-f", "{other}", *WITH_CLUSTER, "--fail-on", "not-predicted"), 1, id="its value"),
         pytest.param(("predict", "-f", "{pod}", *WITH_CLUSTER, "--fail-on", "not-predicted"), 0, id="a prediction"),
-        pytest.param(),
         *(
             pytest.param(
                 (*command, "-f", "{pod}", "--cluster", "{service}"), 3, id=f"{' '.join(command)} without nodes"
