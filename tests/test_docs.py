@@ -218,7 +218,7 @@ def _anchors(page: Path) -> set[str]:
     return {anchor for anchor in on_github if "--" not in anchor}
 
 
-MOST_WORDS = {"docs/internals": 8_000, "user documentation": 30_000}
+MOST_WORDS = {"docs/internals": 8_250, "user documentation": 30_000}
 
 
 def test_the_documentation_stays_short() -> None:
