@@ -22,7 +22,7 @@ from forewarn.policies.lint.input import (
 )
 from forewarn.policies.manifests.groups import KUSTOMIZATIONS, MAX_NAMED
 from forewarn.policies.sources.files import OUTSIDE, TEST_DATA, TESTS, File, SourceError, find_files, readable
-from forewarn.policies.sources.git import work_trees
+from forewarn.policies.sources.git import upwards, work_trees
 
 if TYPE_CHECKING:
     from forewarn.policies.manifests.groups import Kustomization
@@ -49,17 +49,17 @@ def deployed_files(given: Input, request: LintRequest) -> Iterator[File]:
     """Yield the files that tools deploy and that were not read. Each must be read before the next is asked for: it
     may be a kustomization, which names others.
     """
-    reals = {os.path.realpath(path): path for path in request.paths if os.path.isdir(path)}
-    roots = [_Root(path, real, next(work_trees(real), real)) for real, path in reals.items()]
-    read = set[str]()
-    for number, path in enumerate(_named(given, roots, request)):
+    roots, read = _roots(request.paths), set[str]()
+    for number, path in enumerate(_Named(given, request, roots).files() if roots else ()):
         if number == MAX_NAMED:
             problem = f"kustomizations name more than {MAX_NAMED:,} files. Fix: check fewer directories"
             given.unreadable.append(SourceError("", problem))
             return
         if path in given.sources:
             continue
-        read = read or {os.path.realpath(file.path) for file in given.sources.values()}
+        if not read:
+            failed = (fault.file for fault in given.unreadable if isinstance(fault, SourceError))
+            read = set(map(os.path.realpath, (*failed, *(file.path for file in given.sources.values()))))
         if (real := os.path.realpath(path)) in read:
             continue
         read.add(real)
@@ -70,53 +70,76 @@ def deployed_files(given: Input, request: LintRequest) -> Iterator[File]:
             yield File(path, root.given)
 
 
-def _named(given: Input, roots: Sequence[_Root], request: LintRequest) -> Iterator[str]:
-    """Yield the files that kustomizations and deployments name, also those that are read meanwhile."""
-    kustomizations = deployments = 0
-    left_out = [os.path.realpath(path) for path, what in given.left_out.items() if what in _BY_CONTENT]
-    while roots and (kustomizations < len(given.kustomizations) or deployments < len(given.deployments)):
-        if kustomizations < len(given.kustomizations):
-            kustomization = given.kustomizations[kustomizations]
-            for address in kustomization.remotes if request.rendering is None else ():
-                given.leave_out(address, REMOTE)
-            yield from _of_kustomization(kustomization, roots, given)
-            kustomizations += 1
-        else:
-            if left_out:
-                yield from _of_deployment(given.deployments[deployments], left_out, roots, given, request)
-            deployments += 1
+def _roots(paths: Sequence[str]) -> list[_Root]:
+    reals = {os.path.realpath(path): path for path in paths if os.path.isdir(path)}
+    return [_Root(path, real, next(work_trees(real), real)) for real, path in reals.items()]
 
 
-def _of_kustomization(kustomization: Kustomization, roots: Sequence[_Root], given: Input) -> Iterator[str]:
-    for path in (*kustomization.resources, *kustomization.patches):
-        root = next((root for root in roots if _is_below(path, root.real)), None)
-        if root is None:
-            if os.path.exists(path):
-                given.leave_out(os.path.relpath(path), ELSEWHERE)
-            continue
-        shown = root.shown(path)
-        if shown in given.sources or os.path.join(shown, KUSTOMIZATIONS[0]) in given.sources:
-            continue
-        if os.path.isdir(path):
-            yield from _kustomizations(shown)
-        elif os.path.isfile(path):
-            yield shown
+class _Named:
+    """Finds the files that kustomizations and deployments name, also those that are read meanwhile."""
 
+    def __init__(self, given: Input, request: LintRequest, roots: Sequence[_Root]) -> None:
+        self._given, self._request, self._roots = given, request, roots
+        self._left_out = {os.path.realpath(path) for path, what in given.left_out.items() if what in _BY_CONTENT}
+        self._above = {above for path in self._left_out for above in upwards(path)}
+        self._seen = set[str]()
+        """The deployed directories."""
 
-def _of_deployment(
-    deployment: str | File, left_out: Sequence[str], roots: Sequence[_Root], given: Input, request: LintRequest
-) -> Iterator[str]:
-    from forewarn.policies.manifests.destinations import fixed_directory
+    def files(self) -> Iterator[str]:
+        """Yield the paths of the files."""
+        kustomizations, deployments = self._given.kustomizations, self._given.deployments
+        number = of_kustomizations = 0
+        while of_kustomizations < len(kustomizations) or number < len(deployments):
+            if of_kustomizations < len(kustomizations):
+                yield from self._of_kustomization(kustomizations[of_kustomizations])
+                of_kustomizations += 1
+            else:
+                if self._left_out:
+                    yield from self._of_deployment(deployments[number])
+                number += 1
 
-    paths = map(fixed_directory, _paths_of(deployment))
-    for directory in dict.fromkeys(path for path in paths if path is not None):
-        for root in roots:
-            path = os.path.realpath(os.path.join(root.top, directory))
-            path = root.real if _is_below(root.real, path) else path
-            if not _is_below(path, root.real) or not os.path.isdir(path):
+    def _of_kustomization(self, kustomization: Kustomization) -> Iterator[str]:
+        for address in kustomization.remotes if self._request.rendering is None else ():
+            self._given.leave_out(address, REMOTE)
+        for path in (*kustomization.resources, *kustomization.patches):
+            root = next((root for root in self._roots if _is_below(path, root.real)), None)
+            if root is None:
+                if os.path.exists(path):
+                    self._given.leave_out(os.path.relpath(path), ELSEWHERE)
                 continue
-            if any(_is_below(other, path) or _is_below(path, other) for other in left_out):
-                yield from _in_directory(root.shown(path), given, request)
+            shown = root.shown(path)
+            if shown in self._given.sources or os.path.join(shown, KUSTOMIZATIONS[0]) in self._given.sources:
+                continue
+            if os.path.isdir(path):
+                yield from _kustomizations(shown)
+            elif os.path.isfile(path):
+                yield shown
+
+    def _of_deployment(self, deployment: str | File) -> Iterator[str]:
+        from forewarn.policies.manifests.destinations import fixed_directory
+
+        directories = {directory for path in _paths_of(deployment) if (directory := fixed_directory(path)) is not None}
+        for directory in sorted(directories - self._seen):
+            self._seen.add(directory)
+            for root in self._roots:
+                path = os.path.join(root.top, directory)
+                path = os.path.realpath(path) if os.path.isdir(path) else ""  # it may have null bytes or surrogates
+                path = root.real if path and _is_below(root.real, path) else path
+                if _is_below(path, root.real) and self._lacks(path):
+                    yield from self._in_directory(root.shown(path))
+
+    def _lacks(self, directory: str) -> bool:
+        """Report whether something was left out that is in a directory (a real path) or contains it."""
+        return directory in self._above or not self._left_out.isdisjoint(upwards(directory))
+
+    def _in_directory(self, directory: str) -> Iterator[str]:
+        """Yield the kustomization of a directory; without one, all manifests in it and below."""
+        if names := _kustomizations(directory):
+            yield from names
+            return
+        as_git = self._request.gitignore
+        for file in find_files([directory], SUFFIXES, self._given.leave_out, as_git=as_git, deployed=True):
+            yield file.path
 
 
 def _paths_of(deployment: str | File) -> Iterator[str]:
@@ -126,15 +149,6 @@ def _paths_of(deployment: str | File) -> Iterator[str]:
     from forewarn.policies.manifests.destinations import directories_in
 
     yield from directories_in(readable(deployment), deployment.path)
-
-
-def _in_directory(directory: str, given: Input, request: LintRequest) -> Iterator[str]:
-    """Yield the kustomization of a directory; without one, all manifests in it and below."""
-    if names := _kustomizations(directory):
-        yield from names
-        return
-    for file in find_files([directory], SUFFIXES, given.leave_out, as_git=request.gitignore, deployed=True):
-        yield file.path
 
 
 def _kustomizations(directory: str) -> list[str]:

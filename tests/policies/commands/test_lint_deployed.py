@@ -197,6 +197,12 @@ NOT_DEPLOYED: Final[dict[str, tuple[Files, str]]] = {
     "an assertion": (STEPS, "1 test assertion left out"),
     "another directory of Flux": ({**TESTDATA, "a.yaml": flux("./other")}, "1 testdata directory left out"),
     "the path of a file": ({**TESTDATA, "a.yaml": flux("go.mod")}, "1 testdata directory left out"),
+    "a null byte": ({**TESTDATA, "a.yaml": flux("testdata\0")}, "1 testdata directory left out"),
+    "a surrogate": ({**TESTDATA, "a.json": flux("testdata\ud800")}, "1 testdata directory left out"),
+    "a resource with a null byte": (
+        {**TESTDATA, "kustomization.yaml": 'resources: ["/testdata\\0", "testdata\\0"]\n'},
+        "1 testdata directory left out",
+    ),
     "a directory above": ({**TESTDATA, "a.yaml": flux("../../etc")}, "1 testdata directory left out"),
     "a packed chart": ({"Chart.yaml": "name: a\n", "charts/b-1.tgz": b""}, "1 packed chart left out"),
     "a file elsewhere": (
