@@ -144,11 +144,12 @@ class Stage:
                 raise Outside(f"{os.path.normpath(source)}: link leads to a directory above it")
             os.mkdir(copy)
             with os.scandir(real) as entries:
-                for entry in entries:
-                    if entry.name.lower() not in _REPOSITORY:
-                        shown = os.path.join(source, entry.name)
-                        inner = self._trees.resolved(shown) if entry.is_symlink() else os.path.join(real, entry.name)
-                        to_do.append((shown, inner, os.path.join(copy, entry.name), (*above, real)))
+                last_first = sorted(entries, key=lambda entry: entry.name, reverse=True)
+            for entry in last_first:
+                if entry.name.lower() not in _REPOSITORY:
+                    shown = os.path.join(source, entry.name)
+                    inner = self._trees.resolved(shown) if entry.is_symlink() else os.path.join(real, entry.name)
+                    to_do.append((shown, inner, os.path.join(copy, entry.name), (*above, real)))
         return target
 
     def _copy_file(self, source: str, real: str, copy: str) -> None:

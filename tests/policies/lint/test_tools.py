@@ -8,6 +8,8 @@ import os
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,24 @@ def test_links_within_the_tree_become_files(tree: Path, tmp_path: Path) -> None:
 def test_charts_with_pipes_are_not_copied(tree: Path, tmp_path: Path) -> None:
     os.mkfifo(tree / "c/pipe")
     with pytest.raises(Outside, match="c/pipe: not a file or directory"):
+        _staged(tree, tmp_path)
+
+
+@pytest.mark.parametrize("last_first", [False, True])
+def test_the_first_name_of_a_chart_is_copied_first(
+    last_first: bool, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever order the file system has."""
+    for name in ("one", "two"):
+        os.mkfifo(tree / "c" / name)
+    scandir = os.scandir
+
+    @contextmanager
+    def in_order(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        yield sorted(scandir(path), key=lambda entry: entry.name, reverse=last_first)
+
+    monkeypatch.setattr(os, "scandir", in_order)
+    with pytest.raises(Outside, match="c/one: not a file or directory"):
         _staged(tree, tmp_path)
 
 
