@@ -28,7 +28,13 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+ADMIT: Final = "forewarn.admit"
+"""Key of the WSGI environment: the function to call for a request of the owner, so that its connection stays."""
 _NAMES: Final = ("127.0.0.1", "localhost")
+
+
+def _nothing() -> None:
+    """Do nothing: the server does not limit connections."""
 
 
 class Access:
@@ -56,6 +62,7 @@ class Access:
             abort(403, "this request is from another site")  # A page on another port of this machine has the cookie.
         if request.method == "POST":
             self._check_post()
+        request.environ.get(ADMIT, _nothing)()
         return None
 
     def _enter(self, token: str) -> Response:
@@ -67,6 +74,7 @@ class Access:
         is_first = compare_digest(given, self.once.encode())
         if request.method != "GET" or not (is_first or compare_digest(given, self.token.encode())):
             abort(403, "the token is not the one of this forewarn ui; open the address that it printed")
+        request.environ.get(ADMIT, _nothing)()
         if is_first:
             self.once = secrets.token_urlsafe(32)
         rest = [(key, value) for key, value in request.args.items(multi=True) if key != "token"]

@@ -77,18 +77,41 @@ def test_a_closed_connection_stops_the_question(endless: tuple[Endless, Access, 
     assert processes.stopped.wait(MAX_SECONDS)
 
 
-def test_connections_beyond_the_limit_are_closed(endless: tuple[Endless, Access, int]) -> None:
+def test_the_owner_is_answered_beside_idle_connections(endless: tuple[Endless, Access, int]) -> None:
     _, access, port = endless
-    address = ("127.0.0.1", port)
-    idle = [socket.create_connection(address, MAX_SECONDS) for _ in range(MAX_CONNECTIONS)]
+    idle = [socket.create_connection(("127.0.0.1", port), MAX_SECONDS) for _ in range(MAX_CONNECTIONS)]
     try:
-        with socket.create_connection(address, MAX_SECONDS) as client:
-            assert client.recv(1) == b""
+        for _ in range(3):
+            assert cookie(access, port)
+        assert idle[0].recv(1) == b"", "the oldest is closed"
+        idle[-1].settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            idle[-1].recv(1)
     finally:
         for client in idle:
             client.close()
+
+
+def test_questions_of_the_owner_stay_beside_idle_connections(
+    endless: tuple[Endless, Access, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forewarn.webhook.ui.server.MAX_CONNECTIONS", 4)
+    processes, access, port = endless
+    head = f"GET /events/risk HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie(access, port)}\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+
+        def connect() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", port), MAX_SECONDS))
+
+        for client in (connect(), connect()):
+            client.sendall(head.encode())
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        strangers = [connect() for _ in range(5)]
+        assert [strangers[number].recv(1) for number in range(3)] == [b""] * 3
+        assert not processes.stopped.is_set()
+        assert cookie(access, port)
+    assert processes.stopped.wait(MAX_SECONDS)
     wait_until(lambda: answers_at_all(port))
-    assert cookie(access, port)
 
 
 def answers_at_all(port: int) -> bool:
