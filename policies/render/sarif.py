@@ -5,6 +5,7 @@ Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0, and GitHub's "SARIF supp
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.findings import Report, fingerprints
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LONGEST: Final = 1024
+_BRACKETS: Final = re.compile(r"[\\\[\]]")
 MAX_RESULTS: Final = 25_000
 """Maximum results that GitHub accepts; the most severe are included."""
 
@@ -83,7 +85,7 @@ def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": str(finding.severity),
-        "message": {"text": problem},
+        "message": {"text": without_links(problem)},
         "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"primaryLocationLineHash": f"{mark}:1"},
     }
@@ -100,4 +102,9 @@ def _fix(edit: Edit) -> dict[str, Any]:
         region |= {"startColumn": 1, "endLine": edit.location.line + 1, "endColumn": 1}
     replacement = {"deletedRegion": region, "insertedContent": {"text": edit.new or ""}}
     changes = [{"artifactLocation": {"uri": uri(edit.location.file)}, "replacements": [replacement]}]
-    return {"description": {"text": cut(edit.title, _LONGEST)}, "artifactChanges": changes}
+    return {"description": {"text": without_links(cut(edit.title, _LONGEST))}, "artifactChanges": changes}
+
+
+def without_links(text: str) -> str:
+    """A text without embedded links, such as `[name](https://example.com)`. Source: SARIF 3.11.6."""
+    return _BRACKETS.sub(r"\\\g<0>", text) if "](" in text else text

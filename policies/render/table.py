@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.evaluation.suppressions import path_of
@@ -154,7 +155,12 @@ _LONGEST: Final = 400
 _SPECIAL: Final = re.compile(
     r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
 )
-"""What changes other text; a colon makes links (`://`) and emoji (`:name:`)."""
+"""What changes other text; a colon makes emoji (`:name:`)."""
+_WORDS: Final = re.compile(r"\s+|\S+")
+_LINKED: Final = re.compile(
+    r"www\.|://|\w@|@\w|#\d|\b(?:mailto|xmpp|gh-\d)|^[({\[]*(?=\d*[a-f])[0-9a-f]{7,40}(?![0-9a-z-])", re.IGNORECASE
+)
+"""In a word that GitHub makes a link of, even if it is escaped: addresses, e-mail, users, issues, and commits."""
 
 
 def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint", verdict: str = "") -> str:
@@ -189,8 +195,12 @@ def _row(finding: Finding) -> str:
 
 
 def text_of(text: str) -> str:
-    """The text with special characters of Markdown and HTML escaped, without automatic links."""
-    return _SPECIAL.sub(r"\\\1", one_line(text))
+    """The text with special characters of Markdown and HTML escaped. Words that GitHub would make links of are code."""
+    parts = groupby(_WORDS.findall(one_line(text)), lambda word: _LINKED.search(word) is not None)
+    return "".join(
+        "".join(map(_code, words)) if are_linked else _SPECIAL.sub(r"\\\1", "".join(words))
+        for are_linked, words in parts
+    )
 
 
 def _code(text: str) -> str:
