@@ -428,10 +428,11 @@ def listed(items: Sequence[str], limit: int = 3, count: int = 0) -> str:
     """The first `limit` items, and the number of the others: `a, b, c and 4 more`; of one other, its name, if that is
     not longer. `count`: the number of all, if `items` lacks some.
     """
-    shown, every = items[:limit], ", ".join(items)
+    shown = items[:limit]
     more = max(count, len(items)) - len(shown)
     brief = ", ".join(shown) + (f" and {more} more" if more else "")
-    return every if more == 1 and len(items) >= count and len(every) <= len(brief) else brief
+    every = ", ".join(items) if more == 1 and len(items) >= count else ""
+    return every if every and len(every) <= len(brief) else brief
 
 
 def reachable(start: Iterable[_K], following: Callable[[_K], Iterable[_K]]) -> Iterator[_K]:

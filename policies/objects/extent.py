@@ -225,6 +225,8 @@ MAX_SCOPE_VALUES: Final = 2_000
 
 MAX_QUOTAS: Final = 200
 """Maximum ResourceQuotas of a namespace, because each Pod is compared with each of them."""
+MAX_LIMIT_RANGES: Final = 50
+"""The same for the LimitRanges."""
 
 
 def check_counts(holder: str, counts: Iterable[tuple[str, int, int]]) -> None:
@@ -254,6 +256,11 @@ def check_metadata_extent(metadata: Any) -> None:
 def check_quotas(count: int) -> None:
     """Raise TooLarge if a namespace has too many ResourceQuotas; also in offline commands."""
     check_counts("the namespace", [("ResourceQuotas", count, MAX_QUOTAS)])
+
+
+def check_limit_ranges(count: int) -> None:
+    """Raise TooLarge if a namespace has too many LimitRanges; also in offline commands."""
+    check_counts("the namespace", [("LimitRanges", count, MAX_LIMIT_RANGES)])
 
 
 def check_quota_extent(spec: Any, name: str = "") -> None:

@@ -24,7 +24,7 @@ LINKED = (
     ),
 )
 NOT_LINKED = ("web-5f7d8c9b4d-x2x4z", "2147483647", "1000000", "team/web", "priority", "a#b", "decade", "www", "v1.2.3")
-CODE = re.compile(r"`[^`]*`")
+CODE = re.compile(r"(?<!\\)`[^`]*`")
 
 
 @pytest.mark.parametrize("name", LINKED)

@@ -5,7 +5,7 @@ Source: pkg/apis/core/validation, pkg/apis/scheduling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
@@ -66,7 +66,7 @@ _BY_DEFAULT: Final = " (LimitRange default). Fix: set limits in the container"
 _BY_ITSELF: Final = ". Fix: correct requests and limits"
 
 
-def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Iterable[LimitRange] = ()) -> FieldError | None:
+def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange] = ()) -> FieldError | None:
     """Return the first error of the requests and limits in a new Pod; None if it is stored or cannot be decoded.
 
     `whole`: with defaults of the LimitRanges.
@@ -77,8 +77,11 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Iterable[
         is_own = whole is pod or bool(validate_resources(pod))
         text = f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}"
         return errors[0]._replace(text=text, limit_range=None if is_own else "")
+    if not limit_ranges:
+        return None
+    resources = read_pod_resources(whole)
     for limit_range in limit_ranges:
-        for error in validate_limits(read_pod_resources(whole), limit_range):
+        for error in validate_limits(resources, limit_range):
             text, name = f"{error.text} (LimitRange {limit_range.name}){_BY_ITSELF}", limit_range.name
             return error._replace(text=text, limit_range=name)
     return None

@@ -20,6 +20,7 @@ from forewarn.policies.rules.support.allowed_classes import entries_of, is_allow
 from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.rules.support.details import UnknownClass
 from forewarn.policies.rules.support.names import (
+    Lookups,
     Names,
     is_misspelt,
     is_reserved,
@@ -183,7 +184,8 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
 
 def _workload_classes(context: Context) -> Names:
     """The names of the WorkloadPriorityClasses in the change set."""
-    return Names({name_of(subject) for subject in context.of_kind(registry.WORKLOAD_PRIORITY_CLASS)})
+    names = {name_of(subject) for subject in context.of_kind(registry.WORKLOAD_PRIORITY_CLASS)}
+    return Names(names, context.once(Lookups))
 
 
 class _Use(NamedTuple):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import EVICTIONS_FAIL, Problem, Severity, Text, cut, grouped, plural, quote
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, DISRUPTION_BUDGET, JOB, JOB_TEMPLATE, STATEFUL_SET
+from forewarn.policies.light import NamedTuple
 from forewarn.policies.manifests.deploy_order import is_recreated
-from forewarn.policies.metering import charge
+from forewarn.policies.metering import TooLarge, charge
 from forewarn.policies.objects.fields import (
     NOTHING,
     ApiObject,
@@ -23,7 +25,7 @@ from forewarn.policies.objects.fields import (
 )
 from forewarn.policies.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.rules.support.names import is_misspelt
-from forewarn.policies.rules.support.rule_text import MAX_WORKLOADS, naming, selected, workloads_in
+from forewarn.policies.rules.support.rule_text import MAX_WORKLOADS, Comparisons, naming, selected, workloads_in
 from forewarn.policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     _Labelled = tuple[str, Mapping[str, str], str, str]
     """Namespace, labels of Pods, kind, name."""
+    _ByLabel = Mapping[tuple[str, tuple[str, str] | None], Sequence[tuple[str, PodDisruptionBudget]]]
 
 
 _LONGEST_LABELS: Final = 60
@@ -202,9 +205,12 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Pod.
     """
     key = subject.effective_namespace, subject.ref.kind, subject.ref.name
-    if message := context.once(_overlaps).get(key):
+    overlaps = context.once(_overlaps)
+    if message := overlaps.problems.get(key):
         fix = "let one PodDisruptionBudget select each Pod"
         yield Problem(message, ("spec", "selector"), fix, harm=EVICTIONS_FAIL)
+    elif overlaps.excess is not None:
+        raise overlaps.excess
     if group_kind(subject.object) != DISRUPTION_BUDGET:
         return
 
@@ -224,11 +230,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
-    workloads = _not_controlled(selector, namespace, context)
-    replicas = [at(w.object, "spec", "replicas") if group_kind(w.object) in _SCALED else None for w in workloads]
-    total = sum(number for number in replicas if isinstance(number, int))
-    if all(isinstance(number, int) for number in replicas) and 0 < total <= least:
-        names = [f"{workload.ref.kind} {workload.ref.name}" for workload in workloads]
+    total, names = _replicas(selector, namespace, context)
+    if 0 < total <= least:
         message = naming(
             f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
         )
@@ -236,27 +239,58 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         yield Problem(text, ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
 
 
-def _overlaps(context: Context) -> Mapping[tuple[str, str, str], str]:
-    """(namespace, kind, name) of the PodDisruptionBudgets of the change set that select Pods with others, and of its
-    workloads that only several stored ones select -> the problem.
+class _Overlaps(NamedTuple):
+    """Overlapping PodDisruptionBudgets. `problems`: (namespace, kind, name) of those of the change set that select Pods
+    with others, and of its workloads that only several stored ones select -> the problem. `excess`: why there may be
+    more, or None.
+    """
 
-    Source: pkg/registry/core/pod/storage/eviction.go, `getPodDisruptionBudgets`.
+    problems: Mapping[tuple[str, str, str], str]
+    excess: TooLarge | None = None
+
+
+def _overlaps(context: Context) -> _Overlaps:
+    """Find overlapping PodDisruptionBudgets. Source: pkg/registry/core/pod/storage/eviction.go,
+    `getPodDisruptionBudgets`.
     """
     placed = (each for each in context.of_kind(DISRUPTION_BUDGET) if namespace_of(each.object))
     new = {key: pdb for subject in placed for key, pdb in _read(subject)}  # others may be for several namespaces
     pdbs = {**context.cluster.objects.pdbs, **new} if context.cluster else new
     by_label = grouped(((key[0], pdb.selector.label), (key[1], pdb)) for key, pdb in pdbs.items() if pdb.selector)
     problems = dict[tuple[str, str, str], str]()
+    try:
+        for namespace, names, kind, name in _selecting(pdbs, by_label, context):
+            own = [("PodDisruptionBudget", pdb) for pdb in names if (namespace, pdb) in new]
+            which = f"evictions of Pods fail{f' ({kind} {name})' * bool(own and name)}: PodDisruptionBudgets "
+            marked = [f"{pdb}{' (stored)' * ((namespace, pdb) not in new)}" for pdb in names]
+            for found in own or [(kind, name)]:
+                problems.setdefault((namespace, *found), naming(which, marked, len(names), " select them"))
+    except TooLarge as excess:
+        return _Overlaps(problems, excess.with_traceback(None))
+    return _Overlaps(problems)
+
+
+def _selecting(
+    pdbs: Mapping[tuple[str, str], PodDisruptionBudget], by_label: _ByLabel, context: Context
+) -> Iterator[tuple[str, Sequence[str], str, str]]:
+    """Yield (namespace, names of the PodDisruptionBudgets that select them, kind, name) for the workloads and Pods that
+    several select. Raises TooLarge.
+    """
+    known = dict[tuple[str, frozenset[tuple[str, str]]], Sequence[str]]()
     for namespace, labels, kind, name in _pods(pdbs, context):
-        candidates = [each for label in (None, *labels.items()) for each in by_label.get((namespace, label), ())]
-        charge(1 + len(candidates))
-        names = sorted(name for name, pdb in candidates if pdb.selects(labels))
-        own = [("PodDisruptionBudget", pdb) for pdb in names if (namespace, pdb) in new]
-        which = f"evictions of Pods fail{f' ({kind} {name})' * bool(own and name)}: PodDisruptionBudgets "
-        marked = [f"{pdb}{' (stored)' * ((namespace, pdb) not in new)}" for pdb in names]
-        for found in (own or [(kind, name)]) if len(names) > 1 else ():
-            problems.setdefault((namespace, *found), naming(which, marked, len(names), " select them"))
-    return problems
+        alike = namespace, frozenset(labels.items())
+        is_new = alike not in known
+        if is_new:
+            candidates = [each for label in (None, *labels.items()) for each in by_label.get((namespace, label), ())]
+            charge(1 + len(candidates))
+            context.once(Comparisons).charge(len(candidates))
+            known[alike] = sorted(name for name, pdb in candidates if pdb.selects(labels))
+        names = known[alike]
+        is_stored = context.cluster is not None and any(
+            (namespace, pdb) in context.cluster.objects.pdbs for pdb in names
+        )
+        if len(names) > 1 and (is_new or is_stored):  # those of the change set have the problem already
+            yield namespace, names, kind, name
 
 
 def _read(subject: ReviewedObject) -> Iterator[tuple[tuple[str, str], PodDisruptionBudget]]:
@@ -280,6 +314,23 @@ def _pods(pdbs: Mapping[tuple[str, str], PodDisruptionBudget], context: Context)
     for (namespace, _), pdb in pdbs.items():
         if pdb.selector and not pdb.spec["selector"].get("matchExpressions"):
             yield namespace, pdb.spec["selector"].get("matchLabels") or NOTHING, "", ""
+
+
+def _replicas(selector: Any, namespace: str, context: Context) -> tuple[int, Sequence[str]]:
+    """Return the replicas of the selected workloads, and their names; (0, ()) if a number is not known."""
+    known, key = context.once(_known_replicas), (namespace, json.dumps(selector, sort_keys=True, default=str))
+    if key not in known:
+        workloads = _not_controlled(selector, namespace, context)
+        replicas = [at(w.object, "spec", "replicas") if group_kind(w.object) in _SCALED else None for w in workloads]
+        total = sum(number for number in replicas if isinstance(number, int))
+        names = [f"{workload.ref.kind} {workload.ref.name}" for workload in workloads]
+        known[key] = (total, names) if all(isinstance(number, int) for number in replicas) else (0, ())
+    return known[key]
+
+
+def _known_replicas(_: Context) -> dict[tuple[str, str], tuple[int, Sequence[str]]]:
+    """What `_replicas` has found, by namespace and selector."""
+    return {}
 
 
 def _not_controlled(selector: Any, namespace: str, context: Context) -> list[ReviewedObject]:
@@ -526,6 +577,7 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     for key, value in labels.items():
         rest = {**selector, "matchLabels": {k: v for k, v in labels.items() if k != key}}
         others = workloads if len(labels) == 1 else selected(rest, [namespace], context)
+        context.once(Comparisons).charge(_COSTLY * len(others))
         for workload in others:
             meant = workload.labels.get(key)
             if isinstance(meant, str) and isinstance(value, str) and is_misspelt(value, meant):
@@ -533,6 +585,10 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
                 yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
                 return
     yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=Severity.NOTE)
+
+
+_COSTLY: Final = 10
+"""How many comparisons of a selector take as long as the search for a misspelling."""
 
 
 def _is_used(selector: object, namespace: str, context: Context) -> bool:

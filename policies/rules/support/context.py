@@ -16,6 +16,7 @@ from forewarn.policies.findings import NO_LOCATION, Action, Location, Path, Prob
 from forewarn.policies.kinds.registry import APPLIED, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from forewarn.policies.kube_apiserver.priority import Classes
 from forewarn.policies.light import NamedTuple
+from forewarn.policies.objects.extent import check_limit_ranges
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping_at
 from forewarn.policies.objects.namespace import NAME_LABEL, Namespace
 from forewarn.policies.objects.priority_class import HOSTED_CLASSES, PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
@@ -243,11 +244,12 @@ class Context:
         return grouped((subject.ref.name, subject) for subject in self.of_kind(NAMESPACE))
 
     def limit_ranges_of(self, namespace: str) -> Sequence[LimitRange]:
-        """The LimitRanges of a namespace after the change set, sorted by name."""
+        """The LimitRanges of a namespace after the change set, sorted by name. Raises TooLarge."""
         stored = self.cluster.limit_ranges_of(namespace) if self.cluster else ()
         if namespace not in self._limit_ranges:
             return stored
         ranges = {r.name: r for r in stored} | self._limit_ranges[namespace]
+        check_limit_ranges(len(ranges))
         return [ranges[name] for name in sorted(ranges)]
 
     @cached_property

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 _LONGEST: Final = 253
 """Maximum characters of a name for which a similar name is suggested."""
 _MAX_CANDIDATES: Final = 100
-_MAX_LOOKUPS: Final = 1_000
+_MAX_COMPARED: Final = 1_500
+"""Maximum characters of the candidates for one name: a comparison takes time with the square of the length."""
+_MAX_LOOKUPS: Final = 250
 """Maximum different names that are looked up for one change set."""
 
 _MAX_LISTED: Final = 5
@@ -46,11 +48,18 @@ _DIGITS: Final = later(r"[0-9]+")
 _SEPARATOR: Final = later(r"[-._]")
 
 
+class Lookups:
+    """How many more names are looked up for a change set, however many `Names` it has."""
+
+    def __init__(self, _: Context | None = None) -> None:
+        self.left = _MAX_LOOKUPS
+
+
 class Names:
     """Known names, for lookups of similar names."""
 
-    def __init__(self, known: Iterable[str]) -> None:
-        self._known = known
+    def __init__(self, known: Iterable[str], lookups: Lookups | None = None) -> None:
+        self._known, self._lookups = known, lookups or Lookups()
         self._found: dict[str, str] = {}
 
     @cached_property
@@ -71,8 +80,9 @@ class Names:
     def nearest_name(self, name: str) -> str:
         """The known name that is most similar to this one; "" if none is similar."""
         if name not in self._found:
-            if len(self._found) >= _MAX_LOOKUPS:
+            if self._lookups.left == 0:
                 return ""
+            self._lookups.left -= 1
             self._found[name] = _nearest(name, self._candidates(name))
         return self._found[name]
 
@@ -132,15 +142,14 @@ def _edits(one: str, other: str, most: int) -> int:
         return most + 1
     before, last = list[int](), list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
-        row = [i]
-        for j, b in enumerate(other, 1):
-            if abs(i - j) > most:  # more than `most` letters are missing or added
-                row.append(most + 1)
-                continue
+        row = [most + 1] * (len(other) + 1)  # more than `most` letters are missing or added
+        row[0] = i
+        for j in range(max(i - most, 1), min(i + most, len(other)) + 1):
+            b = other[j - 1]
             cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
+            row[j] = cost
         if min(row) > most:
             break
         before, last = last, row
@@ -152,9 +161,10 @@ def _nearest(name: str, candidates: Iterable[str]) -> str:
         return ""
     from difflib import SequenceMatcher, get_close_matches  # only when something is wrong
 
-    names = sorted(other for other in candidates if not _is_another_number(name, other))
-    if len(names) > _MAX_CANDIDATES:
-        names = sorted(nsmallest(_MAX_CANDIDATES, names, key=lambda other: _distance(name, other)))
+    names = sorted(o for o in candidates if len(o) <= _LONGEST and not _is_another_number(name, o))
+    most = min(max(_MAX_COMPARED // max(len(name), 1), 1), _MAX_CANDIDATES)
+    if len(names) > most:
+        names = sorted(nsmallest(most, names, key=lambda other: _distance(name, other)))
     return max(
         sorted(get_close_matches(name, names, n=_MAX_CANDIDATES, cutoff=0.6)),
         key=lambda other: (SequenceMatcher(None, other, name).ratio(), _same_start(name, other)),
@@ -203,12 +213,13 @@ def meant_elsewhere(name: str, context: Context) -> str:
 
 def _defined(context: Context) -> Names:
     """The classes that other directories of the input define."""
-    return Names(context.options.input_classes - context.classes.keys())
+    return Names(context.options.input_classes - context.classes.keys(), context.once(Lookups))
 
 
 def _used(context: Context) -> Names:
     """The names that the input uses several times."""
-    return Names({name for name, count in context.options.class_uses.items() if count >= _OFTEN})
+    often = {name for name, count in context.options.class_uses.items() if count >= _OFTEN}
+    return Names(often, context.once(Lookups))
 
 
 class Recommended:
@@ -219,19 +230,22 @@ class Recommended:
         rejected = _rejected(context)
         classes = each(sorted(context.classes.values()))
         self._classes = [c for c in classes if is_recommended(c) and c.name not in rejected]
-        self._to_all = Names([c.name for c in self._classes])
+        self._lookups = context.once(Lookups)
+        self._to_all = Names([c.name for c in self._classes], self._lookups)
         self._of_namespace: dict[str, Names] = {}
 
     def names_for(self, subject: ReviewedObject) -> Names:
         """The names of classes that allowedClasses and limitedResources permit for a subject."""
         options = self._context.options
         if options.limited_resources and group_kind(subject.object) not in (NAMESPACE, RESOURCE_QUOTA):
-            return Names([c.name for c in each(self._classes, 20) if self._is_covered(c, subject)])
+            covered = [c.name for c in each(self._classes, 20) if self._is_covered(c, subject)]
+            return Names(covered, self._lookups)
         if not options.allowed_classes:
             return self._to_all
         namespace = _namespace_of(subject)
         if namespace not in self._of_namespace:
-            self._of_namespace[namespace] = Names([c.name for c in each(self._classes) if self._is_allowed(c, subject)])
+            allowed = [c.name for c in each(self._classes) if self._is_allowed(c, subject)]
+            self._of_namespace[namespace] = Names(allowed, self._lookups)
         return self._of_namespace[namespace]
 
     def _is_allowed(self, priority_class: PriorityClass, subject: ReviewedObject) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.findings import NO_DETAIL, Location, Problem, cut, listed
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from forewarn.policies.light import NamedTuple, later
+from forewarn.policies.metering import TooLarge
 from forewarn.policies.objects.fields import INT32, ApiObject, InvalidObject, mapping, text_at
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.objects.workload import PodTemplate, Workload, parts_of, pod_template_of
@@ -201,6 +203,25 @@ MAX_WORKLOADS: Final = 1_000
 """Maximum workloads that one selector is compared with."""
 
 
+MAX_COMPARISONS: Final = 1_000_000
+"""Maximum comparisons of selectors with workloads in one change set."""
+
+
+class Comparisons:
+    """The comparisons of selectors with the workloads of a change set. Equal selectors are compared once."""
+
+    def __init__(self, _: Context) -> None:
+        self._left = MAX_COMPARISONS
+        self.selected: dict[tuple[tuple[str, ...], str], list[Labelled]] = {}
+
+    def charge(self, count: int) -> None:
+        """Count comparisons before they are made. Raises TooLarge."""
+        self._left -= count
+        if self._left < 0:
+            problem = f"the selectors of this input require more than {MAX_COMPARISONS:,} comparisons with workloads"
+            raise TooLarge(problem, "check fewer files at once")
+
+
 class Labelled(NamedTuple):
     """A workload, custom resource or Pod, and the labels of its Pods."""
 
@@ -231,9 +252,21 @@ def workloads_in(namespaces: Collection[str], context: Context) -> Iterator[Labe
 
 
 def selected(selector: Any, namespaces: Collection[str], context: Context) -> list[Labelled]:
-    """Return the workloads and Pods that a label selector selects. An empty or invalid selector selects none."""
+    """Return the workloads and Pods that a label selector selects. An empty or invalid selector selects none. Raises
+    TooLarge.
+    """
+    comparisons = context.once(Comparisons)
+    key = tuple(sorted(namespaces)), json.dumps(selector, sort_keys=True, default=str)
+    if key not in comparisons.selected:
+        comparisons.selected[key] = _selected(selector, namespaces, context)
+    return comparisons.selected[key]
+
+
+def _selected(selector: Any, namespaces: Collection[str], context: Context) -> list[Labelled]:
     try:
         parsed = parse_label_selector(selector)
     except (InvalidObject, InvalidSelector):
         return []
-    return [w for w in workloads_in(namespaces, context) if parsed and w.labels and parsed.matches(w.labels)]
+    workloads = list(workloads_in(namespaces, context))
+    context.once(Comparisons).charge(len(workloads))
+    return [w for w in workloads if parsed and w.labels and parsed.matches(w.labels)]
