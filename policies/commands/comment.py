@@ -124,6 +124,7 @@ def _answer(method: str, url: str, headers: Mapping[str, str], body: Mapping[str
         with build_opener(_NoRedirects).open(request, timeout=_SECONDS) as response:
             return json.loads(response.read(_MAX_BYTES))
     except HTTPError as error:
+        error.close()
         fix = ". Fix: let the token write comments" if error.code in (401, 403, 404) else ""
         raise NoComment(f"{host} answers {method} of comments with {error.code}{fix}") from None
     except (OSError, HTTPException, ValueError) as error:
