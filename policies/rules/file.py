@@ -375,9 +375,9 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         message = f"no {kind} in version {quote(str(version))} in Kubernetes 1.{context.minor}: kubectl rejects it"
         yield Problem(message, ("apiVersion",), "remove the object, or write a version that this release serves")
     beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
-    for unknown in unknown_fields(obj, context.minor):
+    for number, unknown in enumerate(unknown_fields(obj, context.minor)):
         path = unknown.path
-        detail, hint, fix = advice(unknown, type_of(obj))
+        detail, hint, fix = advice(unknown, type_of(obj)) if number < _MOST_ADVISED else ({}, "", "remove it")
         there = (*filter(None, str(detail.get("under", "[")).split(".")), path[-1])
         if at(obj, *there) is not None:
             line = subject.source.locate(there, key=True).line
@@ -414,6 +414,8 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
 
 
 _MOST_NAMED: Final = 5
+_MOST_ADVISED: Final = 1_000
+"""Maximum unknown fields of an object for which the field that is meant is searched."""
 _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
 
 

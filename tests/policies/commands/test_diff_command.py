@@ -770,7 +770,7 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
     assert forewarn("diff", one, two).stdout.startswith(
         f"Deployment shop/web: replicas 1 → 2 (incomplete)\n{GAPS.lower()}:\n"
     )
-    comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "")
+    comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "").replace("`", "")
     assert f"- Not compared: {cause} (and 1 more directory). {fix}.\n" in comment
     assert f"\n- {cause} (and 1 more directory). {fix}; also in other\n" in comment
 

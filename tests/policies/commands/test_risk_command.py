@@ -353,7 +353,9 @@ def test_a_loss_that_does_not_settle_in_time_is_named(capsys: pytest.CaptureFixt
 def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 10)
     monkeypatch.setattr("forewarn.policies.simulation.simulation.STEPS_EACH", 12)
-    found = told(capsys, "--cluster", SHOWN)
+    status, text, _ = run(capsys, "risk", "--cluster", SHOWN, "-o", "json")
+    found = json.loads(text)
+    assert status == 3
     assert found["unfinished"]["zone a"]["stopped"] == "after 144 steps"
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN)
     assert "simulations stopped after 144 steps (zone a" in out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.rules import file
 from forewarn.policies.rules.support import names, rule_text
 from forewarn.policies.rules.support.names import Names
 from tests.in_process import forewarn
@@ -81,6 +82,21 @@ def test_few_long_names_are_compared() -> None:
     assert Names(every).nearest_name(similar(300)) != ""
     small, large = (steps(partial(Names(part).nearest_name, similar(300))) for part in (every[:100], every))
     assert large < 4 * small
+
+
+def test_many_unknown_fields_are_reported_without_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "_MOST_ADVISED", 2)
+    fields = ", ".join(f"containrs{number}: []" for number in range(200))
+    (tmp_path / "a.yaml").write_text(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{{fields}}}\n")
+    calls: list[object] = []
+
+    def advice(*given: object) -> tuple[dict[str, Any], str, str]:
+        calls.append(given)
+        return {}, "", "remove it"
+
+    monkeypatch.setattr(file, "advice", advice)
+    assert "unknown field" in forewarn("lint", tmp_path).stdout
+    assert len(calls) == 2
 
 
 def test_selectors_beyond_the_limit_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
