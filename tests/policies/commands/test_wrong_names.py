@@ -92,7 +92,7 @@ def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, caps
             'argument --away: must be seconds, or a duration in s, m or h such as 90s, 5m or 1h, not "10d"',
         ),
         (
-            "whatif upgrade --away -5m",
+            "whatif upgrade --away -m",
             "or a duration in s, m or h such as 90s, 5m or 1h. Fix: write --away DURATION",
         ),
         (
@@ -120,4 +120,4 @@ def test_of_very_many_names_few_are_compared(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(difflib, "get_close_matches", counted)
     names = [f"web-{number:06}-abcde" for number in range(150_000)]
     assert suggested("wbe-000007-abcde", names).startswith('; did you mean "web-')
-    assert compared == [100]
+    assert [0 < count <= 100 for count in compared] == [True]

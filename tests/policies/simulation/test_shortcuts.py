@@ -146,12 +146,13 @@ def test_a_run_leaves_the_collector_of_cycles_as_it_was(before: tuple[int, int, 
     simulation = Simulation(bench_simulation.cascade(9, 4, 12), progress=lambda _, __: during.add(gc.get_threshold()))
     kept = gc.get_threshold()
     gc.set_threshold(*before)
+    given = gc.get_threshold()  # Python 3.14 ignores the third
     try:
         simulation.run()
         after = gc.get_threshold()
     finally:
         gc.set_threshold(*kept)
-    assert after == before
+    assert after == given
     assert all((first >= 200_000) == bool(before[0]) for first, _, _ in during)
     assert during
 
