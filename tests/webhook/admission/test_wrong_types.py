@@ -48,7 +48,7 @@ CONFIG = read_config(
     allowedClasses: [{classes: [gold], namespaces: [shop], groups: [sre]}]
     limitedResources:
     - {resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]}
-    exemptions: [{reason: x, namespaces: [x], namespaceSelector: {matchLabels: {x: y}}}]
+    exemptions: [{reason: x, namespaces: [x], namespaceSelector: {matchLabels: {x: z}}}]
     """,
     "c",
 )

@@ -104,7 +104,7 @@ def test_hostile_names_of_contexts(api: ScriptedApi, tmp_path: Path) -> None:
     status, out, err = machine.run("audit", "--context", "*")
     assert status == 3
     lines = [*out.splitlines(), *err.splitlines()]
-    assert all(line.isprintable() and not line.startswith("::") and len(line) < 1_200 for line in lines)
+    assert [line for line in lines if not line.isprintable() or line.startswith("::") or len(line) >= 4_400] == []
     assert set(machine.clusters("audit", "--context", "*")[1]) == {*HOSTILE, "\x1b]0;y\x07"}
 
 
