@@ -38,7 +38,16 @@ from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.cluster.cache import AnswerHead
-from forewarn.policies.documents import VERSION, Always, Sparse, Spelled, fields_of, optional_in_json, properties_of
+from forewarn.policies.documents import (
+    VERSION,
+    Always,
+    Sparse,
+    Spelled,
+    fields_of,
+    inlined_in_json,
+    optional_in_json,
+    properties_of,
+)
 from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.findings import Finding
@@ -222,7 +231,14 @@ def _members(given: Any) -> tuple[dict[str, Any], str, dict[str, str]]:
         elif not field.hidden:
             keys[field.key] = _optional(hints[field.name]) if field.optional else hints[field.name]
             names |= {field.name: field.key, field.key: field.key}
-    for key, member in properties_of(given).items() if fields_of(given) else ():
+    members = properties_of(given).items() if fields_of(given) else ()
+    for _, member in members:
+        if isinstance(member, inlined_in_json):
+            inner, _, texts = _members(hints_of(member.fget)["return"])
+            keys, explained = inner | keys, texts | explained
+    for key, member in members:
+        if isinstance(member, inlined_in_json):
+            continue
         hint = DETAIL if (given, key) == (Finding, "detail") else hints_of(member.fget)["return"]
         keys[key] = _optional(hint) if isinstance(member, optional_in_json) else hint
         names |= {member.fget.__name__: key, key: key}

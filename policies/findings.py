@@ -424,6 +424,11 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
+def counted(count: int, noun: str, many: str = "") -> str:
+    """As `plural`, with the digits in groups: `2,000 Pods`."""
+    return f"{count:,}{plural(count, noun, many)[len(str(count)) :]}"
+
+
 def listed(items: Sequence[str], limit: int = 3, count: int = 0) -> str:
     """The first `limit` items, and the number of the others: `a, b, c and 4 more`; of one other, its name, if that is
     not longer. `count`: the number of all, if `items` lacks some.

@@ -22,7 +22,7 @@ from forewarn import policies
 from forewarn.policies.application.changes import Change
 from forewarn.policies.findings import described
 from forewarn.policies.sources.files import status_of
-from forewarn.policies.whatif.sweep import Tally
+from forewarn.policies.whatif.tally import Tally
 
 sys.path.append("docs")
 import python_page  # type: ignore[import-not-found]
@@ -195,12 +195,9 @@ def test_a_short_repr() -> None:
     cluster = forewarn.load(CLUSTER)
     assert repr(cluster) == f"<Cluster {CLUSTER}: 4 nodes, 8 Pods, Kubernetes {cluster.snapshot.semantics.release}>"
     answer = forewarn.whatif(cluster, forewarn.LoseZone("a"))
-    title = "zone a lost: 2 nodes (a-1, a-2) with 4 Pods"
-    assert repr(answer) == f"<WhatIf {title}: 4 fewer Pods, 4 Pending, 2 preempted>"
-    assert repr(answer.answer) == repr(answer).replace("WhatIf", "Answer")
+    assert repr(answer) == "<WhatIf zone a lost (2 of 4 nodes): 2 Pods preempted, 4 stay Pending>"
     assert repr(forewarn.risk(cluster)) == "<Risks 1 of 2 workloads lose replicas: reports/nightly>"
-    worst = "zone a: 4 fewer Pods, 4 Pending, 2 preempted"
-    assert repr(forewarn.whatif_each(cluster, "zone")) == f"<Sweep 2 zones; worst: {worst}>"
+    assert repr(forewarn.whatif_each(cluster, "zone")) == "<Sweep 2 zones; worst: zone a>"
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
     room = "<Headroom Deployment shop/cache: 4 fit, 8 with preemption>"
     assert repr(fitting) == f"<HeadroomResult <ObjectHeadroom {room}>>"
@@ -234,10 +231,10 @@ def test_a_path_can_be_a_path_object(tmp_path: Path) -> None:
     assert cluster.nodes == forewarn.load(CLUSTER).nodes
     assert forewarn.predict(cluster, manifest).outcomes == forewarn.predict(cluster, [str(manifest)]).outcomes
     assert forewarn.headroom(cluster, [manifest]).objects
-    assert forewarn.whatif(cluster, forewarn.Apply(manifest)).answer.change == f"{manifest} applied"
+    assert forewarn.whatif(cluster, forewarn.Apply(manifest)).answer.change == "Deployment shop/till applied"
     (tmp_path / "events.yaml").write_text("- {at: 1m, drain: a-1}")
     changed = forewarn.whatif(cluster, forewarn.Events(tmp_path / "events.yaml", manifest)).answer.change
-    assert changed == f"{manifest} applied, events of {tmp_path}/events.yaml"
+    assert changed == "Deployment shop/till applied, 1 event"
     assert forewarn.lint(manifest, definitions=[snapshot]).files == [str(manifest)]
     assert forewarn.test(
         cluster, forewarn.ExpectationsRequest([Path("docs/examples/test/expectations.yaml")])
@@ -404,8 +401,8 @@ def test_risk_of_no_running_workload_is_empty(workloads: forewarn.Workloads) -> 
 
 def test_a_row_has_the_name_of_its_node_or_zone() -> None:
     cluster = forewarn.load(CLUSTER)
-    assert {row.name for row in forewarn.whatif_each(cluster, "zone").rows} == {*cluster.zones}
-    assert {row.name for row in forewarn.whatif_each(cluster, "node").rows} == {*cluster.nodes}
+    assert {row.name for row in forewarn.whatif_each(cluster, "zone").cases} == {*cluster.zones}
+    assert {row.name for row in forewarn.whatif_each(cluster, "node").cases} == {*cluster.nodes}
 
 
 def test_node_groups_of_a_file_count_in_each_question(tmp_path: Path) -> None:

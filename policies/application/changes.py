@@ -227,10 +227,10 @@ class Apply:
 
     def question(self, start: Start) -> Question:
         """The objects are created."""
+        given_manifests(self.manifests)
         arrivals = start.read(self.manifests, self.namespace)
-        title = _title(self.manifests)
-        question = questions.applied(f"{title} applied", arrivals, start.cluster, start.cache.autoscalers)
-        return question._replace(paths=[title])
+        title = f"{questions.objects_text(arrivals)} applied"
+        return questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,7 @@ class Delete:
     def question(self, start: Start) -> Question:
         """The objects are deleted."""
         objects = start.read(self.manifests, self.namespace, strict=False)
-        title = _title(self.manifests)
-        return questions.deleted(start.cluster, title, objects)._replace(paths=[title])
+        return questions.deleted(start.cluster, _title(self.manifests), objects)
 
 
 @dataclass(frozen=True)
@@ -267,17 +266,15 @@ class Events:
         check_numbers(1, runs=self.runs)
         if not self.events and not manifests_of(self.manifests):
             raise InvalidInput("neither events nor manifests given")
-        objects, titles, paths = start.read(self.manifests, self.namespace), [], []
+        objects, titles = start.read(self.manifests, self.namespace), []
         if manifests_of(self.manifests):
-            paths.append(_title(self.manifests))
-            titles.append(f"{paths[0]} applied")
+            titles.append(f"{questions.objects_text(objects)} applied")
         if self.events:
-            file = File(fspath(self.events))
-            objects += simulated.events_of(file.path, start.cluster, objects)
-            paths.append(file.name)
-            titles.append(f"events of {file.name}")
+            events = simulated.events_of(File(fspath(self.events)).path, start.cluster, objects)
+            titles.append(plural(len(events), "event"))
+            objects += events
         objects, notes = simulated.with_run_times(start.cluster, objects)
-        return Question(", ".join(titles), objects, notes=notes, paths=paths)
+        return Question(", ".join(titles), objects, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -314,8 +311,7 @@ class ChangeClass:
         templates = {class_change.workload_key(obj): obj for obj in given}
         change = class_change.effect_of(before, cache.snapshot(), self.name, templates)
         title = class_change.title(change)
-        paths = [_title(self.manifests)] if objects else []
-        title += "".join(f"; then {path} applied" for path in paths)
+        title += f"; then {questions.objects_text(objects)} applied" if objects else ""
         if selected:
             several = f"{plural(len(selected), 'workload')} of {first_of([*self.workloads], 'selector')}"
             which = several if selected[1:] else str(ref_of(selected[0], "default"))
@@ -325,7 +321,7 @@ class ChangeClass:
             of_class = title.removeprefix(f"PriorityClass {self.name} ")
             title = which if change.before == change.after else f"{which}; {of_class}"
         change = change._replace(restarted=not objects)
-        return Question(title, objects or class_change.restarts(change), class_change=change, paths=paths)
+        return Question(title, objects or class_change.restarts(change), class_change=change)
 
 
 CHANGES: Final[dict[str, type[Change]]] = {

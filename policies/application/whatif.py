@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from forewarn.policies.application import simulated
-from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Restart, Scale, Start
+from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
 from forewarn.policies.application.places import Places, Rejected, left_out
+from forewarn.policies.application.whatif_answer import Simulated, document_of
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.controllers.applied import with_applied
 from forewarn.policies.controllers.new_pods import needed
@@ -38,6 +39,7 @@ from forewarn.policies.kube_apiserver.quota import quota_in
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.names import suggested
+from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.scheduling.caveats import assumptions
 from forewarn.policies.scheduling.event_handlers import is_pending
@@ -58,27 +60,25 @@ from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
 from forewarn.policies.whatif.answer import Answer, Blocks, NotRecreated, Preemption, WorkloadCount
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, prepare, typical
+from forewarn.policies.whatif.effects import exceeded_quotas
 from forewarn.policies.whatif.interruptions import FAILS
 from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.risk import Risks, Tried, risks
-from forewarn.policies.whatif.sweep import RunningAndPending, Sweep, Tally, worst_first
+from forewarn.policies.whatif.sweep import Sweep, worst_first
+from forewarn.policies.whatif.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from random import Random
 
+    from forewarn.policies.documents.answer import AnswerDocument
     from forewarn.policies.simulation.clock import Event
     from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
-    from forewarn.policies.whatif.sweep import Tallied
+    from forewarn.policies.whatif.tally import Tallied
 
 
-SETTLED: Final = (
-    "counts include preemptions of and by replacement Pods; those of forewarn predict do so for rollouts and with "
-    "--cascade, those of lint and audit do not"
-)
-"""The note about the basis of the counts of Apply."""
 ONE_CHOICE: Final = "counts are those of one choice among equal victims: kube-scheduler may instead preempt Pods of "
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
@@ -88,11 +88,12 @@ _A_DAY: Final = 86_400.0
 class WhatIf(Result):
     """The cluster before and after a change.
 
-    `answer`: all details. `class_change`: the effect of ChangeClass, otherwise None. `notes`: limits and assumptions of
-    the simulation. `faults`: the errors of rejected objects; the others are simulated. `outcomes`: the runs of Events,
-    that of `answer` first: it has the most frequent effects.
+    `document`: in the form of all answers. `answer`: all details. `class_change`: the effect of ChangeClass, otherwise
+    None. `notes`: limits and assumptions of the simulation. `faults`: the errors of rejected objects; the others are
+    simulated. `outcomes`: the runs of Events, that of `answer` first: it has the most frequent effects.
     """
 
+    document: Inlined[AnswerDocument]
     change: Hidden[Change]
     answer: Inlined[Answer]
     notes: Sequence[str]
@@ -102,7 +103,7 @@ class WhatIf(Result):
     timeline: Sequence[Event] | None = None
 
     def __repr__(self) -> str:
-        return described(self, self.answer.verdict)
+        return described(self, self.document.headline)
 
     @property
     def fewer(self) -> int:
@@ -125,18 +126,9 @@ class WhatIf(Result):
         return self.answer.workloads
 
     @property
-    def notes_without_faults(self) -> list[str]:
-        """The notes without those about rejected objects."""
-        of_faults = _of_faults(self.faults)
-        return [note for note in self.notes if note not in of_faults]
-
-    @property
     def conditions(self) -> frozenset[str]:
-        """The conditions of `--fail-on` that are met: of `fewer`, `pending`, `preemption`, `pdb`, `quota`, `blocked`.
-
-        With nodes that autoscalers add or remove, `fewer`, `pending` and blocked rollouts are those of the end.
-        """
-        return conditions_of(self.answer.of_upgrade, self.answer.end)
+        """The conditions of `--fail-on` that are met: the counters that are not 0."""
+        return self.document.conditions
 
     @optional_in_json
     def basis(self) -> Literal["settled"] | None:
@@ -219,6 +211,8 @@ def whatif(
             pods, options = cluster.snapshot.pods.values(), cluster.config.options
             return answer._replace(
                 placeholders=placeholders_of(answer, pods, options),
+                placeholder_pods=sum(bool(pod.node_name) and is_placeholder(pod, options) for pod in pods),
+                exceeded_quotas=exceeded_quotas(cluster.snapshot),
                 blocks=_blocks(answer, question, cluster.snapshot, after),
             )
 
@@ -230,14 +224,23 @@ def whatif(
             answer = answer._replace(restart_alone=restarted)
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
-        ending = [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
         certain = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False)
         answer = certain._replace(alike=runs.alike) if runs else answer
-    differs_from_start = isinstance(change, Apply | Restart) and bool(answer.preempted)
-    of_choice = [f"{ONE_CHOICE}{listed(answer.equal_victims)}"] if answer.equal_victims else []
-    notes = [*not_simulated(cache), *notes, *of_choice, *([SETTLED] if differs_from_start else [])]
+    of_faults, notes = _of_faults(faults), _notes(cache, answer, notes)
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
-    return WhatIf(head, change, answer, notes, faults, question.class_change, runs.outcomes if runs else ending)
+    others = [note for note in notes if note not in of_faults]
+    outcomes = runs.outcomes if runs else _ending(change, answer)
+    document = document_of(Simulated(answer, question.class_change, faults, others, outcomes))
+    return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
+
+
+def _ending(change: Change, answer: Answer) -> list[Ending]:
+    return [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
+
+
+def _notes(cache: DumpCache, answer: Answer, notes: Iterable[str]) -> list[str]:
+    of_choice = [f"{ONE_CHOICE}{listed(answer.equal_victims)}"] if answer.equal_victims else []
+    return [*not_simulated(cache), *notes, *of_choice]
 
 
 class _Explored(NamedTuple):
@@ -483,17 +486,16 @@ def whatif_each(
         yield from values
 
     tallied = list(counted_results(results, len(names), progress))
-    (without_change, _), rows = unchanged[0], worst_first(each.row for each in tallied)
+    (without_change, _), (tally,) = unchanged[0], tallies
+    rows = worst_first(each.row.without(without_change.rejections) for each in tallied)
     limits = list(dict.fromkeys(note for each in tallied for note in each.not_modelled))[:_MAX_NOTES]
-    effects = (without_change.fewer, without_change.preempted, without_change.pending)
-    nothing_else = at_rest(world) and not any(effects)
-    snapshot, victims = cache.snapshot(), any(row.preempted or row.violated_pdbs for row in rows)
+    nothing_else = at_rest(world) and not without_change.counters.harm
+    snapshot, victims = cache.snapshot(), any(row.counters.preempted or row.counters.pdbs_violated for row in rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
     head = head_of(snapshot, (*assumed, *autoscaling.assumes))
-    (tally,) = tallies
-    before, without = RunningAndPending(tally.running, tally.pending), None if nothing_else else without_change
-    return Sweep(head, kind, before, rows, without, [*not_simulated(cache), *limits])
+    without = None if nothing_else else without_change
+    return Sweep(head, kind, tally.running, rows, without, [*not_simulated(cache), *limits])
 
 
 def names_of(cluster: Cluster, kind: Kind) -> list[str]:

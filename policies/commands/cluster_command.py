@@ -302,6 +302,12 @@ def add_printing_options(add: Callable[..., object], formats: Sequence[str] = ("
     add_color_option(add)
 
 
+def add_verbose_option(add: Callable[..., object]) -> None:
+    """Add `-v` by a parser's `add_argument`."""
+    help_text = "list every workload; -vv also Pods, and pairs of preemptor and victim"
+    add("-v", "--verbose", action="count", default=0, help=help_text)
+
+
 def add_since_option(add: Callable[..., object]) -> None:
     help_text = "also show the changes since this earlier report of -o json"
     add("--since", type=existing, metavar="PREVIOUS.json", help=help_text)
@@ -315,7 +321,8 @@ def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[st
     """Parse the options of a command about a cluster; also return what they are about (see `choose_cluster`)."""
     options = parsed(parser, arguments)
     output: Output = getattr(options, "output", Output("text"))
-    run = choose_cluster(options, parser, output._replace(color=getattr(options, "color", "never")))
+    color, level = getattr(options, "color", "never"), int(getattr(options, "verbose", 0))
+    run = choose_cluster(options, parser, output._replace(color=color, level=level))
     if run.several:
         check_several(options, run, getattr(options, "own", parser))
     return options, run

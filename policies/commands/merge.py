@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from forewarn.policies.commands import sweep as sweeps
 from forewarn.policies.commands import test as tests
-from forewarn.policies.commands.cluster_command import PAGES, TABLES, add_color_option, add_output_option, answered
+from forewarn.policies.commands.cluster_command import (
+    PAGES,
+    TABLES,
+    add_color_option,
+    add_output_option,
+    answered,
+)
 from forewarn.policies.commands.many_clusters import print_outcomes
 from forewarn.policies.commands.parser import Output, Parser
 from forewarn.policies.commands.shards import FIX_OF_PART, Part, in_order, read_part
@@ -113,21 +119,21 @@ def _of_sweep(parts: Sequence[Part], output: Output, fail_on: Sequence[str]) -> 
 
     all_rows, head = [], _head(parts)
     for part in parts:
-        _each(part, "rows", lambda row: row)
+        _each(part, "cases", lambda row: row)
         try:
             all_rows.append(from_dict(part.result, head))
         except ValueError as fault:
             raise SourceError(part.file, str(fault)) from None
     first = all_rows[0]
     for part, item in zip(parts, all_rows, strict=True):
-        if replace(item, rows=()) != replace(first, rows=()):
+        if replace(item, cases=()) != replace(first, cases=()):
             raise SourceError(part.file, f"differs from {parts[0].file} about the cluster before")
     rows: dict[str, Row] = {}
     for part, item in zip(parts, all_rows, strict=True):
-        for row in item.rows:
+        for row in item.cases:
             if rows.setdefault(row.case, row) is not row:
                 raise SourceError(part.file, f"{row.case}: also in another part")
-    whole = replace(first, rows=worst_first(rows.values()))
+    whole = replace(first, cases=worst_first(rows.values()))
     sweeps.printed_sweep(whole, output).print()
     return sweeps.status_of(whole, fail_on)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.headroom import HeadroomResult
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import Result
+    from forewarn.policies.documents.answer import AnswerDocument
     from forewarn.policies.render.html.elements import Page
 
     Paint = Callable[[str, str], str]
@@ -37,7 +38,7 @@ R = TypeVar("R", bound="Result | HeadroomResult | PredictResult")
 class Output(NamedTuple):
     """Where an answer goes. `width`: maximum characters in a line of a table (0: any). `file`: "" for standard output.
 
-    `is_given`: the command line names the format.
+    `is_given`: the command line names the format. `level`: 1 with -v, 2 with -vv.
     """
 
     form: str
@@ -45,6 +46,7 @@ class Output(NamedTuple):
     width: int = 0
     file: str = ""
     is_given: bool = False
+    level: int = 0
 
     @contextmanager
     def redirected(self) -> Iterator[None]:
@@ -114,6 +116,29 @@ def answer_in(
     else:
         text = "".join(cleaned(output, lambda paint: after_verdict(lines(result, paint), result.head)))
     return Printed([text], lambda: text, verdict)
+
+
+def document_in(
+    output: Output,
+    result: Result,
+    document: AnswerDocument,
+    page: Callable[[], Page] | None = None,
+    more: Lines | None = None,
+) -> Printed:
+    """An answer in the form of all answers. `result`: its JSON document. `more`: lines of text after it."""
+    from forewarn.policies.render import answer
+
+    if output.form == "json":
+        data = result.to_dict()
+        return Printed([as_json(data)], lambda: [data], lambda: document.headline)
+    if output.form == "markdown":
+        text = as_markdown(answer.markdown(document, result.head, max(output.level, 1)))
+    elif output.form == "html" and page is not None:
+        text = page().document()
+    else:
+        text = "".join(cleaned(output, lambda paint: answer.text(document, result.head, paint, output.level)))
+        text += "".join(cleaned(output, more)) if more is not None else ""
+    return Printed([text], lambda: text, lambda: document.headline)
 
 
 _LONGEST: Final = LONGEST_PATH + 400

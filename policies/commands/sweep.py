@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import Run, status_of_conditions
 from forewarn.policies.commands.many_clusters import Evaluated
-from forewarn.policies.commands.parser import Output, Printed, answer_in
+from forewarn.policies.commands.parser import Output, Printed, document_in
 from forewarn.policies.commands.shards import Shard, digest_of, marked, run_options
 from forewarn.policies.commands.simulated import loaded_for
 from forewarn.policies.config.load import contents
+from forewarn.policies.documents.answer import CONDITIONS
 from forewarn.policies.sources.files import FAILED
 from forewarn.policies.terminal import as_json, counting
-from forewarn.policies.whatif.interruptions import FAILS
 
 if TYPE_CHECKING:
     import argparse
@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.sweep import Sweep
 
-HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
-
 
 def add_fail_on(add: Callable[..., object]) -> None:
     """Add `--fail-on` by a parser's `add_argument`."""
-    help_text = "exit with 1 if this happens in a simulation (repeatable)"
-    add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=help_text)
+    help_text = "exit with 1 if this counter is not 0 (repeatable)"
+    add("--fail-on", action="append", choices=CONDITIONS, default=[], metavar="COUNTER", help=help_text)
 
 
 def evaluate_sweep(
@@ -58,18 +56,11 @@ def evaluate_sweep(
         of = len(names_of(cluster, scope))
         part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
         return Evaluated(0, printed=Printed([part]))  # whether anything has happened is asked of the whole
-    from forewarn.policies.render.sweep import harmful
+    from forewarn.policies.render.answer import rank, row
 
-    harmed = harmful(sweep)
-    fewer, pending, preempted = harmed[0].others if harmed else (0, sweep.before.pending, 0)
-    row = {"CASES": len(sweep.rows), "HARMFUL": len(harmed), "FEWER": fewer, "DOWN": harmed[0].down if harmed else 0}
-    row |= {"PENDING": pending, "PREEMPTED": preempted}
-    return Evaluated(
-        status_of(sweep, options.fail_on),
-        sweep.rows[0].harm,
-        row | {"WORST CASE": harmed[0].case if harmed else "-"},
-        printed_sweep(sweep, run.output),
-    )
+    document = sweep.document
+    cells = {"CASES": len(sweep.cases), **row(document), "WORST CASE": sweep.cases[0].case}
+    return Evaluated(status_of(sweep, options.fail_on), rank(document), cells, printed_sweep(sweep, run.output))
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:
@@ -82,21 +73,12 @@ def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict
 
 
 def printed_sweep(sweep: Sweep, output: Output) -> Printed:
-    from forewarn.policies.render import sweep as text
     from forewarn.policies.render.html.pages import sweep_page
 
-    return answer_in(output, sweep, text.render, text.markdown, sweep_page)
+    return document_in(output, sweep, sweep.document, lambda: sweep_page(sweep))
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
     """Return the exit status: 3 if a row is incomplete, 1 if any row meets a condition of `fail_on`, otherwise 0."""
-    ends = [row.end for row in sweep.rows]
-    happens = {
-        "fewer": any(fewer for fewer, _ in ends)
-        or any(each.total >= FAILS for row in sweep.rows for each in row.interruptions),
-        "pending": any(pending > sweep.before.pending for _, pending in ends),
-        "preemption": any(row.preempted for row in sweep.rows),
-        "pdb": any(row.violated_pdbs for row in sweep.rows),
-    }
-    status = status_of_conditions([what for what, is_met in happens.items() if is_met], fail_on)
-    return FAILED if any(row.incomplete for row in sweep.rows) else status
+    status = status_of_conditions(sweep.conditions, fail_on)
+    return FAILED if any(row.incomplete for row in sweep.cases) else status

@@ -15,14 +15,13 @@ from forewarn.policies.commands.parser import (
     Parser,
     Printed,
     add_files_option,
-    answer_in,
-    cleaned,
+    document_in,
     existing,
     integer_between,
 )
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, shard_given
-from forewarn.policies.commands.sweep import HAPPENINGS, evaluate_sweep
+from forewarn.policies.commands.sweep import add_fail_on, evaluate_sweep
 from forewarn.policies.findings import duration
 from forewarn.policies.terminal import counting, print_faults
 
@@ -55,9 +54,9 @@ def main(arguments: Sequence[str]) -> int:
         options.until = options.until or DEFAULT_UNTIL
         shard = shard_given(options.shard, run.output, parser)
         each = partial(evaluate_sweep, options, release, shard, settings_of)
-        imported = ("application.whatif", "render.sweep")
+        imported = ("application.whatif", "render.answer")
         return answered_each(Evaluation("whatif", each, modules=imported), run)
-    from forewarn.policies.render.harm import numbers, rank
+    from forewarn.policies.render.answer import rank, row
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster
@@ -74,12 +73,11 @@ def main(arguments: Sequence[str]) -> int:
         print_faults("whatif", result.faults, run.errors)
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
         status = FAILED if result.faults or result.answer.incomplete else len(failures)
-        of = result.answer, result.class_change, len(result.faults)
         printed = _printed(result, run.output, timeline=options.timeline)
-        return Evaluated(status, rank(*of), numbers(*of), printed, failures)
+        return Evaluated(status, rank(result.document), row(result.document), printed, failures)
 
     request = options.request(options)
-    modules = ("sources.cluster", "render.whatif", "application.whatif")
+    modules = ("sources.cluster", "render.answer", "application.whatif")
     return answered_each(Evaluation("whatif", evaluate, modules=modules), run)
 
 
@@ -88,45 +86,29 @@ def _check(options: argparse.Namespace, form: str, parser: argparse.ArgumentPars
     sweep = bool(getattr(options, "each", None))
     if not sweep and getattr(options, "shard", None):
         parser.error("--shard goes with --each. Fix: pass --each node or --each zone")
-    if sweep and (form not in cluster_command.PAGES or options.timeline or {"quota", "blocked"} & {*options.fail_on}):
-        parser.error(
-            "--each goes with -o text, json, markdown and html, without --timeline and --fail-on quota and blocked"
-        )
+    if sweep and (form not in cluster_command.PAGES or options.timeline):
+        parser.error("--each goes with -o text, json, markdown and html, without --timeline")
     if options.timeline and form not in ("text", "json"):
         parser.error("--timeline goes with -o text and json; the html page has a slider for it")
 
 
 def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
-    from forewarn.policies.render import whatif
     from forewarn.policies.render.html.pages import whatif_page
-    from forewarn.policies.render.simulation import odds
     from forewarn.policies.simulation.summary import timeline_lines
 
-    answer, change, runs = result.answer, result.class_change, [*odds(result.outcomes)]
+    answer = result.answer
     if output.form == "svg":
         from forewarn.policies.render.node_picture import picture
 
         return Printed([picture(answer)])
-    printed = answer_in(
-        output,
-        replace(result, timeline=answer.simulation.timeline.events) if timeline else result,
-        lambda _, paint: whatif.render(answer, change, paint),
-        lambda _: whatif.markdown(answer, change, [*runs, *result.notes]),
-        lambda _: whatif_page(answer, change, [*runs, *result.notes]),
-    )
-    if output.form != "text":
-        return printed
 
-    def more(paint: Painter) -> Iterator[str]:
-        yield from (f"  {line}" for line in runs)
-        yield from (f"  note: {note}" for note in result.notes_without_faults)
-        if timeline:
-            if answer.with_new_nodes:
-                yield paint("timeline without new nodes:", "bold")
-            yield from timeline_lines(answer.simulation, paint)
+    def events(paint: Painter) -> Iterator[str]:
+        yield ""
+        yield paint(f"TIMELINE{' without new nodes' if answer.with_new_nodes else ''}", "bold")
+        yield from timeline_lines(answer.simulation, paint)
 
-    text = "".join([*printed.parts, *cleaned(output, more)])
-    return printed._replace(parts=[text], data=lambda: text)
+    shown = replace(result, timeline=answer.simulation.timeline.events) if timeline else result
+    return document_in(output, shown, result.document, lambda: whatif_page(result), events if timeline else None)
 
 
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
@@ -142,13 +124,9 @@ def _common_options(parser: argparse.ArgumentParser) -> None:
     simulated.add_until_option(add)
     cluster_command.add_namespace_option(add)
     cluster_command.add_output_option(add, FORMATS)
+    cluster_command.add_verbose_option(add)
     add("--timeline", action="store_true", help="also show all events in order")
-    help_text = (
-        "exit with 1 after fewer replicas, more Pending Pods, a preemption, a violated PDB, a rejection by a "
-        "ResourceQuota or LimitRange, or a blocked drain, upgrade or rollout (repeatable). Replicas that are down "
-        "for 5 minutes in all count as fewer."
-    )
-    add("--fail-on", action="append", choices=(*HAPPENINGS, "quota", "blocked"), default=[], help=help_text)
+    add_fail_on(add)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_arrival_options(add)
     cluster_command.add_color_option(add)
@@ -263,7 +241,7 @@ def _of_workloads(add: _Add) -> None:
         "restart",
         "the Pods of a workload are replaced",
         "whatif restart daemonset/log-agent -n monitoring",
-        "whatif restart deployment/web --fail-on preemption",
+        "whatif restart deployment/web --fail-on preempted",
     )
     argument("workload", metavar="KIND/NAME")
     argument = add(

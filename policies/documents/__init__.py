@@ -29,6 +29,9 @@ Sparse = Annotated[_T, "in JSON unless empty, 0 or false"]
 if TYPE_CHECKING:
     in_json = property
     optional_in_json = property
+
+    class inlined_in_json(property):  # noqa: N801
+        """A property whose keys are in the JSON document, before those of the fields."""
 else:
 
     class in_json(property):  # noqa: N801
@@ -36,6 +39,9 @@ else:
 
     class optional_in_json(in_json):  # noqa: N801
         """The same, omitted if its value is None."""
+
+    class inlined_in_json(in_json):  # noqa: N801
+        """A property whose keys are in the JSON document, before those of the fields."""
 
 
 class Exact(float):
@@ -109,11 +115,16 @@ def to_dict(value: Any) -> dict[str, Any]:
     """The JSON object of a dataclass or NamedTuple."""
     of: Any = type(value)
     document: dict[str, Any] = {}
+    for member in properties_of(of).values():
+        if isinstance(member, inlined_in_json):
+            document |= json_of(member.__get__(value))
     for field in fields_of(of):
         item = getattr(value, field.name)
         if not field.omits(item):
             document |= json_of(item) if field.inlined else {field.key: json_of(item)}
     for key, member in properties_of(of).items():
+        if isinstance(member, inlined_in_json):
+            continue
         item = member.__get__(value)
         if not (item is None and isinstance(member, optional_in_json)):
             document[key] = json_of(item)

@@ -17,8 +17,7 @@ MAX_RUNS: Final = 20
 _LONGEST: Final = 120
 """Characters of a cluster's name in a heading."""
 _LONGEST_REASON: Final = 150
-_HARMLESS: Final = ("NEW PRIORITY", "PLACEHOLDERS PREEMPTED", "PODS REMOVED")
-"""Columns of `whatif` with what a change may be for."""
+_HARMFUL: Final = ("HARM", "BLOCKED", "REJECTED")
 
 
 class Outcome(NamedTuple):
@@ -103,7 +102,7 @@ def verdict(command: str, outcomes: Sequence[Outcome]) -> str:
 def _is_harmed(outcome: Outcome) -> bool:
     """Whether a simulated change, or a case of `--each`, does harm in a cluster."""
     row = outcome.row
-    return bool(row.get("HARMFUL", any(count for head, count in row.items() if head not in _HARMLESS)))
+    return bool(row.get("HARMFUL")) or row.get("STATUS") in _HARMFUL
 
 
 def _without_answer(outcomes: Sequence[Outcome]) -> str:

@@ -959,7 +959,7 @@ def _details_of(diff: Diff, cluster: OnCluster, *, details: bool) -> str:
     if cluster.answer is None:
         return ""
     cuts = [f"- {text_of(told.full)}" for told in chain(*_explained(diff, cluster).values()) if told.is_cut]
-    notes = [f"- {text_of(note)}" for note in cluster.answer.notes_without_faults]
+    notes = [f"- {text_of(note)}" for note in cluster.answer.document.warnings]
     rows = sum(map(whatif.is_affected, cluster.answer.answer.workloads))
     if not (cuts or notes or rows > NAMED + 1):
         return ""

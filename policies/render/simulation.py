@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from forewarn.policies.findings import cut, duration, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.simulation.summary import Ending, Summary, by_frequency, count_runs, unsettled
+from forewarn.policies.simulation.summary import Summary, unsettled
 
 _LONGEST: Final = 100
 NO_PREEMPTION: Final = "no Pods are preempted"
@@ -91,21 +91,3 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     if summary.new_pods == 1:
         return f"the {noun} is scheduled after {after}"
     return f"{'both' if summary.new_pods == 2 else f'all {summary.new_pods}'} {noun}s are scheduled after {after}"
-
-
-def odds(outcomes: Sequence[Ending]) -> Iterator[str]:
-    """The outcomes of several runs, one line for each; none for one outcome."""
-    runs = count_runs(outcomes)
-    for group in by_frequency(outcomes) if len(outcomes) > 1 else ():
-        of = f"in {count_runs(group)} of {runs} runs with random ties and races"
-        yield f"{of}: {'; '.join(_brief(group[0].summary))}"
-
-
-def _brief(summary: Summary) -> Iterator[str]:
-    yield f"preempted: {_counted(summary.by_workload)}" if summary.evictions else NO_PREEMPTION
-    waiting = [f"{row.group} ({row.pods})" for row in summary.waiting]
-    yield f"Pending: {listed(waiting)}" if waiting else "no Pods are Pending"
-    if summary.missing:
-        yield f"rejected by a ResourceQuota: {listed([f'{row.group} ({row.pods})' for row in summary.missing])}"
-    if summary.violated_pdbs:
-        yield f"violated PDBs: {listed(sorted(summary.violated_pdbs))}"

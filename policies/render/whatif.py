@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 from itertools import groupby
-from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.findings import (
-    LONGEST_LINE,
     NAMED,
     capital,
     cut,
@@ -20,30 +16,28 @@ from forewarn.policies.findings import (
     listed,
     one_line,
     plural,
-    shortened,
 )
-from forewarn.policies.kinds.registry import DAEMON_SET, NODE, POD_TEMPLATE_PATHS, STATEFUL_SET
+from forewarn.policies.kinds.registry import DAEMON_SET, NODE, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import QUOTAS, rejecting
 from forewarn.policies.objects.fields import group_kind, int32, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
 from forewarn.policies.render.drain import emptied, upgrade_tables
-from forewarn.policies.render.simulation import NO_PREEMPTION, missing, new_pods, settled, violated
-from forewarn.policies.render.table import MAX_LINES, TitledTable, flowchart, left_out, limited, markdown_table, text_of
+from forewarn.policies.render.simulation import settled
+from forewarn.policies.render.table import MAX_LINES, TitledTable, limited, markdown_table, text_of
 from forewarn.policies.rules.wording.forecasts import NOT_CREATED, NOT_CREATED_AFTER_REJECTED
 from forewarn.policies.scheduling.reasons import FitError, in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
-from forewarn.policies.whatif.autoscalers import Autoscalers, WithNewNodes, not_predicted
-from forewarn.policies.whatif.class_change import ClassChange, PreemptionTotal, Ranked, running_text, workload_key
+from forewarn.policies.whatif.autoscalers import WithNewNodes, not_predicted
 from forewarn.policies.whatif.interruptions import FAILS, MINUTE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.whatif.interruptions import Interruption
     from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
     from forewarn.policies.whatif.upgrade import DrainBlocker, ForcedPod
@@ -53,7 +47,6 @@ OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
 _NAMED: Final = 10
 _FEW: Final = 4
-_MAX_EDGES: Final = 12
 _EFFECTS: Final = 7
 """The most effects in a first line."""
 _BRIEF: Final = 4
@@ -65,190 +58,7 @@ _LONGEST_NAME: Final = 100
 _LONGEST_NAMES: Final = 60
 """Characters of several names."""
 _TOO_FEW: Final = "with too few healthy Pods"
-_UNCHANGED: Final = "no workload's new Pods change priority"
 _SAME: Final = "same reason"
-_OF_NODES: Final = ("cordon", "uncordon", "create", "update", "delete")
-"""Operations on nodes that the line names if nothing else happens."""
-_REPLACEMENT: Final = "replacement Pod"
-
-
-def render(answer: Answer, change: ClassChange | None = None, paint: Painter = plain) -> Iterator[str]:
-    """The answer as text lines."""
-    line, title = _headline_and_title(answer, change)
-    yield paint(shortened("".join(line), LONGEST_LINE - answer.length_without_paths(title)) + title, "bold")
-    if change is not None:
-        yield from class_change(change, paint)
-        yield paint(f"after {_afterwards(change)}:", "bold")
-    both, answer = list(with_and_without_new_nodes(answer)), answer.of_upgrade
-    yield from (f"  {line}" for line in emptied(answer, paint))
-    yield from (f"  {line}" for each in (*both, *upgrade_tables(answer)) for line in each.lines(paint))
-    yield from (f"  {line}" for line in new_node_lines(answer, paint))
-    yield from (f"  new Pods of {line}" for line in _new_pods(_ranked(answer)))
-    yield f"  {settled(answer.summary, _without(answer))}"
-    if change is not None and (alone := answer.restart_alone) is not None:
-        yield f"  without the change, the same restart: {', '.join(_harm_of_restart(alone, _EFFECTS)) or NO_EFFECT}"
-    yield from (f"  {line}" for line in of_runs(answer))
-    noun = _REPLACEMENT if change is not None and change.restarted else "new Pod"
-    yield from (f"  {line}" for line in _summary_lines(answer, noun, paint))
-
-
-def headline(answer: Answer, change: ClassChange | None = None) -> str:
-    """The answer as a phrase: the effects of a class change on new Pods, and of the event; fewer in a long line."""
-    return "".join(_headline_and_title(answer, change)[0])
-
-
-class _Headline(NamedTuple):
-    """The answer as a phrase. `without`: its end, about what happens without the change or without new nodes."""
-
-    text: str
-    without: str = ""
-
-
-def _headline_and_title(answer: Answer, change: ClassChange | None) -> tuple[_Headline, str]:
-    """The headline, and the rest of the first line: the event, in brief if few effects alone do not make it short. The
-    end of the headline takes the room that these leave, or that of the event.
-    """
-    grown = "" if answer.of_upgrade is answer else "with new nodes, "
-    frames = [(f"{start}{grown}", f": {title}" if title else "") for start, title in answer.frames]
-    levels = zip(frames, (_BRIEF, _BRIEF, _FEWEST - 1, _FEWEST - 2), strict=True)
-    steps = ((frame, most) for frame, fewest in levels for most in range(_EFFECTS, fewest - 1, -1))
-    of = cache(lambda most: _headline(answer.of_upgrade, change, most))
-    text = title = ""
-    for (start, title), most in steps:
-        text = f"{start}{of(most).text}"
-        if answer.length_without_paths(f"{text}{title}") <= LONGEST_LINE:
-            break
-    shorter = frames[1][1] if title == frames[0][1] else title, frames[-1][1]
-    kept = ((title, _BRIEF), *((event, 1) for event in shorter)) if of(_EFFECTS).without else ()
-    ends = [(of(most).without, event) for event, fewest in kept for most in range(_EFFECTS, fewest - 1, -1)]
-    fitting = (
-        (end, event) for end, event in ends if answer.length_without_paths(f"{text}{end}{event}") <= LONGEST_LINE
-    )
-    without, title = next(fitting, ("", title))
-    return _Headline(text, without), title
-
-
-def _headline(answer: Answer, change: ClassChange | None, most: int) -> _Headline:
-    """`most`: the number of effects, with what new Pods and drains come to."""
-    of_class = on_new_pods(_ranked(answer, change), class_=_class_of_all(change) if _is_terse(answer, most) else "")
-    if change is not None and of_class:
-        more = _may_preempt(change, are_named=most == _EFFECTS, of_others=most >= _FEWEST)
-        of_class[-1] += "" if _is_terse(answer, most) else more
-    elif change is not None and (totals := _without_class(change) or _with_class(change)):
-        told = f"{_UNCHANGED}{_preempted_by_others(change, totals, are_named=most > _BRIEF)}"
-        of_class = [told] * (most > _FEWEST or not answer.does_harm)
-    if change is None or answer.restart_alone is None:
-        return _with_effects(answer, change, of_class, most)
-    restart = _with_restart(answer, change, answer.restart_alone, most)
-    return restart._replace(text="; ".join([*of_class, restart.text]))
-
-
-def _with_restart(answer: Answer, change: ClassChange, alone: Answer, most: int) -> _Headline:
-    """The effects of a class change, which come with a restart, and what the restart `alone` does."""
-    names = [each.workload for each in change.restarting if workload_key(each.object) not in change.templates]
-    are_told = _is_terse(answer, most) and names == [each.workload for each in change.changed]
-    now = "no running Pod affected; " if most == _EFFECTS and not change.templates else ""
-    restart = f"{'with ' if change.templates else now}a restart{'' if are_told else f' of {named(names)}'}"
-    both = [_without_remarks(each)._replace(restart_alone=alone) for each in (answer, alone)]
-    effects, anyway = ((_with_effects(each, change, [], most), each.harm, each.end.harm) for each in both)
-    text, without = effects[0]
-    if effects == anyway:
-        return _Headline(f"{restart}, {_WITHOUT}: {text}", without)
-    harm = joined(_harm_of_restart(alone, min(most, _BRIEF)), most, 1)
-    return _Headline(f"{restart}: {text}", f"{without}{harm and f'; without the change: {harm}'}")
-
-
-def _harm_of_restart(alone: Answer, most: int) -> list[str]:
-    """What the restart of a class change does without the change. `most`: as for `effects_of`."""
-    end = _without_remarks(alone)._replace(restart_alone=alone).end
-    return [*filter(None, (rollouts(alone), *effects_of(end, most=most)))]
-
-
-def _class_of_all(change: ClassChange | None) -> str:
-    """The class, if all workloads whose new Pods change priority get it."""
-    names = {each.after.priority_class_name if each.after else "" for each in change.changed} if change else {""}
-    return change.class_ if change and names == {change.class_} else ""
-
-
-def _without_remarks(answer: Answer) -> Answer:
-    """The answer to a restart, without what happens if nothing is restarted, except for Pods that quotas reject."""
-    if (without := answer.without_change) is None:
-        return answer
-    summary = without.summary._replace(evictions=(), waiting=())
-    return answer._replace(without_change=WithoutChange(summary, 0))
-
-
-def _is_terse(answer: Answer, most: int) -> bool:
-    """Report whether a line with a restart is too long even with the fewest effects."""
-    return answer.restart_alone is not None and most < _FEWEST - 1
-
-
-def _with_effects(answer: Answer, change: ClassChange | None, of_class: Sequence[str], most: int) -> _Headline:
-    """`of_class` and the effects of the event, with those on new nodes, if any, and without."""
-    with_nodes, removed = on_new_nodes(answer, most), on_removed_nodes(answer)
-    if not with_nodes:
-        parts = _outcome(answer, change, of_class, most), _no_nodes(answer), removed
-        return _Headline("; ".join(filter(None, parts)))
-    end = [f"{with_nodes}{_limits_hit(answer.autoscalers) if most > _FEWEST else ''}", removed]
-    without = _outcome(answer, change, [], most, _with_same_new_pods(answer))
-    return _Headline("; ".join([*of_class, ", ".join(filter(None, end))]), f"; without: {without}")
-
-
-def _outcome(
-    answer: Answer, change: ClassChange | None, of_class: Sequence[str], most: int, end: Answer | None = None
-) -> str:
-    """The effects without new nodes. `end`: with new nodes, if another phrase has its effects."""
-    wanted = _wanted(answer, change, most, end)
-    said = ", ".join(filter(None, [*of_class, _on_added_nodes(answer, most), *wanted]))
-    unwanted = _unwanted(answer, end, most, max(most - bool(said), _FEWEST))
-    said = "" if unwanted and end and most < _FEWEST else said
-    no_effect = _no_effect(answer, is_later=bool(of_class and _ranked(answer, change) and not answer.reprioritized))
-    left, unread = sum(answer.left.values()), _unread(answer)
-    of_others = f"{plural(left, 'new Pod')} of other schedulers not simulated" if left else ""
-    anyway = "" if end else _started(answer)[1]
-    has_no_effect = wanted or of_class or anyway or (left and not unread)
-    no_effect = f"{of_others and f'{of_others}, otherwise '}{no_effect}" if has_no_effect else ""
-    text = "; ".join(filter(None, (said, unwanted or no_effect, anyway))) or _nothing(answer, change)
-    notes = [
-        of_others if unwanted else "",
-        unread if said or unwanted else "",
-    ]
-    return ", ".join(filter(None, [text, *notes, _later(answer), *unfinished([answer])]))
-
-
-def _unread(answer: Answer) -> str:
-    """The number of objects that are not simulated, and the LimitRanges that are the cause; "" for none."""
-    unread = len(answer.not_simulated) - len(answer.left)
-    names = [f"LimitRange {name}" if name else "LimitRange defaults" for name in answer.limit_ranges]
-    count = "" if len(names) == unread else f"{len(names)} "
-    why = f" ({count}because of {listed(sorted({*names}), 1)})" if names else ""
-    return f"{plural(unread, 'object')} not simulated{why}" if unread else ""
-
-
-def _unwanted(answer: Answer, end: Answer | None, most: int, shown: int) -> str:
-    """The effects that need attention, and whether they happen anyway. `shown`: the most effects after others."""
-    effects, with_nodes = effects_of(answer, end, most), effects_of(end, most=most) if end else []
-    effects = [effect for effect in effects if effect not in with_nodes] or effects
-    text = joined(effects[:1] if end is not None and most <= _BRIEF else effects, shown, 1)
-    return f"no harm by the change itself; without it as well: {text}" if text and answer.is_as_without else text
-
-
-def _no_effect(answer: Answer, *, is_later: bool) -> str:
-    """The phrase beside others. `is_later`: new Pods that change priority are not created yet, and may stay Pending."""
-    is_pending = _creates(answer) and answer.summary.new_pods_pending
-    return NO_EFFECT.removesuffix(OR_PENDING if is_pending or is_later else "")
-
-
-def _wanted(answer: Answer, change: ClassChange | None, most: int, end: Answer | None) -> list[str]:
-    """Phrases with what the change is for: new Pods, drained nodes, removed Pods. `end`: without what it has."""
-    is_told = end is not None and _created(end, most) == _created(answer, most)
-    is_replaced = change is not None and answer.summary.all_run_at is not None
-    is_terse = answer.blocks.rollouts and _is_terse(answer, most)
-    created = rollouts(answer) if is_replaced or is_terse else _created(answer, most, is_short=end is not None)
-    created = "" if is_told else created
-    wanted, known = [_progress(answer), *_moved(answer)], [_progress(end), *_moved(end)] if end else []
-    phrases = created, *wanted, *dangers(answer, {each.budget for each in _blocking_at_end(answer)})
-    return [phrase for phrase in phrases if phrase and phrase not in known]
 
 
 def dangers(answer: Answer, told: Container[str] = (), *, are_named: bool = True) -> Iterator[str]:
@@ -307,17 +117,6 @@ def _not_recreated(running: int) -> str:
     return f" ({plural(running, 'running Pod')} cannot be recreated)" if running else ""
 
 
-def _nothing(answer: Answer, change: ClassChange | None) -> str:
-    """The phrase for an answer without effects."""
-    if answer.not_simulated:
-        problems = [problem.partition(". Fix: ")[0] for problem in answer.not_simulated]
-        return f"not simulated: {cut(listed(problems, 1), _LONGEST)}"
-    counts = Counter({name: operation for operation, name in _node_events(answer)}.values())  # of each, the last one
-    done = [f"{plural(counts[name], 'node')} {name.removesuffix('e')}ed" for name in _OF_NODES if counts[name]]
-    no_effect = f"{_UNCHANGED}, {NO_EFFECT}" if change and not change.changed else NO_EFFECT
-    return f"{', '.join(done)}; {no_effect}" if done else no_effect
-
-
 def _node_events(answer: Answer) -> Iterator[tuple[str, str]]:
     """Yield (operation, node) of the events by time."""
     for each in sorted(answer.simulation.world.arrivals, key=lambda each: each.at):
@@ -325,32 +124,10 @@ def _node_events(answer: Answer) -> Iterator[tuple[str, str]]:
             yield each.op, text_at(each.object, "metadata", "name")
 
 
-def _no_nodes(answer: Answer) -> str:
-    """A phrase that no new nodes help Pending Pods, with the limits of their number; "" if some do, or unknown."""
-    reaction = answer.autoscalers
-    plan, launches = reaction.node_groups, reaction.node_pools
-    helps = (plan and plan.scale_ups) or (launches and launches.arrivals) or any(not_predicted(reaction))
-    is_known = (plan and plan.no_scale_up) or (launches and launches.no_launch)
-    adds_nodes = answer.until_scheduled or answer.new_nodes is not None
-    return f"no new nodes help{_limits_hit(reaction)}" if is_known and not helps and not adds_nodes else ""
-
-
-def _limits_hit(reaction: Autoscalers) -> str:
-    limits = listed(autoscalers.limits_of(reaction), 2)
-    return f", limits hit: {limits}" if limits else ""
-
-
 def unfinished(answers: Sequence[Answer]) -> list[str]:
     """A phrase if a simulation ended while Pods changed."""
     ends = [each.summary.ended_at for each in answers if each.summary.is_cut_off and each.upgrade is None]
     return [f"no steady state after {duration(max(ends))}"] if ends else []
-
-
-def _later(answer: Answer) -> str:
-    """A phrase about the events after the end of the simulation; "" without any."""
-    world = answer.simulation.world
-    later = sum(arrival.at > world.horizon for arrival in world.arrivals)
-    return f"{later} of {plural(len(world.arrivals), 'event')} not simulated (later than --until)" if later else ""
 
 
 def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
@@ -397,20 +174,6 @@ def _with_same_new_pods(answer: Answer) -> Answer:
     )
     new = [each for each in end.interruptions if each not in answer.interruptions]
     return end._replace(summary=summary, interruptions=new)
-
-
-def on_removed_nodes(answer: Answer) -> str:
-    """A phrase with the number of nodes that cluster-autoscaler removes, and its effect without new nodes; or ""."""
-    down, fewer = answer.autoscalers.scale_down, answer.end.fewer
-    if down is None or not down.removed:
-        return ""
-    then = f", then {plural(fewer, 'replica')} lost" if fewer > answer.fewer and not on_new_nodes(answer) else ""
-    return f"{plural(len(down.removed), 'node')} removed from {duration(down.removed[0].at)} on{then}"
-
-
-def verdict(answer: Answer, change: ClassChange | None = None) -> str:
-    """Return one sentence with the effects that need attention, or with the statement that there are none."""
-    return f"{capital(headline(answer, change))}."
 
 
 def row(answer: Answer) -> list[int]:
@@ -743,105 +506,6 @@ def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True, class_: st
     return effects
 
 
-def _may_preempt(change: ClassChange, *, are_named: bool, of_others: bool) -> str:
-    """A phrase with the running Pods that new Pods may preempt because of the change, if they get one priority.
-    `of_others`: also those that other Pods may preempt.
-    """
-    without_class = _without_class(change)
-    steps = {(_level(each.before), _level(each.after)) for each in change.changed if each.after is not None}
-    if len(steps) != 1:
-        return _preempted_by_others(change, without_class)
-    levels = steps.pop()
-    if max(levels) == -inf:
-        return _preempted_by_others(change, change.totals, are_named=are_named)
-    are_lower = levels[1] < levels[0]
-    totals = (each for each in change.totals if of_others and each not in without_class)
-    by_others = [each for each in totals if (each.after > each.before) is are_lower]
-    own = _preempted_by_new_pods(change, levels, are_named=are_named)
-    own += _preempted_by_others(change, without_class)
-    return own + _preempted_by_others(change, by_others, are_named=are_named)
-
-
-def _without_class(change: ClassChange) -> list[PreemptionTotal]:
-    """The numbers of Pods without a class, if the class is or was their default and no workload has such Pods."""
-    is_default = any(each is not None and each.global_default for each in (change.before, change.after))
-    same_template = (each.object for each in change.changed if workload_key(each.object) not in change.templates)
-    is_told = any(map(_names_no_class, same_template))
-    return [each for each in change.totals if is_default and not is_told and not each.class_]
-
-
-def _with_class(change: ClassChange) -> list[PreemptionTotal]:
-    """The numbers of Pods of the changed class, if these may preempt more Pods."""
-    return [each for each in change.totals if each.class_ == change.class_ and each.after > each.before]
-
-
-def _names_no_class(workload: ApiObject) -> bool:
-    return not text_at(workload, *POD_TEMPLATE_PATHS[group_kind(workload)], "spec", "priorityClassName")
-
-
-def _preempted_by_new_pods(change: ClassChange, levels: tuple[float, float], *, are_named: bool) -> str:
-    """A phrase with the running Pods that new Pods may preempt, or no longer. `levels`: below these, before and after
-    the change.
-    """
-    others = [each for each in change.ranked if not each.differs]
-    if not any(priority < max(levels) for each in change.ranked for priority in each.running):
-        return " (none runs now)" if levels[0] == -inf else ""
-    before, after = (_running_below(level, others) for level in levels)
-    more, fewer = after - before, before - after
-    if not (more or fewer):
-        return ""
-    count, whose = (more or fewer).total(), _worst(others, more or fewer, is_brief=not are_named)
-    whose = plural(len(fewer), "workload") if fewer and not are_named else whose
-    if all(each.before and each.before.priority == each.after.priority for each in change.changed if each.after):
-        return f" ({plural(count, 'running Pod')} of {whose})"  # `_step` says in which direction
-    return f", may preempt {plural(count, 'more Pod' if more else 'fewer Pod')} of {whose}"
-
-
-def _worst(workloads: Iterable[Ranked], pods: Mapping[str, int], *, is_brief: bool) -> str:
-    """The workloads in `pods`, the highest priority first. `is_brief`: only the first, and the number of the others."""
-    ranked = sorted(workloads, key=lambda each: (-max(each.running, default=0), -pods.get(each.workload, 0)))
-    names = [*dict.fromkeys(each.workload for each in ranked if each.workload in pods)]
-    return named(names if not is_brief or len(names) == 1 else [names[0], plural(len(names) - 1, "more workload")])
-
-
-def _running_below(level: float, workloads: Iterable[Ranked]) -> Counter[str]:
-    below = Counter[str]()
-    for each in workloads:
-        below[each.workload] += sum(pods for priority, pods in each.running.items() if priority < level)
-    return below
-
-
-def _preempted_by_others(change: ClassChange, totals: Sequence[PreemptionTotal], *, are_named: bool = True) -> str:
-    """A phrase with the class that may preempt the most more or fewer running Pods than before, the workloads of more
-    Pods, and the number of classes with the same effect; "" for none. No class, which means the global default, comes
-    first. Without `are_named`, omits workloads that the phrase before it names.
-    """
-    more = max((total.after - total.before for total in totals), key=abs, default=0)
-    alike = sorted(total.class_ for total in totals if total.after - total.before == more)
-    if not more:
-        return ""
-    who, left = _class_text(alike[0]), len(alike) - 1
-    if left:
-        is_brief = alike[0] and not are_named
-        who = f"{left + 1} classes" if is_brief else f"{who} and {plural(left, 'more class', 'more classes')}"
-    if more < 0:
-        return f", {who} may preempt {plural(-more, 'fewer Pod')}"
-    cells = (each for each in change.may_preempt if each.class_ == alike[0])
-    victims = {each.workload: each.after - each.before for each in cells if each.after > each.before}
-    is_told = not are_named and {*victims} <= {each.workload for each in change.changed}
-    whose = "" if is_told else f" of {_worst(change.ranked, victims, is_brief=not are_named)}"
-    return f", {who} may preempt {plural(more, 'more Pod')}{whose}"
-
-
-def _class_text(name: str) -> str:
-    return f"class {name}" if name else "Pods without a class"
-
-
-def _level(resolved: Resolved | None) -> float:
-    """The priority below which Pods may preempt."""
-    return -inf if resolved is None or resolved.preemption_policy == "Never" else resolved.priority
-
-
 def _direction(changed: Iterable[Ranked]) -> str:
     """How the priorities of new Pods change, which run both before and after the change."""
     signs = {each.after.priority > each.before.priority for each in changed if each.before and each.after}
@@ -932,33 +596,6 @@ def _waiting_without(answer: Answer) -> Counter[str]:
     """By workload, the Pods that are Pending at the end without the change."""
     waiting = answer.without_change.summary.waiting if answer.without_change else ()
     return Counter({each.group: each.pods for each in waiting})
-
-
-def _moved(answer: Answer) -> list[str]:
-    """Phrases with the Pods that the change removes, that complete, and the Pending Pods that run because of it."""
-    if answer.upgrade is not None or answer.new_nodes is not None:
-        return []
-    by_name = {row.workload: row.removed for row in answer.workloads if row.removed}
-    removed = f"{plural(sum(by_name.values()), 'Pod')}{of_workloads(by_name)} removed" if by_name else ""
-    done = [row.workload for row in answer.workloads if row.completed]
-    completed = f"{plural(answer.completed, 'Pod')}{of_workloads(done)} completed" if done else ""
-    return [removed, completed, _started(answer)[0]]
-
-
-def _started(answer: Answer) -> tuple[str, str]:
-    """Phrases with the Pending Pods that run because of the change, and, if none does, with those that run anyway."""
-    started = sum(row.started for row in answer.workloads)
-    if not started or answer.upgrade is not None or answer.new_nodes is not None:
-        return "", ""
-    whose = [row.workload for row in answer.workloads if row.started]
-    is_all = not (answer.does_harm or answer.summary.new_pods or any(row.removed for row in answer.workloads))
-    after = max((int(each.t) for each in answer.bound if is_all and each.workload in whose), default=0)
-    runs = _now_run(started, of_workloads(whose), after)
-    waiting = _waiting_without(answer)
-    also = started - sum(min(row.started, waiting[row.workload]) for row in answer.workloads)
-    if answer.without_change is None or not also:
-        return runs, ""
-    return (f"{runs} ({also} {_WITHOUT})", "") if also < started else ("", f"{runs} ({_WITHOUT})")
 
 
 def _progress(answer: Answer) -> str:
@@ -1136,60 +773,8 @@ def of_runs(answer: Answer) -> Iterator[str]:
         yield f"{alike}, the others up to {duration(runs.others)}"
 
 
-def _afterwards(change: ClassChange) -> str:
-    """A phrase for the event that is simulated with a class change."""
-    if not change.restarted:
-        return "the manifests are applied"
-    names = [each.workload for each in change.restarting]
-    others = dict.fromkeys(each.workload for each in change.changed if each.after is not None).keys() - {*names}
-    kept = f" (no restart of {listed(sorted(others))})" if others else ""
-    return (f"a restart of {listed(names)}" if names else "the change") + kept
-
-
-def _summary_lines(answer: Answer, noun: str, paint: Painter) -> Iterator[str]:
-    """Lines with the counts at the end. `noun`: the name of new Pods in the text."""
-    if (summary := answer.summary).new_pods and answer.upgrade is None:
-        complete, left = summary.all_run_at is not None, summary.new_pods - _new_pending(answer)
-        summary = summary._replace(new_pods_running=min(summary.new_pods_running, left))
-        unfinished = "" if complete or noun != _REPLACEMENT else "; the rollout does not finish"
-        yield paint(f"{new_pods(summary, noun)}{unfinished}", "good" if complete else "warning")
-    yield from _workload_lines(answer, paint)
-    yield from autoscalers.lines_of(answer)
-    if arrived := autoscalers.arrived_table(answer):
-        yield from arrived.lines(paint)
-    yield from (paint(line, "warning") for line in rejected_by_quota(answer))
-    yield from _preempted_lines(answer, paint)
-    yield from (paint(line, "warning") for line in affected(answer.pod_losses))
-    yield from (paint(line, "warning") for line in _unfinished(answer))
-
-
 def is_affected(workload: WorkloadCount) -> bool:
     return bool(workload.lost or workload.pending or workload.unreplaced or workload.failure)
-
-
-def _workload_lines(answer: Answer, paint: Painter) -> Iterator[str]:
-    fewer = [standing for standing in answer.workloads if standing.lost]
-    counts = f"{plural(answer.running_before, 'Pod')} before, {answer.running_after} after{_lost(answer)}"
-    yield from without_it(answer)
-    yield paint(f"running{_without(answer)}: {counts}", "warning" if fewer else "good")
-    rows = [*filter(is_affected, answer.workloads)]
-    one, many = "workload with fewer or Pending Pods", "workloads with fewer or Pending Pods"
-    yield from (f"  {line}" for line in map(_affected_text, _each_reason_once(rows[:MAX_LINES])))
-    yield from left_out(len(rows), MAX_LINES, one, "  ", many)
-    yield from limited([*map(down_text, answer.interruptions)], "workload")
-    pending = [standing for standing in rows if standing.pending]
-    if len(pending) < 2:
-        return
-    for what, name in (("priority_class", "PriorityClass"), ("namespace", "namespace")):
-        if pods := answer.count_pending(what):
-            yield f"Pending by {name}: {listed([f'{each} ({count})' for each, count in pods], MAX_LINES)}"
-
-
-def down_text(each: Interruption) -> str:
-    """A line such as `shop/web: 1 of 2 down from 0 s to 10 min`."""
-    since, until = duration(each.since), duration(each.until)
-    lasts = f"for {duration(each.seconds)} " if each.seconds < each.until - each.since else ""
-    return f"{each.workload}: {each.down} of {each.replicas} down {lasts}from {since} to {until}{_most(each)}"
 
 
 def _without(answer: Answer) -> str:
@@ -1226,19 +811,6 @@ def fix_of_failures(answer: Answer) -> Iterator[str]:
     """Yield the fix if Jobs fail because they lose Pods."""
     if any(each.failure and "DeadlineExceeded" not in each.failure for each in answer.workloads):
         yield f"Fix: wait until the failing Jobs have completed; for new Jobs, {IGNORE_DISRUPTIONS}"
-
-
-def _unfinished(answer: Answer) -> Iterator[str]:
-    yield from fix_of_failures(answer)
-    unhealthy = [too_few_healthy(name, *counts) for name, counts in sorted(answer.pdbs.items())]
-    yield from limited(unhealthy, "PDB with too few healthy Pods", "PDBs with too few healthy Pods", "")
-    unread = [f"not simulated: {problem}" for problem in answer.not_simulated]
-    yield from limited(unread, "object not simulated", "objects not simulated", "")
-    yield from limited(answer.not_modelled, "part not modelled", "parts not modelled", "")
-
-
-def too_few_healthy(pdb: str, healthy: int, desired: int) -> str:
-    return f"PDB {pdb}: {healthy} of {desired} desired Pods healthy at the end"
 
 
 def new_node_lines(answer: Answer, paint: Painter = plain) -> Iterator[str]:
@@ -1286,16 +858,6 @@ def with_and_without_new_nodes(answer: Answer) -> Iterator[TitledTable]:
         yield TitledTable("with and without new nodes:", heads, cells, heads[:1])
 
 
-def rejected_by_quota(answer: Answer) -> Iterator[str]:
-    one, many = "workload with rejected Pods", "workloads with rejected Pods"
-    yield from limited([*missing(answer.summary)], one, many, "")
-    lines = [
-        f"{name}: a {each.by} rejects new Pods{_not_recreated(each.pods)}: {each.message}"
-        for name, each in answer.blocks.recreation.items()
-    ]
-    yield from limited(lines, one, many, "")
-
-
 def _each_reason_once(workloads: Iterable[WorkloadCount]) -> Iterator[WorkloadCount]:
     """Yield the workloads, those of one priority with the same reason together; of several with the same reason in a
     row, only the first has the reason.
@@ -1307,45 +869,6 @@ def _each_reason_once(workloads: Iterable[WorkloadCount]) -> Iterator[WorkloadCo
             for workload in group:
                 yield workload._replace(message=_SAME) if reason and reason == before else workload
                 before = reason
-
-
-def _affected_text(workload: WorkloadCount) -> str:
-    named = f"class {workload.priority_class}, " if workload.priority_class else ""
-    name, failure = f"{workload.workload} ({named}priority {workload.priority})", workload.failure
-    why = failure or sentence(workload.again, workload.kind)
-    why = why or (f"{workload.scaled_down} scaled down" if workload.scaled_down > workload.removed else "")
-    if workload.lost:
-        name += f": {workload.before} → {workload.after}"
-        if workload.pending:
-            return f"{name}, {_waiting(workload)}"
-        return f"{name}: {why}" if failure else f"{name} ({why})" if why else name
-    if workload.unreplaced:
-        return f"{name}: {workload.pending_before} Pending before, {workload.pending} after ({why})"
-    return f"{name}: {failure if failure and not workload.pending else _waiting(workload)}"
-
-
-def _waiting(workload: WorkloadCount) -> str:
-    unchanged = " (unchanged)" if workload.pending == workload.pending_before else ""
-    why = f": {in_short(workload.message)}" if workload.message else ""
-    return f"{workload.pending} Pending{unchanged}{why}"
-
-
-def _preempted_lines(answer: Answer, paint: Painter) -> Iterator[str]:
-    if not answer.preempted:
-        yield NO_PREEMPTION
-        return
-    depth = f" (cascade depth {answer.summary.cascade_depth})" if answer.summary.cascade_depth > 1 else ""
-    reserving = _counts(answer, placeholders=True)[0]
-    of_those = f", {reserving} of them placeholder Pods" if reserving else ""
-    yield paint(f"preempted: {plural(len(answer.preempted), 'Pod')}{of_those}{depth}", "warning")
-    yield from limited([pair(*each) for each in pairs(answer.preempted)], "pair")
-    yield from (paint(line, "warning") for line in _violated_lines(answer))
-
-
-def _violated_lines(answer: Answer) -> Iterator[str]:
-    """Lines about the PDBs that preemption violates."""
-    found = [violated(*each) for each in sorted(answer.summary.violated_pdbs.items())]
-    yield from limited(found, "violated PDB", indent="")
 
 
 def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
@@ -1381,27 +904,6 @@ def _outcomes(result: WithoutChange) -> str:
 # A class that changes
 
 
-def class_change(change: ClassChange, paint: Painter = plain) -> Iterator[str]:
-    """Lines about a PriorityClass change: the effect now, and the Pods that may then preempt each other."""
-    changed = change.changed
-    if change.immutable:
-        yield f"{paint('immutable:', 'bold')} {' and '.join(change.immutable)}"
-    yield f"{paint('now:', 'bold')} {running_text(change)}"
-    if changed:
-        yield paint("new Pods:", "bold")
-    yield from limited([*_new_pods(changed)], "change")
-    if change.totals:
-        when = "before → during the rollout → after all Pods are replaced"
-        yield paint(f"running Pods that may be preempted ({when}):", "bold")
-    yield from limited([*_totals(change.totals)], "change")
-    rejected = [each for each in changed if each.after is None and each.running]
-    if rejected:
-        count = sum(sum(each.running.values()) for each in rejected)
-        names = listed([each.workload for each in rejected], _NAMED)
-        pods = f"{plural(count, 'Pod')} of {names} (admission rejects new Pods)"
-        yield paint(f"not replaced once deleted: {pods}", "warning")
-
-
 def _new_pods(changed: Iterable[Ranked]) -> Iterator[str]:
     """A line for each change of the priority, with its workloads."""
     changes = grouped((f"priority {_rank(each.before)} → {_rank(each.after)}", each) for each in changed)
@@ -1416,37 +918,7 @@ def _rank(resolved: Resolved | None) -> str:
     return f"{resolved.priority}{' (never preempts)' if resolved.preemption_policy == 'Never' else ''}"
 
 
-def _totals(totals: Iterable[PreemptionTotal]) -> Iterator[str]:
-    """A line for the classes that share the numbers, with the workloads of which they preempt more or fewer Pods."""
-    counts = "{0.before} → {0.during_rollout} → {0.after} (changed: {1})"
-    classes = grouped((counts.format(each, listed(each.changed, _FEW)), _class_text(each.class_)) for each in totals)
-    yield from (f"by {listed(names, _NAMED)}: {numbers}" for numbers, names in classes.items())
-
-
 # Markdown
-
-
-def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
-    """Return the result as Markdown for a pull request, with a table and a chart. `notes`: about ignored objects."""
-    lines = [f"### {text_of(headline(answer, change))}", "", f"{text_of(answer.title)}.", ""]
-    if change is not None:
-        told_of_class = (
-            f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)
-        )
-        lines += [*told_of_class, ""]
-    return "\n".join([*lines, markdown_body(answer, notes).rstrip("\n"), *_picture(answer.of_upgrade)]) + "\n"
-
-
-def markdown_body(answer: Answer, notes: Iterable[str] = ()) -> str:
-    """The counts and tables. `notes`: about ignored objects."""
-    lines, answer = counts_and_tables(answer), answer.of_upgrade
-    bullets = [f"- {text_of(line.strip())}" for line in autoscalers.lines_of(answer)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in rejected_by_quota(answer)]
-    bullets += [f"- {text_of(line)}" for line in _violated_lines(answer)]
-    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in (*affected(answer.pod_losses), *_unfinished(answer))]
-    bullets += [f"- {text_of(note)}" for note in notes]
-    lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
-    return "\n".join(lines) + "\n"
 
 
 def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
@@ -1477,16 +949,3 @@ def _row(workload: WorkloadCount) -> tuple[str | int, ...]:
     own = workload.workload, workload.priority_class or "-", workload.priority
     why = in_short(workload.message) or workload.failure
     return *own, f"{workload.before} → {workload.after}", workload.pending, why
-
-
-def _picture(answer: Answer) -> Iterator[str]:
-    """A Mermaid flowchart of the preemptions between workloads."""
-    found = pairs(answer.preempted)
-    if not found:
-        return
-    yield from flowchart(
-        (f"{by} ({by_rank})", f"{plural(len(preemptions), 'Pod')}, {duration(preemptions[0].t)}", f"{victim} ({rank})")
-        for (by, by_rank, victim, rank), preemptions in found[:_MAX_EDGES]
-    )
-    if len(found) > _MAX_EDGES:
-        yield from ("", f"and {plural(len(found) - _MAX_EDGES, 'more pair')} of preemptor and victim")

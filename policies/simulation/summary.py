@@ -164,6 +164,8 @@ class Summary(NamedTuple):
     """The display names of the workloads that create new Pods, with their numbers, the largest first."""
     quotas: Hidden[Sequence[str]] = ()
     """ResourceQuotas that delay new Pods, such as `quota shop/q`."""
+    new_pod_names: Hidden[frozenset[str]] = frozenset()
+    """The new Pods, as `namespace/name`."""
     new_pods_ended: Hidden[int] = 0
     """New Pods that were preempted or deleted later."""
     new_pods_preempted: Hidden[int] = 0
@@ -198,6 +200,11 @@ class Summary(NamedTuple):
         """Whether Pods changed in the last quarter of a run that ended while Pods changed. In a run that is shorter
         than the quiet time, no other sign tells whether more follows."""
         return self.is_changing and self.ended_at - self.settled_at <= self.ended_at / 4
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the run ended before a steady state, and more may follow."""
+        return not self.settled and (self.expects_more or self.is_cut_off or not self.is_changing)
 
     @property
     def effects(self) -> Effects:
@@ -271,6 +278,7 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
         assumes=_assumptions(simulation),
         new_workloads=new_workloads,
         quotas=sorted({quota for workload, quota in delaying.items() if names.of(workload) in new_workloads}),
+        new_pod_names=frozenset(new),
         new_pods_ended=len(ended),
         new_pods_preempted=len(ended & {event.pod for event in events if event.event == "preempted"}),
         new_pods_pending=sum(not state.pod.node_name for state in states.values()),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.controllers.own_pods import Recreator
 from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
-from forewarn.policies.findings import cut, described, first_part, grouped
+from forewarn.policies.findings import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,6 +64,8 @@ class WorkloadCount(NamedTuple):
     """The number of Pods that complete during the simulation."""
     surplus: Hidden[int] = 0
     """The number of running Pods at the start beyond the replicas of the workload, which are also unwanted."""
+    failures: Hidden[Sequence[str]] = ()
+    """The reason of each Job of the workload that fails."""
 
     @property
     def lost(self) -> int:
@@ -100,6 +102,16 @@ class WorkloadCount(NamedTuple):
     def completed(self) -> int:
         """The number of Pods that ran at the start and completed."""
         return min(self.succeeded, self.lost - self.missed)
+
+    @property
+    def more_pending(self) -> int:
+        """The number of Pods that are Pending at the end beyond those that were before."""
+        return max(self.pending - self.pending_before, 0)
+
+    @property
+    def is_recreated(self) -> bool:
+        """Whether a controller recreates lost Pods."""
+        return self.again is Recreator.CONTROLLER
 
     @property
     def not_started(self) -> int:
@@ -339,8 +351,6 @@ class Answer(NamedTuple):
     """Of objects in `notSimulated`, the LimitRanges that reject their Pods; "" if defaults make these invalid."""
     left_out: Hidden[Sequence[tuple[str, str]]] = ()
     """The rejected objects, and those that are not predicted: with reasons, with names, and with numbers."""
-    paths: Hidden[Sequence[str]] = ()
-    """The paths in the change."""
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blocks: Blocks = Blocks()
@@ -359,6 +369,10 @@ class Answer(NamedTuple):
     has_more_rivals: bool = False
     placeholders: Hidden[Sequence[str]] = ()
     """The affected workloads whose Pods only reserve capacity."""
+    placeholder_pods: Hidden[int] = 0
+    """The number of running Pods at the start that only reserve capacity."""
+    exceeded_quotas: Hidden[Mapping[str, str]] = MappingProxyType({})
+    """The ResourceQuotas (`namespace/name`) that are exceeded at the start: the worst resource, `1,682 of 900 pods`."""
     until_scheduled: Hidden[bool] = False
     """Whether as many nodes are added as Pending Pods need."""
     left: Hidden[Mapping[OfOtherScheduler, int]] = MappingProxyType({})
@@ -370,44 +384,10 @@ class Answer(NamedTuple):
     alike: Hidden[tuple[int, int] | None] = None
     """The number of runs with these effects, and of all, if random ties and races are simulated."""
 
-    def __repr__(self) -> str:
-        return described(self, self.verdict)
-
-    @property
-    def verdict(self) -> str:
-        """The change and the numbers of its effects."""
-        pending = sum(workload.pending for workload in self.workloads)
-        counts = f"{self.fewer} fewer Pods, {pending} Pending, {len(self.preempted)} preempted"
-        return f"{cut(self.change, 100)}: {counts}"
-
     @property
     def title(self) -> str:
         """The change, and the runs with these effects."""
         return ", ".join(filter(None, (self.change, self._runs)))
-
-    @property
-    def frames(self) -> Sequence[tuple[str, str]]:
-        """What is before and after the effects in a first line, each shorter: the rejected objects; and the title in
-        full, with only the first part of the change, and without the change, with the objects that are not predicted.
-        """
-        reasons, names, numbers = self.left_out or (("", ""),) * 3
-        brief = self._brief
-        frames = ((self.change, reasons), (brief, names), ("" if names[0] else brief, names), ("", numbers))
-        titles = ((start, f"{change}{end}".removeprefix("; ")) for change, (start, end) in frames)
-        return [(start, ", ".join(filter(None, (title, self._runs)))) for start, title in titles]
-
-    def length_without_paths(self, text: str) -> int:
-        """The length of a text with or without the change, as if its paths were empty: no wording depends on a path."""
-        change = next((change for change in (self.change, self._brief) if change in text), "")
-        return len(text) - sum(len(path) for path in self.paths if path in change)
-
-    @property
-    def _brief(self) -> str:
-        """The first part of the change, with a whole path."""
-        if not self.paths:
-            return first_part(self.change)
-        start, path, end = self.change.partition(self.paths[0])
-        return f"{start}{path}{first_part(end)}" if first_part(start) == start else first_part(start)
 
     @property
     def _runs(self) -> str:
@@ -491,6 +471,8 @@ class Answer(NamedTuple):
         return self.grown._replace(
             simulation=self.simulation,
             placeholders=self.placeholders,
+            placeholder_pods=self.placeholder_pods,
+            exceeded_quotas=self.exceeded_quotas,
             without_change=self.without_change,
             autoscalers=self.autoscalers,
             with_new_nodes=self.with_new_nodes,

@@ -200,7 +200,6 @@ def answer_after(
         upgrade=question.upgrade,
         drains_blocked_by=[each for each in blockers_of(simulation, stuck) if each.never or not summary.is_changing],
         left_out=question.left_out,
-        paths=question.paths,
         drained=[*drains],
         blocks=Blocks(
             _not_recreated(simulation, question, start, summary.names),
@@ -471,7 +470,8 @@ def _compared(
                 again=origin.again,
                 kind=origin.kind,
                 with_node=sum(pods for node, pods in one.daemons.items() if node not in simulation.api.nodes),
-                failure=failures.get(workload, ""),
+                failure=failure_text(failures.get(workload, ())),
+                failures=[status.failure for _, status in failures.get(workload, ())],
                 unwanted=scaled_down[workload],
                 left=other.left,
                 succeeded=succeeded[workload],
@@ -487,22 +487,30 @@ def failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
     return {s.key: s.status for s in states if isinstance(s.status, JobStatus) and s.status.failure}
 
 
-def failures_in(simulation: Simulation, before: Container[Key]) -> dict[tuple[str, str], str]:
-    """Return the reasons of Jobs that failed during the simulation, by workload.
+_Failed = tuple["ApiObject", JobStatus]
+
+
+def failures_in(simulation: Simulation, before: Container[Key]) -> dict[tuple[str, str], list[_Failed]]:
+    """Return the Jobs that failed during the simulation with their status, by workload.
 
     `before`: keys of Jobs that had failed before.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], list[_Failed]] = {}
     for key, status in failed_jobs(simulation).items():
         if key not in before:
             state = simulation.api.workloads[key]
             owner = state.controller if state.controller in simulation.api.workloads else None
             kind, namespace, name = owner or key
-            found.setdefault((kind, f"{namespace}/{name}"), []).append(_why_failed(state.object, status))
-    return {
-        workload: f"the Job fails: {why[0]}" if len(why) == 1 else f"{len(why)} Jobs fail: {why[0]}"
-        for workload, why in found.items()
-    }
+            found.setdefault((kind, f"{namespace}/{name}"), []).append((state.object, status))
+    return found
+
+
+def failure_text(failed: Sequence[_Failed]) -> str:
+    """Why the Jobs of a workload fail, with the reason of the first; "" for none."""
+    if not failed:
+        return ""
+    which = "the Job fails" if len(failed) == 1 else f"{len(failed)} Jobs fail"
+    return f"{which}: {_why_failed(*failed[0])}"
 
 
 def _lost_pods(simulation: Simulation) -> Iterator[Pod]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
 from forewarn.policies.controllers.changes import replaces_no_pods
 from forewarn.policies.controllers.deployment import is_paused
-from forewarn.policies.findings import cut, first_of, grouped, listed, plural, quote
+from forewarn.policies.findings import cut, grouped, listed, plural, quote
 from forewarn.policies.kinds import registry
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, ref_of, string_map, text_at
 from forewarn.policies.objects.node import ZONE, Node
@@ -69,7 +69,7 @@ class Question(NamedTuple):
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
     true if as many nodes are added as Pending Pods need. `notes`: what is not simulated. `left_out`: the
-    rejected and not predicted objects with reasons, with names, and with numbers. `paths`: those in the title.
+    rejected and not predicted objects with reasons, with names, and with numbers.
     """
 
     title: str
@@ -83,19 +83,18 @@ class Question(NamedTuple):
     until_scheduled: bool = False
     notes: Sequence[str] = ()
     left_out: Sequence[tuple[str, str]] = ()
-    paths: Sequence[str] = ()
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """Return the question of losing these nodes at the same time. Raises InvalidInput for an unknown name."""
     nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
-    return Question(f"loss of {_nodes_text(nodes, cluster)}", [_of_node("lost", node.name) for node in nodes])
+    return Question(f"{_nodes_text(nodes, cluster)} lost", [_of_node("lost", node.name) for node in nodes])
 
 
 def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
     """Return the question of losing all nodes in a zone. Raises InvalidInput if no node is in the zone."""
     nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
-    heading = f"zone {zone} lost: {_nodes_text(nodes, cluster)}"
+    heading = f"zone {zone} lost ({_count_text(nodes, cluster)})"
     return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=((ZONE, zone),))
 
 
@@ -119,7 +118,7 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
     """
     labels = _labels(selector, cluster)
     nodes = _selected(cluster, labels, _pool_text(selector))
-    heading = f"{_pool_text(selector)} lost: {_nodes_text(nodes, cluster)}"
+    heading = f"{_pool_text(selector)} lost ({_count_text(nodes, cluster)})"
     return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=labels)
 
 
@@ -540,8 +539,15 @@ def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) ->
         if not is_there(cluster, kind, ref.namespace, ref.name):
             near = elsewhere(cluster, kind, ref.namespace, ref.name) if kind in registry.POD_TEMPLATE_PATHS else ""
             raise InvalidInput(f"not found in the cluster{near or _FIX_OF_ABSENT}", ref=ref)
-    refs = first_of([str(ref_of(arrival.object, "default")) for arrival in arrivals], "object")
-    return Question(f"{name} deleted ({refs})", [arrival._replace(op="delete") for arrival in arrivals])
+    title = f"{objects_text(arrivals)} deleted"
+    return Question(title, [arrival._replace(op="delete") for arrival in arrivals])
+
+
+def objects_text(arrivals: Sequence[Arrival]) -> str:
+    """Return the objects of arrivals as a phrase: `Deployment shop/web`, `12 objects`."""
+    if len(arrivals) == 1:
+        return str(ref_of(arrivals[0].object, registry.DEFAULT_NAMESPACE))
+    return plural(len(arrivals), "object")
 
 
 def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:
@@ -556,14 +562,12 @@ def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> 
 
 
 def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
-    """Return the nodes as a phrase with the number of their Pods: `node a with 3 Pods`, `2 nodes (a, b) with 7
-    Pods`.
-    """
-    names = {node.name for node in nodes}
-    pods = sum(1 for pod in cluster.pods.values() if pod.node_name in names and not pod.terminal)
-    which = f"node {nodes[0].name}" if len(nodes) == 1 else f"{len(nodes)} nodes"
-    which += f" ({', '.join(sorted(names))})" if 1 < len(nodes) <= _SHOWN else ""
-    return f"{which} with {plural(pods, 'Pod')}"
+    """Return the nodes as a phrase: `node a`, `2 of 30 nodes`."""
+    return f"node {nodes[0].name}" if len(nodes) == 1 else _count_text(nodes, cluster)
+
+
+def _count_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
+    return f"{len(nodes)} of {plural(len(cluster.objects.nodes), 'node')}"
 
 
 _FIX_OF_ZONES: Final = "Fix: lose nodes or a pool, or label the nodes with topology.kubernetes.io/zone"

@@ -30,11 +30,16 @@ _DRAINING: Final = 600.0
 
 
 class ForcedPod(NamedTuple):
-    """A Pod (`namespace/name`) that is deleted after the drain timeout. `blocked`: whether PDBs block its eviction."""
+    """A Pod (`namespace/name`) that is deleted after the drain timeout. `pdbs`: those that block its eviction."""
 
     pod: str
     workload: tuple[str, str]
-    blocked: bool
+    pdbs: Sequence[str]
+
+    @property
+    def blocked(self) -> bool:
+        """Whether PDBs block its eviction."""
+        return bool(self.pdbs)
 
 
 @dataclass(slots=True)
@@ -209,7 +214,7 @@ class UpgradeRun:
         keys = [(namespace, name) for namespace, _, name in (pod.partition("/") for pod in remaining)]
         origins, states = simulation.timeline.origins, [api.pods[key] for key in keys]
         step.forced = [
-            ForcedPod(each.pod.key, origins[each.pod.key].workload, bool(forbidden_by(api, each)))
+            ForcedPod(each.pod.key, origins[each.pod.key].workload, forbidden_by(api, each))
             for each in states
             if not each.terminating
         ]

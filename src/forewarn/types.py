@@ -9,6 +9,14 @@ from forewarn.policies.application.diff import Pruned as Pruned
 from forewarn.policies.application.diff import ScaledDown as ScaledDown
 from forewarn.policies.application.why import CountedReason as CountedReason
 from forewarn.policies.cluster.cache import Origin as Origin
+from forewarn.policies.documents.answer import AnswerDocument as AnswerDocument
+from forewarn.policies.documents.answer import AnswerStatus as AnswerStatus
+from forewarn.policies.documents.answer import Cause as Cause
+from forewarn.policies.documents.answer import Counter as Counter
+from forewarn.policies.documents.answer import Effects as Effects
+from forewarn.policies.documents.answer import Fix as Fix
+from forewarn.policies.documents.answer import Table as Table
+from forewarn.policies.documents.answer import Why as Why
 from forewarn.policies.documents.findings import ReportChange as ReportChange
 from forewarn.policies.expectations import Tested as Tested
 from forewarn.policies.findings import ObjectRef as ObjectRef
@@ -25,7 +33,6 @@ from forewarn.policies.whatif.answer import Answer as Answer
 from forewarn.policies.whatif.answer import BeforeAfter as BeforeAfter
 from forewarn.policies.whatif.answer import Blocks as Blocks
 from forewarn.policies.whatif.answer import Bound as Bound
-from forewarn.policies.whatif.answer import Causes as Causes
 from forewarn.policies.whatif.answer import NotRecreated as NotRecreated
 from forewarn.policies.whatif.answer import PreemptionPod as PreemptionPod
 from forewarn.policies.whatif.autoscalers import Autoscalers as Autoscalers
@@ -68,8 +75,6 @@ from forewarn.policies.whatif.risk import Preemptor as Preemptor
 from forewarn.policies.whatif.risk import Unfinished as Unfinished
 from forewarn.policies.whatif.risk import ZonesAndNodes as ZonesAndNodes
 from forewarn.policies.whatif.sweep import Needs as Needs
-from forewarn.policies.whatif.sweep import PlaceholderPods as PlaceholderPods
-from forewarn.policies.whatif.sweep import RunningAndPending as RunningAndPending
 from forewarn.policies.whatif.upgrade import DrainBlocker as DrainBlocker
 from forewarn.policies.whatif.upgrade import ForcedPod as ForcedPod
 from forewarn.policies.whatif.upgrade import UpgradedPool as UpgradedPool

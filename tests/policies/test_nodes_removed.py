@@ -110,12 +110,15 @@ def test_nodes_are_removed_only_with_a_time(tmp_path: Path, capsys: Capture) -> 
     assert "withNewNodes" not in without
 
 
-def test_the_first_line_and_the_text_name_removed_nodes(tmp_path: Path, capsys: Capture) -> None:
-    assert main(run(tmp_path, cluster(), "--until", "40m", form="text")) == 0
+def test_removed_nodes_are_counted_and_have_a_row(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*run(tmp_path, cluster(), "--until", "40m", form="text"), "-v"]) == 0
     text = capsys.readouterr().out
-    assert "; 2 nodes removed from 10 min" in text.partition("\n")[0]
-    assert "scale-down: 2 nodes of group g (c, b) at 10 min" in text
-    assert "1 other node of groups not removed: utilization above the threshold (1)" in text
+    assert " | removed nodes 2\n" in text
+    assert (
+        "\ng                     2             -  from 10 min" in text
+        or "\ng  " in text.partition("REMOVED NODES OF")[2]
+    )
+    assert "\nutilization above the threshold      1\n" in text.partition("NODES NOT REMOVED BECAUSE")[2]
 
 
 def test_no_node_is_removed_before_the_end(tmp_path: Path, capsys: Capture) -> None:

@@ -378,7 +378,9 @@ def test_a_rollout_is_simulated_beyond_long_minimum_times_of_readiness(tmp_path:
     (tmp_path / "web.json").write_text(json.dumps(change))
     given = "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
     assert "rollout, 2 new Pods: 2 would fit" in forewarn("predict", *given).stdout
-    assert forewarn("whatif", "apply", *given).stdout.startswith("both new Pods of default/web run; ")
+    assert forewarn("whatif", "apply", *given).stdout.startswith(
+        "OK  Deployment default/web applied: 2 of 2 new Pods run\n"
+    )
 
 
 def test_a_rollout_that_preempts_only_pods_that_start_later_fails_on_preemption(tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ class State(NamedTuple):
         change = CHANGES[question["change"]](**_with_files(fields))
         progress = _progress_of(print_notice)
         result = whatif(cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
-        page = pages.whatif_page(result.answer, result.class_change, result.notes)
+        page = pages.whatif_page(result)
         return _answer(self._on_page(page, result.head), result.to_dict(), command)
 
     def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.findings import counts
-from forewarn.policies.findings import Finding, Severity, duration, one_line, plural
-from forewarn.policies.render import autoscalers, harm, node_pressure, risk, whatif
-from forewarn.policies.render.drain import emptied
+from forewarn.policies.findings import Finding, Severity, one_line, plural
+from forewarn.policies.render import node_pressure, risk
 from forewarn.policies.render.headroom import about, answer_of, cpu, limits_text, memory, stranded_text, with_limits
+from forewarn.policies.render.html.answer import body, footer
+from forewarn.policies.render.html.answer import header as answer_header
 from forewarn.policies.render.html.elements import (
     MAX_ROWS,
     Amount,
@@ -30,8 +31,6 @@ from forewarn.policies.render.html.elements import (
 from forewarn.policies.render.html.nodes import cascade, node_data, nodes, preemption_section
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.report import found
-from forewarn.policies.render.simulation import violated
-from forewarn.policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, verdict, without
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif import EVERY
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.node import NodePressure, Order
     from forewarn.policies.application.predict import PredictResult
+    from forewarn.policies.application.whatif import WhatIf
     from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.forecast.placement import Placement
     from forewarn.policies.forecast.pod_groups import GroupForecast
@@ -52,85 +52,32 @@ if TYPE_CHECKING:
     from forewarn.policies.kubelet.eviction import Group
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
-    from forewarn.policies.whatif.class_change import ClassChange
     from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup
     from forewarn.policies.whatif.risk import Risks, WorkloadRisk
-    from forewarn.policies.whatif.sweep import Row, Sweep
+    from forewarn.policies.whatif.sweep import Sweep
 
 
-_MAX_NOTES: Final = 100
-_OPEN_PDBS: Final = 3
-_OPEN_LINES: Final = 6
 _MAX_OPEN: Final = 40
 """The most events of a timeline that is shown unfolded."""
 
 
-def whatif_page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> Page:
-    """Return the page. `answer` must have `occupancy`. `notes`: about ignored objects."""
+def whatif_page(result: WhatIf) -> Page:
+    """Return the page. The result must have `occupancy`."""
+    answer, document = result.answer, result.document
     assert answer.occupancy is not None
-    bands = NodeBands(answer.occupancy, answer.preempted)
-    drawn, end = node_data(bands, answer.preempted), answer.of_upgrade
-    if end is not answer or whatif.on_new_nodes(answer):
-        numbers = "" if end is not answer else "numbers, "
-        notes = [*notes, f"{numbers}nodes, preemptions and timeline on this page are those without new nodes"]
+    drawn = node_data(NodeBands(answer.occupancy, answer.preempted), answer.preempted)
     parts = [
-        _header(end, whatif.verdict(answer, change), change),
-        *_change(change),
-        *_listed("Upgrade" if end.upgrade else "Drain", "drained", [*emptied(end)], _OPEN_LINES),
-        *_upgrades(answer),
-        *_workloads(end),
-        *_listed("PodDisruptionBudgets", "pdbs", _pdbs(end), _OPEN_PDBS),
-        *_listed("Replicas down for a time", "down", [*map(whatif.down_text, end.interruptions)], _OPEN_LINES),
-        *_other_facts(end, notes),
+        answer_header(document),
+        *body(document),
         nodes(drawn),
         *_classes(answer),
         *preemption_section(answer.preempted),
-        *_autoscalers(answer),
         *_timeline(answer),
+        footer(result.head),
+        data("nodes-data", drawn),
     ]
-    parts.append(data("nodes-data", drawn))
-    skip = element("a", "skip to the workloads", href="#workloads", class_="skip")
+    skip = element("a", "skip to the reasons and tables", href="#table-0", class_="skip") if document.tables else None
     return Page(answer.title, parts, skip)
-
-
-def _header(answer: Answer, title: str, change: ClassChange | None) -> Element:
-    others = [standing for standing in answer.workloads if standing.workload not in answer.placeholders]
-    pending = sum(standing.pending for standing in others)
-    before = sum(standing.pending_before for standing in others)
-    upgrade, harms = answer.upgrade, harm.numbers(answer, change)
-    lost, preempted, broken = (harms[name] for name in ("REPLICAS LOST", "PREEMPTED", "PDB VIOLATIONS"))
-    depth, running = answer.summary.cascade_depth, (answer.running_before, answer.running_after)
-    blocking = {each.budget for each in (*answer.drains_blocked_by, *answer.blocks.drains)}
-    blocking.update(*answer.eviction_blocked_by.values())
-    done, steps = (len(upgrade.done), len(upgrade.steps)) if upgrade else (0, 0)
-    of_pdbs = "PDBs that block evictions" if answer.drained or steps else "" if answer.pdbs else "PDB violations"
-    tiles: list[tuple[str, str | int, bool]] = [
-        ("upgraded", f"{done} of {steps}" if steps else 0, done < steps),
-        ("nodes not drained", harms["NODES NOT DRAINED"], True),
-        ("replicas lost", lost, bool(lost)),
-        ("preempted", preempted, bool(preempted)),
-        ("Pending", f"{before} → {pending}" if before else pending, pending > before),
-        ("Pods that cannot be recreated", harms["NOT RECREATABLE"], True),
-        ("PDBs that block evictions", len(blocking), bool(blocking)),
-        ("PDB violations", broken, bool(broken)),
-        ("PDBs with too few Pods", len(answer.pdbs), True),
-        ("Jobs failed", harms["JOBS FAILED"], True),
-        ("running", " → ".join(map(str, running)), running[1] < running[0]),
-        ("DaemonSet Pods of lost nodes", answer.daemon_pods_of_lost_nodes, False),
-        ("placeholders preempted", harms["PLACEHOLDERS PREEMPTED"], False),
-        ("cascade depth", depth if depth > 1 else 0, True),
-    ]
-    tiles = [each for each in tiles if each[1] or each[0] in ("replicas lost", "preempted", "Pending", of_pdbs)]
-    tiles.sort(key=lambda each: (not each[2], each[1] == 0))
-    lead = f"{answer.title}. {whatif.times(answer)}"
-    more = [*whatif.without_it(answer), *whatif.fix_of_failures(answer)]
-    return page_header(title.removesuffix("."), tiles, lead, more)
-
-
-def _change(change: ClassChange | None) -> Iterator[Element]:
-    if change is not None:
-        lines = (line.strip() for line in whatif.class_change(change))
-        yield section("PriorityClass", "class-title", listing(lines))
 
 
 def _classes(answer: Answer) -> Iterator[Element]:
@@ -156,33 +103,6 @@ def _classes(answer: Answer) -> Iterator[Element]:
     yield section("Requests by PriorityClass", "classes", table("PriorityClasses", heads, rows, len(requests)))
 
 
-def _upgrades(answer: Answer) -> Iterator[Element]:
-    for each in whatif.with_and_without_new_nodes(answer):
-        shown = table("Upgrade", each.heads, each.rows, len(each.rows))
-        yield section("With and without new nodes", "upgrades", shown)
-
-
-def _workloads(answer: Answer) -> Iterator[Element]:
-    standings = answer.workloads
-    rows = (
-        (s.workload, s.priority_class or "-", s.priority, *s.running, s.pending, in_short(s.message or s.failure))
-        for s in standings
-    )
-    heads = ("workload", "class", "priority", "before", "after", "Pending", "reason")
-    shown = element("p", f"No workload changes{' for good' if answer.interruptions else ''}.")
-    if standings:
-        shown = table("Changed workloads", heads, rows, len(standings))
-    yield section("Workloads", "workloads", shown)
-
-
-def _autoscalers(answer: Answer) -> Iterator[Element]:
-    lines, arrived = [line.strip() for line in autoscalers.lines_of(answer)], autoscalers.arrived_table(answer)
-    lines += [arrived.title] if arrived else []
-    rows = table("With new nodes", arrived.heads, arrived.rows, len(arrived.rows)) if arrived and arrived.rows else None
-    if lines:
-        yield section("Autoscalers", "autoscalers-title", listing(lines), rows)
-
-
 def _timeline(answer: Answer) -> Iterator[Element]:
     lines = [_moment(line) for line in timeline_lines(answer.simulation)]
     if lines:
@@ -196,28 +116,6 @@ def _timeline(answer: Answer) -> Iterator[Element]:
 def _moment(line: str) -> Element:
     seconds, _, event = line.lstrip().partition("  ")
     return element("li", element("time", seconds), element("span", display_text(event)))
-
-
-def _other_facts(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
-    lines = [*whatif.rejected_by_quota(answer), *whatif.new_node_lines(answer), *whatif.affected(answer.pod_losses)]
-    unread = [f"not simulated: {problem}" for problem in answer.not_simulated]
-    yield from _listed("Notes", "also-title", [*lines, *unread, *answer.not_modelled, *notes])
-
-
-def _pdbs(answer: Answer) -> list[str]:
-    lines = [violated(name, count) for name, count in sorted(answer.summary.violated_pdbs.items())]
-    return lines + [whatif.too_few_healthy(n, h, d) for n, (h, d) in sorted(answer.pdbs.items())]
-
-
-def _listed(title: str, name: str, lines: list[str], unfolded: int = _MAX_NOTES + 1) -> Iterator[Element]:
-    """Yield the section with the lines, if there are any; those after `unfolded` are folded."""
-    items = lines[:_MAX_NOTES]
-    items += [f"and {len(lines) - _MAX_NOTES} more; use -o json for all"] if len(lines) > _MAX_NOTES else []
-    others = None
-    if items[unfolded:]:
-        others = element("details", element("summary", f"{len(lines) - unfolded} more"), listing(items[unfolded:]))
-    if items:
-        yield section(title, name, listing(items[:unfolded]), others)
 
 
 _MAX_DRAWN = 200_000
@@ -442,36 +340,8 @@ def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:
 
 def sweep_page(sweep: Sweep) -> Page:
     """Return the page."""
-    title = f"What if {EVERY[sweep.sweep]}"
-    lead = "; ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
-    header = page_header(verdict(sweep, harmful(sweep)), _sweep_tiles(sweep), f"{title}. {lead}.")
-    rows = table(title, _heads(sweep), (_cells(sweep, row) for row in sweep.rows), len(sweep.rows))
-    parts = [header, section("Cases, worst first", "rows", rows), *notes_section("also", sweep.notes)]
-    return Page(title, parts, scripts=("tables.js",))
-
-
-def _heads(sweep: Sweep) -> list[str]:
-    """Return the column heads for HTML, with the time until the steady state as a separate, sortable number."""
-    heads = heads_of(sweep)
-    place = heads.index(SETTLED)
-    return [*heads[:place], *heads[place + 1 :], "seconds to steady state", "steady state"]
-
-
-def _cells(sweep: Sweep, row: Row) -> list[str | int]:
-    cells, place = cells_of(sweep, row), heads_of(sweep).index(SETTLED)
-    return [*cells[:place], *cells[place + 1 :], int(row.settled_at), "yes" if row.settled else "no"]
-
-
-def _sweep_tiles(sweep: Sweep) -> Iterable[tuple[str, object, bool]]:
-    bad = len(harmful(sweep))
-    longest = max((row.settled_at for row in sweep.rows), default=0.0)
-    return (
-        ("cases", len(sweep.rows), False),
-        ("with an impact", bad, bad > 0),
-        ("most replicas lost", max((row.others[0] for row in sweep.rows), default=0), False),
-        ("most preempted", max((row.others[2] for row in sweep.rows), default=0), False),
-        ("longest time to steady state", duration(longest), False),
-    )
+    parts = [answer_header(sweep.document), *body(sweep.document), footer(sweep.head)]
+    return Page(f"What if {EVERY[sweep.sweep]}", parts, scripts=("tables.js",))
 
 
 _AUDIT_TITLE: Final = "Cluster audit"

@@ -66,4 +66,4 @@ def test_lint_says_what_whatif_simulates(tmp_path: Path) -> None:
     (tmp_path / "pod.json").write_text(json.dumps(make_pod("new").request(cpu="2").obj))
     given = str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "cluster.json")
     assert "web-1 (priority -1, replacement stays Pending" in forewarn("lint", *given).stdout
-    assert "1 replica of default/web lost (Pending)" in forewarn("whatif", "apply", "-f", *given).stdout
+    assert "preempted 1 | Pending 1 | lost 1 of 1\n" in forewarn("whatif", "apply", "-f", *given).stdout

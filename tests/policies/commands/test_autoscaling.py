@@ -18,6 +18,8 @@ BELOW_JSON = {
     "clusterAutoscaler": {"considered": 0, "ignored": {"priority below cutoff 1": 1}},
     "karpenter": {"considered": 1, "ignored": {}},
 }
+LOOKS_JSON = BELOW_JSON | {"clusterAutoscaler": {"considered": 1, "ignored": {}}}
+COMMANDS = [("predict",), ("whatif", "events"), ("whatif", "apply")]
 RAISED = ("--expendable-pods-priority-cutoff", "1")
 
 
@@ -50,70 +52,41 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return out
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("predict",),
-        (
-            "whatif",
-            "events",
-        ),
-        ("whatif", "apply"),
-    ],
-)
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_cutoff_is_a_flags_else_the_configurations(
     command: tuple[str, ...], cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = (*command, "-f", too_large, "--cluster", cluster)
+
+    def told(*more: str) -> Any:
+        return json.loads(run(capsys, *asked, "-o", "json", *more))["autoscalers"]
+
+    config = tmp_path / "forewarn.yaml"
+    config.write_text("autoscalerCutoff: 1\n")
+    assert told() == told("-c", str(config), "--expendable-pods-priority-cutoff", "0") == LOOKS_JSON
+    assert told(*RAISED) == told("-c", str(config)) == BELOW_JSON
+    if command[0] == "whatif":
+        assert "--node-templates" in run(capsys, *asked)
+        assert "--node-templates" not in run(capsys, *asked, "--no-autoscaler")
+
+
+def test_the_text_of_a_prediction_tells_the_cutoff(
+    cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("predict", "-f", too_large, "--cluster", cluster)
     assert LOOKS in run(capsys, *asked)
     told = run(capsys, *asked, *RAISED)
     assert BELOW in told
     assert KARPENTER in told
-    config = tmp_path / "forewarn.yaml"
-    config.write_text("autoscalerCutoff: 1\n")
-    assert BELOW in run(capsys, *asked, "-c", str(config))
-    assert LOOKS in run(capsys, *asked, "-c", str(config), "--expendable-pods-priority-cutoff", "0")
+    assert BELOW in run(capsys, *asked, *RAISED, "-o", "html")
     assert "scale up" not in run(capsys, *asked, "--no-autoscaler")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("predict",),
-        (
-            "whatif",
-            "events",
-        ),
-        ("whatif", "apply"),
-    ],
-)
-def test_programs_and_pages_have_it_too(
-    command: tuple[str, ...], cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = (*command, "-f", too_large, "--cluster", cluster, *RAISED)
-    told: Any = json.loads(run(capsys, *asked, "-o", "json"))
-    assert told["autoscalers"] == BELOW_JSON
-    assert BELOW in run(capsys, *asked, "-o", "html")
-
-
-def test_a_comment_on_a_pull_request_has_it_too(
-    cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = run(capsys, "whatif", "apply", "-f", too_large, "--cluster", cluster, "-o", "markdown")
-    assert f"\n\n- {LOOKS}\n" in told.replace("\\", "")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("predict",),
-        (
-            "whatif",
-            "events",
-        ),
-        ("whatif", "apply"),
-    ],
-)
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("form", ["text", "html"])
 def test_where_nobody_waits_nothing_is_said_of_it(
     command: tuple[str, ...], form: str, cluster: str, small: str, capsys: pytest.CaptureFixture[str]
@@ -148,33 +121,26 @@ def test_a_cutoff_is_a_priority(given: str, cluster: str, too_large: str, capsys
 
 GROUPS = "- name: spot\n  template: {status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}\n"
 NEEDS = "scale-up: 1 node of group spot for default/big (1 Pod)"
+NEW_NODES = "NEW NODES OF NODES PODS spot 1 1"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("predict",),
-        (
-            "whatif",
-            "events",
-        ),
-        ("whatif", "apply"),
-    ],
-)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_node_groups_are_told_by_every_command_in_every_form(
     command: tuple[str, ...], cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     groups = tmp_path / "groups.yaml"
     groups.write_text(GROUPS)
     asked = (*command, "-f", too_large, "--cluster", cluster, "--node-templates", str(groups))
-    assert NEEDS in run(capsys, *asked)
-    assert NEEDS in run(capsys, *asked, "-o", "html")
+    is_whatif = command[0] == "whatif"
+    verbose = ("-v",) if is_whatif else ()
+    assert (NEW_NODES if is_whatif else NEEDS) in flat(run(capsys, *asked, *verbose))
+    assert ("<caption>New nodes of</caption>" if is_whatif else NEEDS) in run(capsys, *asked, "-o", "html")
     told: Any = json.loads(run(capsys, *asked, "-o", "json"))
     (scale_up,) = told["autoscalers"]["nodeGroups"]["scaleUps"]
     assert (scale_up["group"], scale_up["nodes"], scale_up["pods"]) == ("spot", 1, 1)
     assert scale_up["workloads"] == [{"workload": "default/big", "pods": 1, "nodes": 1}]
-    if command[0] == "whatif":
-        assert f"- {NEEDS}" in run(capsys, *asked, "-o", "markdown").replace("\\", "")
+    if is_whatif:
+        assert "\n| spot | 1 | 1 | - |\n" in run(capsys, *asked, "-o", "markdown")
 
 
 def test_the_json_of_several_pods_has_their_plan_once(
@@ -194,8 +160,8 @@ def test_why_no_group_helps_is_told(
 ) -> None:
     groups = tmp_path / "groups.yaml"
     groups.write_text(GROUPS.replace("cpu: 4", "cpu: 1"))
-    told = run(capsys, "whatif", "events", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups))
-    assert "no node group fits default/big (1 Pod): Insufficient cpu (spot)" in told
+    told = run(capsys, "whatif", "events", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups), "-v")
+    assert "NO NEW NODE BECAUSE PODS SUCH AS Insufficient cpu (spot) 1 default/big " in flat(told)
 
 
 def test_who_is_below_the_cutoff_gets_no_node_and_takes_no_room(
@@ -203,72 +169,57 @@ def test_who_is_below_the_cutoff_gets_no_node_and_takes_no_room(
 ) -> None:
     groups = tmp_path / "groups.yaml"
     groups.write_text(GROUPS)
-    asked = (
-        "whatif",
-        "events",
-        "--cluster",
-        cluster,
-        "--node-templates",
-        str(groups),
-        "--expendable-pods-priority-cutoff",
-        "1",
-    )
-    assert "needs" not in run(capsys, *asked, "-f", too_large)
+    asked = ("whatif", "events", "--cluster", cluster, "--node-templates", str(groups), *RAISED)
+    assert "NO NEW NODE BECAUSE PODS priority below cutoff 1 1 " in flat(run(capsys, *asked, "-f", too_large, "-v"))
     expendable = make_pod("filler").request(cpu="1").priority(0).on("n1")
     node = make_node("n1").status(allocatable={"cpu": "1", "memory": "8Gi", "pods": "110"})
     full = written(tmp_path / "full.json", node, expendable, make_priority_class(5, preemptionPolicy="Never"))
     waits = make_pod("waits").request(cpu="1").of_class(5)
-    told = run(capsys, *asked, "--cluster", full, "-f", written(tmp_path / "waits.json", waits))
-    answer = "0 of 1 Pending Pod (fits without Pods below cutoff 1: 1)"
-    assert f"cluster-autoscaler would try to scale up for {answer}" in told
-    assert "scale-up:" not in told
-    without_groups = (*asked[:4], *asked[6:], "--cluster", full, "-f", str(tmp_path / "waits.json"))
-    assert f"cluster-autoscaler would try to scale up for {answer}" in run(capsys, *without_groups)
-    fitting = run(capsys, *asked, "--cluster", full, "-f", str(tmp_path / "waits.json"), "-o", "json")
-    assert json.loads(fitting)["autoscalers"]["clusterAutoscaler"] == {
-        "considered": 0,
-        "ignored": {"fits without Pods below cutoff 1": 1},
-    }
+    of_full = (*asked, "--cluster", full, "-f", written(tmp_path / "waits.json", waits))
+    told: Any = json.loads(run(capsys, *of_full, "-o", "json"))
+    ignored = {"fits without Pods below cutoff 1": 1}
+    assert told["autoscalers"]["clusterAutoscaler"] == {"considered": 0, "ignored": ignored}
+    assert told["counters"]["newNodes"] == 0
+    assert "NO NEW NODE BECAUSE PODS fits without Pods below cutoff 1 1 " in flat(run(capsys, *of_full, "-v"))
 
 
 @pytest.mark.parametrize(
-    ("groups", "sentence"),
+    ("groups", "clause", "left"),
     [
-        (GROUPS, "cluster-autoscaler would scale up for 3 Pods\n"),
-        (GROUPS.replace("cpu: 4", "cpu: 1"), "would scale up for 0 of 3 Pending Pods (no node group helps: 3)"),
+        (GROUPS, "3 Pods stay Pending at once; 2 new nodes after 3 min 10 s leave no Pod Pending", ""),
+        (GROUPS.replace("cpu: 4", "cpu: 1"), "0 of 3 new Pods run, 3 stay Pending",
+         "Insufficient cpu (spot) 3 default/a and 2 more"),
         ("- {maxSize: 1, " + GROUPS[2:].replace("\n", ", ", 1).replace("  template", "template").rstrip() + "}\n",
-         "would scale up for 2 Pods (no node group helps: 1)"),
+         "3 Pods stay Pending at once; 1 new node after 3 min 10 s leaves 1 Pending",
+         "max node group size reached (spot) 1 default/c"),
     ],
     ids=["all", "too small", "one node"],
 )  # fmt: skip
-def test_the_sentence_follows_the_plan(
-    groups: str, sentence: str, cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_first_line_follows_the_plan(
+    groups: str, clause: str, left: str, cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "groups.yaml").write_text(groups)
     pods = written(tmp_path / "pods.json", *(make_pod(name).request(cpu="2") for name in "abc"))
-    asked = ("whatif", "apply", "-f", pods, "--cluster", cluster, "--node-templates", str(tmp_path / "groups.yaml"))
-    told = run(capsys, *asked)
-    assert sentence in told
+    templates = ("--node-templates", str(tmp_path / "groups.yaml"))
+    told = run(capsys, "whatif", "apply", "-f", pods, "--cluster", cluster, *templates, "-v")
+    assert told.startswith(f"HARM  3 objects applied: {clause}\n")
+    assert left in flat(told)
+    assert ("NO NEW NODE BECAUSE" in told) == bool(left)
     assert "Karpenter" not in told
+
+
+LOST_TOO = "NO NEW NODE BECAUSE PODS SUCH AS its nodes would be in what is lost (spot) 1 default/web "
 
 
 @pytest.mark.parametrize(
     ("question", "group", "reason"),
     [
-        (
-            ("lose", "zone", "a"),
-            "a",
-            "no node group fits default/web (1 Pod): its nodes would be in what is lost (spot)",
-        ),
-        (("lose", "zone", "a"), "b", "scale-up: 1 node of group spot"),
-        (
-            ("lose", "pool", "pool=web"),
-            "a",
-            "no node group fits default/web (1 Pod): its nodes would be in what is lost",
-        ),
-        (("lose", "node", "n1"), "a", "scale-up: 1 node of group spot"),
-        (("lose", "--each", "zone"), "a", "none for 1 Pod"),
-        (("lose", "--each", "zone"), "b", "1 of spot"),
+        (("lose", "zone", "a"), "a", LOST_TOO),
+        (("lose", "zone", "a"), "b", NEW_NODES),
+        (("lose", "pool", "pool=web"), "a", LOST_TOO),
+        (("lose", "node", "n1"), "a", NEW_NODES),
+        (("lose", "--each", "zone", "-o", "json"), "a", '"nodes": {}, "noScaleUp": 1,'),
+        (("lose", "--each", "zone"), "b", "a 1 1 1 of spot 0 lost, 0 Pending INPUT"),
     ],
 )
 def test_a_group_adds_no_nodes_to_what_is_lost(
@@ -283,8 +234,8 @@ def test_a_group_adds_no_nodes_to_what_is_lost(
     cluster = written(tmp_path / "cluster.json", node, web, pod)
     labels = f"metadata: {{labels: {{topology.kubernetes.io/zone: {group}, pool: {'web' if group == 'a' else 'x'}}}}}"
     (tmp_path / "groups.yaml").write_text(GROUPS.replace("{status", "{" + labels + ", status"))
-    told = run(capsys, "whatif", *question, "--cluster", cluster, "--node-templates", str(tmp_path / "groups.yaml"))
-    assert reason in told
+    templates = ("--node-templates", str(tmp_path / "groups.yaml"))
+    assert reason in flat(run(capsys, "whatif", *question, "--cluster", cluster, *templates, "-v"))
 
 
 @pytest.mark.parametrize(
@@ -323,5 +274,6 @@ def test_new_nodes_are_not_predicted_with_pods_of_pod_groups(capsys: pytest.Capt
     out = run(
         capsys, "whatif", "apply", "-f", f"{example}/trainer.yaml", "--cluster", f"{example}/cluster.yaml", *groups
     )
-    assert "\n  new nodes not predicted: cluster-autoscaler with Pods of PodGroups, such as experiment\n" in out
-    assert "no new nodes help" not in out
+    why = "not predicted: cluster-autoscaler with Pods of PodGroups, such as experiment"
+    assert f"WARN new nodes of cluster-autoscaler {why} WHY " in flat(out)
+    assert "NO NEW NODE BECAUSE" not in out

@@ -24,7 +24,7 @@ ERROR = 'failed to read "PreScoreTaintToleration"'
         (("predict", "-f", "{pod}"), "stays Pending: kube-scheduler's cycle ends in an error"),
         (("lint", "{pod}"), "stays Pending: kube-scheduler's cycle ends in an error"),
         (("why", "default/waits"), "Pending: kube-scheduler's cycle ends in an error"),
-        (("whatif", "apply", "-f", "{pod}"), 'default/new (priority 0): 1 Pending: plugin "TaintToleration" failed'),
+        (("whatif", "apply", "-f", "{pod}"), '1  plugin "TaintToleration" failed with: '),
     ],
     ids=["predict", "lint", "why", "whatif"],
 )

@@ -975,16 +975,17 @@ def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[P
     short = {**quota, "spec": {"hard": {"pods": "3"}}, "status": {"hard": {"pods": "3"}, "used": {"pods": "0"}}}
     write(tmp_path / "c.yaml", *objects, short, deployment("web", 2))
     sides = versions({"web.yaml": [deployment("web", 2)]}, {"web.yaml": [deployment("web", 9)]})
-    given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "quota")
-    for by, command in {
-        "6 Pods of shop/web rejected by quota shop/q (3 of 9 new Pods run)": ("diff", *sides),
-        "6 Pods rejected by quota shop/q": ("whatif", "apply", "-f", sides[1]),
-    }.items():
-        done = forewarn(*command, *given)
-        assert (done.returncode, by in done.stdout.splitlines()[0]) == (1, True)
-    under_quota = forewarn("whatif", "apply", "-f", sides[0], *given)
-    assert under_quota.returncode == 0, under_quota.stdout
-    assert audiences("shop/q", "diff", *sides, *given[:2]) == {"names", "own-namespace"}
+    given = ("--cluster", tmp_path / "c.yaml")
+    done = forewarn("diff", *sides, *given, "--fail-on", "quota")
+    by = "6 Pods of shop/web rejected by quota shop/q (3 of 9 new Pods run)"
+    assert (done.returncode, by in done.stdout.splitlines()[0]) == (1, True)
+    cause = {"number": 6, "kind": "quota", "reason": "quota shop/q rejects them"}
+    for side, rejected, causes in zip(sides, (0, 6), (None, [cause]), strict=True):
+        done = forewarn("whatif", "apply", "-f", side, *given, "--fail-on", "rejected", "-o", "json")
+        found = json.loads(done.stdout)
+        told = (done.returncode, found["counters"]["rejected"], found.get("why", {}).get("causes"))
+        assert told == (int(rejected > 0), rejected, causes)
+    assert audiences("shop/q", "diff", *sides, *given) == {"names", "own-namespace"}
 
 
 @pytest.mark.parametrize("names", ["abc", "bca", "cab"])

@@ -6,9 +6,8 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +17,6 @@ from forewarn.policies.commands.whatif import argument_parser
 from forewarn.policies.findings import LONGEST_LINE, first_line
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.node import ZONE
-from forewarn.policies.render import whatif
 from forewarn.policies.render.whatif import named
 from tests.builders import (
     Made,
@@ -30,7 +28,6 @@ from tests.builders import (
     make_priority_class,
     make_volume,
 )
-from tests.cases import cases
 from tests.in_process import forewarn
 
 RECORDED = Path(__file__).parents[1] / "cases/first_lines.yaml"
@@ -323,41 +320,6 @@ def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, s
     assert done.returncode in (0, 1)
     assert first == answer["first"]
     assert len(first) <= LONGEST_LINE
-    assert not re.search("….*; without", first)
-
-
-class _Framed(NamedTuple):
-    """What `_headline_and_title` reads of an answer."""
-
-    frames: list[tuple[str, str]]
-
-    @property
-    def of_upgrade(self) -> "_Framed":
-        return self
-
-    def length_without_paths(self, text: str) -> int:
-        return len(text)
-
-
-def test_a_comparison_does_not_shorten_the_effects_of_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    titles = ["zone a lost: 2 nodes (a-1, a-2)", "zone a lost", "zone a lost", ""]
-    answer: Any = _Framed([("", title) for title in titles])
-    flags: Any = (True, False)
-    omitted = 0
-    for seed in range(cases(400)):
-        random = Random(seed)
-        own, others = (sorted(random.choices(range(1, most), k=7)) for most in (400, 200))
-        effects, ends = (["", *(word * length for length in of)] for word, of in (("a", own), ("b", others)))
-
-        lines = {True: [*map(whatif._Headline, effects, ends)], False: [*map(whatif._Headline, effects)]}
-        monkeypatch.setattr(whatif, "_headline", lambda _, has_end, most, lines=lines: lines[has_end][most])
-        ((text, end), title), ((alone, _), event) = (whatif._headline_and_title(answer, has) for has in flags)
-        assert text == alone
-        assert title in (event, "", *[": zone a lost"] * (event == f": {titles[0]}"))
-        assert not end or len(f"{text}{end}{title}") <= LONGEST_LINE
-        assert end or len(f"{text}{ends[1]}") > LONGEST_LINE
-        omitted += not end
-    assert 0 < omitted < cases(400)
 
 
 @pytest.mark.parametrize("command", ["whatif apply -f CHANGE", "diff BEFORE CHANGE", "predict -f CHANGE"])
@@ -368,7 +330,7 @@ def test_a_rollout_that_the_line_calls_blocked_meets_the_condition(
     words = [files.get(word, word) for word in command.replace("CHANGE", change).split()]
     done = forewarn(*words, "--cluster", "docs/examples/whatif/cluster.yaml", "--fail-on", "blocked")
     is_blocked = change == "TOO_LARGE"
-    assert (done.returncode, " blocked" in done.stdout.splitlines()[0]) == (int(is_blocked), is_blocked)
+    assert (done.returncode, "blocked" in done.stdout.splitlines()[0].lower()) == (int(is_blocked), is_blocked)
 
 
 @pytest.mark.parametrize(

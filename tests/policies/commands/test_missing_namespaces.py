@@ -47,7 +47,7 @@ def test_an_object_of_a_missing_namespace_is_rejected(
     objects = [make_pod("web", namespace).obj, *(each.obj for each in beside)]
     (tmp_path / "after/web.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     for command in ("predict -f after", "whatif apply -f after", "diff before after"):
-        first = forewarn(*command.split(), "--cluster", "cluster.json").stdout.splitlines()[0]
-        assert ('(namespaces "new" not found)' in first and "rejected" in first) == is_rejected, first
+        out = forewarn(*command.split(), "--cluster", "cluster.json").stdout
+        assert ('(namespaces "new" not found)' in out and "rejected" in out.splitlines()[0]) == is_rejected, out
     found = forewarn("lint", "after", "--cluster", "cluster.json").stdout
     assert ('Pod new/web: namespaces "new" not found' in found) == ("[unknown-namespace]" in found) == is_rejected

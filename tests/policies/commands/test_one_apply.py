@@ -306,7 +306,7 @@ def test_an_ordered_stateful_set_whose_first_pod_preempts_stops_as_in_a_simulati
     first = f"4 new Pods: 1 would preempt 1 Pod on n1: other/low (priority -1), {counts}, {blocked}"
     assert done.stdout.startswith(f"StatefulSet default/new: {first}")
     assert done.returncode == 0, "no rollout is blocked"
-    assert f", {blocked}; " in forewarn("whatif", "apply", *given).stdout.splitlines()[0]
+    assert "of 4 new Pods run" in forewarn("whatif", "apply", *given).stdout.splitlines()[0]
     *_, row = map(json.loads, forewarn("predict", *given, "-o", "json").stdout.splitlines())
     assert (row["outcome"], row["pods"], row["blocked"]) == ("later", 2, True)
 
@@ -342,12 +342,9 @@ def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: P
         first = forewarn("predict", "-f", path, "--cluster", cluster).stdout.splitlines()[0]
         assert counts in first
         assert "2 would fit, 1 rejected by quota default/q, 1 not created until rejected Pods run" in first
-    assert (
-        "2 of 4 new Pods of default/new run, 1 not created until rejected Pods run; 1 Pod rejected"
-        in forewarn(
-            "whatif", "apply", "-f", write(tmp_path / "new.json", [quota(pods="2").obj, new.obj]), "--cluster", cluster
-        ).stdout
-    )
+    given = ("-f", write(tmp_path / "new.json", [quota(pods="2").obj, new.obj]), "--cluster", cluster)
+    out = forewarn("whatif", "apply", *given).stdout
+    assert out.startswith("HARM  2 objects applied: 2 of 4 new Pods run, 1 Pod or object rejected\n")
 
 
 def test_only_lost_pods_count_as_rejected_replicas(tmp_path: Path) -> None:
@@ -366,10 +363,8 @@ def test_only_lost_pods_count_as_rejected_replicas(tmp_path: Path) -> None:
     given = [quota(pods="1"), deployment(2, priorityClassName="high")]
     new = write(tmp_path / "new.json", [each.obj for each in given])
     out = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout
-    assert out.startswith(
-        "1 of 2 new Pods of default/new run; 1 Pod rejected by quota default/q, "
-        "1 replica of other/victim lost (Pending), 1 Pod preempted"
-    )
+    assert out.startswith("HARM  2 objects applied: 1 of 2 new Pods run, 1 Pod preempted\n")
+    assert out.splitlines()[1].strip() == "preempted 1 | Pending 1 | lost 1 of 1 | rejected 1"
 
 
 def test_a_restart_that_a_quota_blocks_creates_no_pod(tmp_path: Path) -> None:
@@ -383,12 +378,13 @@ def test_a_restart_that_a_quota_blocks_creates_no_pod(tmp_path: Path) -> None:
     objects = [*NODES, stored, replica_set, quota(pods="2"), *(p.metadata(ownerReferences=[owner]) for p in pods)]
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in objects), *LISTED])
     first = forewarn("whatif", "restart", "deployment/new", "--cluster", cluster).stdout.splitlines()[0]
-    blocked = "rollout of default/new blocked by quota default/q: 1 new Pod does not run"
-    assert first == f"{blocked}; no replica lost, no Pod preempted or newly Pending: Deployment default/new restarted"
+    blocked = "1 rollout does not finish, 0 of 1 new Pod runs"
+    assert first == f"BLOCKED  Deployment default/new restarted: {blocked}"
     given = [quota(pods="1"), deployment(2, terminationGracePeriodSeconds=5)]
     new = write(tmp_path / "new.json", [each.obj for each in given])
-    first = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout.splitlines()[0]
-    assert first.startswith(f"{blocked}, new Pods of default/new rejected by quota default/q (1 running Pod cannot be ")
+    first, _, warning, *_ = forewarn("whatif", "apply", "-f", new, "--cluster", cluster).stdout.splitlines()
+    assert first == f"BLOCKED  2 objects applied: {blocked}"
+    assert warning == "WARN  a ResourceQuota rejects new Pods of 1 workload: 1 running Pod cannot be recreated"
 
 
 def test_pods_that_a_quota_rejects_anyway_are_no_effect(tmp_path: Path) -> None:
@@ -422,7 +418,7 @@ def test_a_restart_without_effect_is_told(kind: str, spec: dict[str, Any], end: 
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in (*NODES, stored)), *LISTED])
     first = forewarn("whatif", "restart", f"{kind.lower()}/new", "--cluster", cluster).stdout.splitlines()[0]
     why = f", which replaces no Pod ({end})" if end else ""
-    assert first.endswith(f": {kind} default/new restarted{why}")
+    assert f"  {kind} default/new restarted{why}: " in first
 
 
 def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
@@ -503,7 +499,8 @@ def test_a_pod_that_fits_after_the_victims_terminate_does_not_stay_pending(tmp_p
     )
     assert "default/fits (priority 0): fits on n1; no preemption\n  note: fits only after the victims of" in text
     applied = forewarn("whatif", "apply", *given).stdout
-    assert applied.startswith("2 of 3 new Pods of 3 workloads run, 1 stays Pending")
+    assert applied.startswith("HARM  3 objects applied: 2 of 3 new Pods run, ")
+    assert " | Pending 1 | " in applied.splitlines()[1]
 
 
 def test_the_first_line_says_how_many_pods_of_an_object_stay_pending(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_invalid_numbers_of_pods_and_selectors_are_rejected(command: str, tmp_pa
         strict=True,
     ):
         assert problem in line
-    assert (answer.returncode, "good" in answer.stdout) == (3, True)
+    assert (answer.returncode, bool(answer.stdout)) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_every_rejected_workload_is_named_up_to_a_limit(command: str, tmp_path: 
     bad = [deployment(f"bad-{number}", priority=6) for number in range(22)]
     answer = asked(tmp_path, command, [*bad, deployment("good")])
     lines = answer.stderr.splitlines()
-    assert (answer.returncode, "good" in answer.stdout) == (3, True)
+    assert (answer.returncode, bool(answer.stdout)) == (3, True)
     assert [f"Deployment default/bad-{number}:" in line for number, line in enumerate(lines)] == [True] * 20 + [False]
     assert lines[-1] == f"forewarn {command.split()[0]}: 2 more objects with errors"
     few = asked(tmp_path, command, bad[:2]).stderr.splitlines()
@@ -177,11 +177,8 @@ def test_every_rejected_workload_is_named_up_to_a_limit(command: str, tmp_path: 
 
 def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> None:
     simulated = asked(tmp_path, "whatif apply", [deployment("bad", priority=6), deployment("good")])
-    why = "the integer value of priority (6) must not be provided in pod spec; priority admission controller c…"
-    first = f"no replica lost, no Pod preempted or newly Pending: {tmp_path / 'new.json'} applied"
-    assert simulated.stdout.startswith(
-        f"rejected: Pods of Deployment default/bad ({why}); 1 new Pod of default/good runs; {first}"
-    )
+    assert simulated.stdout.startswith("REJECTED  2 objects applied: 1 object rejected, 1 of 1 new Pod runs\n")
+    assert "\nWHY 1 OBJECT IS REJECTED\n    1  Pods of Deployment default/bad (" in simulated.stdout
     assert f": Deployment default/bad: spec.template.{NOT_OF_CLASS.format(6, 5)}\n" in simulated.stderr
 
 
@@ -190,7 +187,7 @@ def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> Non
     [
         ("restart deployment/bad", 3, "rejected: Pods of Deployment default/bad (no PriorityClass with name gone was"),
         ("scale deployment/bad 3", 3, "rejected: Pods of Deployment default/bad (no PriorityClass with name gone was"),
-        ("scale deployment/bad 0", 0, "no replica lost, no Pod preempted or newly Pending: Deployment default/bad "),
+        ("scale deployment/bad 0", 0, "OK  Deployment default/bad scaled to 0 replicas: "),
     ],
 )
 def test_a_restart_and_a_scale_up_are_answered_like_an_apply(
@@ -218,10 +215,7 @@ def test_events_on_workloads_whose_pods_are_rejected_are_left_out(tmp_path: Path
     answer = forewarn("whatif", "events", *given)
     names = [line.split()[3] for line in answer.stderr.splitlines()]
     assert (answer.returncode, names) == (3, ["default/one:", "default/two:"])
-    first = (
-        "rejected: Pods of Deployment default/one and Pods of Deployment default/two; both new Pods of default/three"
-    )
-    assert answer.stdout.startswith(first)
+    assert answer.stdout.startswith("REJECTED  4 events: 2 objects rejected, 2 of 2 new Pods run\n")
 
 
 @pytest.mark.parametrize("replicas", [9, "9", None])
@@ -244,7 +238,7 @@ def test_a_limit_range_is_not_blamed_for_a_missing_class(tmp_path: Path) -> None
     (tmp_path / "events.json").write_text(json.dumps(events))
     given = ("--events", tmp_path / "events.json", "--cluster", tmp_path / "cluster.json")
     answer = forewarn("whatif", "events", *given)
-    assert "class-5 rejected" in answer.stdout.partition("\n")[0], answer.stderr
+    assert re.search(r"^default/web +5 +rejected ", answer.stdout, re.MULTILINE), answer.stdout
     assert "ResourceQuota" not in answer.stdout + answer.stderr
 
 
@@ -254,14 +248,14 @@ def test_a_class_change_is_answered_although_the_restart_is_rejected(tmp_path: P
     stored = [make_node("n1"), make_priority_class(5), deployment("web"), limit_range]
     (tmp_path / "cluster.json").write_text(cluster_text(stored))
     answer = forewarn("whatif", "class", "class-5", "--value", "6", "--cluster", tmp_path / "cluster.json")
-    first = answer.stdout.partition("\n")[0]
     assert answer.returncode == 3
-    assert re.match(
-        r"rejected: Pods of Deployment default/web.*; new Pods of default/web get priority 6 instead of 5", first
+    assert answer.stdout.startswith(
+        "REJECTED  PriorityClass class-5 deleted and recreated (value 5 → 6): 1 object rejected"
     )
+    assert re.search(r"^default/web +5 +6 ", answer.stdout, re.MULTILINE), answer.stdout
 
 
-@pytest.mark.parametrize("command", ["predict", "whatif apply", "headroom"])
+@pytest.mark.parametrize("command", ["predict", "headroom"])
 def test_the_first_line_stays_short_with_many_rejected_objects(command: str, tmp_path: Path) -> None:
     bad = [deployment(letter * 63, priority=6) for letter in "abcd"]
     first = asked(tmp_path, command, [*bad, deployment("good")]).stdout.partition("\n")[0]
@@ -301,7 +295,6 @@ def test_a_new_pod_group_has_the_priority_of_its_class(command: str, tmp_path: P
     ("command", "first"),
     [
         ("predict", "default/good-0 (priority 5): fits on n1"),
-        ("whatif apply", "1 new Pod of default/good runs; no replica lost"),
     ],
 )
 def test_pods_of_a_rejected_pod_group_are_left_out(command: str, first: str, tmp_path: Path) -> None:
@@ -353,11 +346,11 @@ PART = {**deployment("db").obj, "kind": "StatefulSet", "spec": {"replicas": 3}}
         ("predict", {}, f"rejected: {IMMUTABLE}\n"),
         ("whatif apply", {}, f"rejected: {IMMUTABLE}\n"),
         ("headroom", {}, f"rejected: {IMMUTABLE}\n"),
-        ("whatif events", {}, "rejected: update of StatefulSet default/db"),
+        ("whatif events", {}, "REJECTED  2 events: 1 object rejected, "),
         ("diff", {}, 'cluster "cluster.json": StatefulSet default/db rejected (serviceName: field is immutable)\n'),
         ("lint", {}, "new/db.json:1:461: error: StatefulSet default/db: spec.serviceName: field is immutable"),
         ("predict", FORCED, "not predicted: StatefulSet default/db (a tool deletes and recreates the workload)\n"),
-        ("whatif apply", FORCED, "2 of 2 replicas of default/db down for 30 s: "),
+        ("whatif apply", FORCED, "HARM  2 objects applied: 1 workload down"),
         ("diff", FORCED, 'cluster "cluster.json": 2 of 2 replicas of default/db down for 30 s\n'),
     ],
 )
@@ -394,10 +387,10 @@ def test_a_plan_recreates_a_job_that_a_tool_recreates(tmp_path: Path) -> None:
     assert "keep their priority" not in answer.stdout
 
 
-def test_a_title_names_standard_input() -> None:
+def test_events_are_read_from_standard_input() -> None:
     given = ("--events", "-", "--cluster", "webhook/sample/cluster.yaml")
     answer = forewarn("whatif", "events", *given, stdin="- {at: 1m, drain: node-a}")
-    assert answer.stdout.partition("\n")[0].endswith(": events of <stdin>")
+    assert "  1 event: " in answer.stdout.partition("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -438,8 +431,8 @@ def test_immutable_fields_of_a_job_that_an_event_creates_cannot_change(
     answer = forewarn("whatif", "events", *given)
     assert answer.returncode == status
     assert ("field is immutable" in answer.stderr) is bool(status)
-    first, of_update = answer.stdout.partition("\n")[0], "rejected: update of Job reports/new ("
-    assert (first.startswith(of_update), "1 new Pod of reports/new runs" in first) == (bool(status), True)
+    assert ("Job reports/new (" in answer.stdout) is bool(status)
+    assert "1 of 1 new Pod runs" in answer.stdout.partition("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -467,7 +460,7 @@ def test_lint_ignores_a_job_that_a_tool_recreates(
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("whatif apply", "no replica lost, no Pod preempted or newly Pending: "),
+        ("whatif apply", "OK  2 objects applied: no Pod preempted, newly Pending or lost"),
         ("diff", "no replica lost, no Pod preempted or newly Pending"),
         ("predict", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),
         ("headroom", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),

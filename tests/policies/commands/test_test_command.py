@@ -67,7 +67,7 @@ def test_junit_has_the_counterexample(capsys: pytest.CaptureFixture[str]) -> Non
     suites = ElementTree.fromstring(out)
     assert (status, suites.get("tests"), suites.get("failures")) == (1, "5", "2")
     failures = [failure.text or "" for failure in suites.iter("failure")]
-    assert "drain of node a-1 with 2 Pods" in failures[0]
+    assert failures[0].startswith("drain of node a-1\n")
     assert "preempts 1 Pod of reports/nightly" in failures[1]
 
 
@@ -179,7 +179,7 @@ def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[s
     (told,) = evaluated(
         capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": {"noPending": {}}}
     )
-    assert (told["cases"], told["case"]) == (1, "zone a lost: 2 nodes (a-1, a-2) with 4 Pods")
+    assert (told["cases"], told["case"]) == (1, "zone a lost (2 of 4 nodes)")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The first line of `whatif apply` about rollouts and quotas: what the change blocks, not what was so before."""
+"""`whatif apply` about rollouts and quotas: what the change blocks, not what was so before."""
 
 from __future__ import annotations
 
@@ -64,10 +64,19 @@ def _answer(
     return out
 
 
-def _first_line(
+def _recreation(
     cluster: list[dict[str, Any]], change: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> str:
-    return _answer(cluster, change, folder, capsys).splitlines()[0]
+) -> dict[str, tuple[str, int]]:
+    """By workload, the kind of object that rejects its new Pods, and the number of running Pods."""
+    blocks = json.loads(_answer(cluster, change, folder, capsys, "-o", "json"))["blocks"]
+    return {name: (each["by"], each["pods"]) for name, each in blocks.get("recreation", {}).items()}
+
+
+def _status_lines(
+    cluster: list[dict[str, Any]], change: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """The status and the counters."""
+    return _answer(cluster, change, folder, capsys).splitlines()[:2]
 
 
 @pytest.mark.parametrize(
@@ -121,54 +130,39 @@ def test_a_new_limit_range_blocks_replacements(
 ) -> None:
     cluster = [_set("DaemonSet", "a"), _pod("set-0", node="n1", owner="DaemonSet")]
     cluster += [_default_cpu(before)] if before else []
-    line = _first_line(cluster, _default_cpu(after), tmp_path, capsys)
-    text = "new Pods of x/set rejected by LimitRanges (1 running Pod cannot be recreated); "
-    assert (text in line, "cannot be recreated" in line) == (blocked, blocked)
+    expected = {"x/set": ("LimitRange", 1)} if blocked else {}
+    assert _recreation(cluster, _default_cpu(after), tmp_path, capsys) == expected
 
 
-@pytest.mark.parametrize(
-    ("image", "replicas", "first"),
-    [("a", 1, "1 Pod of x/set removed"), ("a", 3, "rejected: Pods of "), ("b", 1, "rejected: Pods of ")],
-)
+@pytest.mark.parametrize(("image", "replicas", "is_rejected"), [("a", 1, False), ("a", 3, True), ("b", 1, True)])
 def test_a_stored_limit_range_rejects_only_new_pods(
-    image: str, replicas: int, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    image: str, replicas: int, is_rejected: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = [_pod(f"set-{n}", node=f"n{n + 1}", owner="StatefulSet") for n in range(2)]
     cluster = [_set("StatefulSet", "a", replicas=2), *own, _default_cpu("2")]
-    assert _first_line(cluster, _set("StatefulSet", image, replicas=replicas), tmp_path, capsys).startswith(first)
+    out = _answer(cluster, _set("StatefulSet", image, replicas=replicas), tmp_path, capsys)
+    assert out.startswith("rejected: Pods of " if is_rejected else "OK  StatefulSet x/set applied: ")
 
 
-@pytest.mark.parametrize(("others", "which"), [(0, "1 object"), (1, "2 objects")])
-def test_the_first_line_names_the_limit_range_of_replicas_that_are_not_replaced(
-    others: int, which: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = {**_set("StatefulSet", "a", replicas="1"), "metadata": {"name": "(LimitRange bad)", "namespace": "x"}}
-    own = [_set("StatefulSet", "a", replicas=1), _pod("set-0", node="n1", owner="StatefulSet"), *[bad] * others]
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
-    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node, *own, _default_cpu("2")]))
-    main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml")])
-    count = "1 " if others else ""
-    assert f"{which} not simulated ({count}because of LimitRange defaults)" in capsys.readouterr().out.splitlines()[0]
-
-
-def test_the_first_line_is_not_split_in_the_message_of_an_object(
+def test_an_object_that_is_not_simulated_makes_the_answer_doubtful(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    metadata = {"name": f"a; without: {'long, ' * 60}", "namespace": "x"}
-    bad = {**_set("StatefulSet", "a", replicas="1"), "metadata": metadata}
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
-    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node, bad, _pod("a")]))
-    main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml")])
-    assert len(capsys.readouterr().out.splitlines()[0]) > 240
+    own = [_set("StatefulSet", "a", replicas=1), _pod("set-0", node="n1", owner="StatefulSet")]
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([node, *own, _default_cpu("2")]))
+    main(["whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json"])
+    answer = json.loads(capsys.readouterr().out)
+    (warning,) = [each for each in answer["warnings"] if each.startswith("not simulated: ")]
+    assert warning == f"not simulated: {answer['notSimulated'][0]}"
 
 
-def test_rows_tell_a_limit_range_from_a_quota(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_range_and_a_quota_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = {"apiVersion": "v1", "kind": "List", "items": [_default_cpu("2"), _quota(0, 2)]}
     cluster = [_set("DaemonSet", "a"), _pod("set-0", node="n1", owner="DaemonSet"), _pod("other", node="n2")]
-    out = _answer(cluster, both, tmp_path, capsys)
-    assert out.startswith("new Pods of x/other and x/set rejected by quota x/q and LimitRanges (2 running Pods cannot")
-    assert "x/set: a LimitRange rejects new Pods (1 running Pod cannot be recreated): requests: Invalid value" in out
-    assert "x/other: a ResourceQuota rejects new Pods (1 running Pod cannot be recreated): exceeded quota: q" in out
+    assert _recreation(cluster, both, tmp_path, capsys) == {"x/set": ("LimitRange", 1), "x/other": ("ResourceQuota", 1)}
+    assert "WARN  a LimitRange or ResourceQuota rejects new Pods of 2 workloads: 2 running Pods cannot be" in _answer(
+        cluster, both, tmp_path, capsys
+    )
 
 
 def test_json_has_pdbs_that_block_drains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,34 +177,34 @@ _OWN = [_pod("set-0", node="n1", owner="StatefulSet"), _pod("set-1", node="n2", 
 
 
 @pytest.mark.parametrize(
-    ("required", "others", "after", "line"),
+    ("required", "others", "after", "counters"),
     [
         (
             2,
             [_pod("set-2", node="n2", owner="StatefulSet")],
             _set("StatefulSet", "a", replicas=1),
-            "2 Pods of x/set removed; PDB x/p with too few healthy Pods blocks drains of node n1 from now on: ",
+            "preempted 0 | Pending 0 | lost 0 | PDBs short 1",
         ),
         (
             1,
             [_pod("waiting")],
             _set("StatefulSet", "b", replicas=2),
-            "1 of 2 replicas of x/set lost (Pending), PDB x/p blocks drains of node n1 from now on",
+            "preempted 0 | Pending 1 | lost 1 of 2 | blocked 1",
         ),
         (
             2,
             [_pod("waiting")],
             _set("StatefulSet", "b", replicas=2),
-            "PDB x/p with too few healthy Pods",
+            "preempted 0 | Pending 1 | lost 1 of 2 | PDBs short 1 | blocked 1",
         ),
     ],
     ids=["scaled down", "not restarted", "blocked before"],
 )
-def test_a_pdb_that_then_blocks_drains_is_named_once(
+def test_a_pdb_with_too_few_healthy_pods_is_counted(
     required: int,
     others: list[dict[str, Any]],
     after: dict[str, Any],
-    line: str,
+    counters: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -218,10 +212,12 @@ def test_a_pdb_that_then_blocks_drains_is_named_once(
     spec = {"minAvailable": required, "selector": {"matchLabels": {"app": "set"}}}
     before = 2 + sum("ownerReferences" in each["metadata"] for each in others)
     cluster = [_set("StatefulSet", "a", replicas=before), *_OWN, *others, {**pdb, "spec": spec}]
-    assert line in _first_line(cluster, after, tmp_path, capsys)
+    assert counters in _status_lines(cluster, after, tmp_path, capsys)[1]
 
 
-def test_rejected_new_pods_follow_those_that_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejected_new_pods_are_counted_beside_those_that_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     high = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -239,42 +235,24 @@ def test_rejected_new_pods_follow_those_that_run(tmp_path: Path, capsys: pytest.
     running = [_pod(f"lost-{node}", node=node) for node in ("n1", "n2")]
     for each in running:
         each["metadata"]["namespace"] = "low"
-    line = _first_line([high, *running, _quota(1, 0)], change, tmp_path, capsys)
-    assert line.startswith("1 of 2 new Pods of x/new run; 1 Pod rejected by quota x/q, 1 replica of low/lost-n")
+    status, counters = _status_lines([high, *running, _quota(1, 0)], change, tmp_path, capsys)
+    assert status == "HARM  ReplicaSet x/new applied: 1 of 2 new Pods run, 1 Pod preempted"
+    assert counters.strip() == "preempted 1 | Pending 0 | lost 1 of 2 | rejected 1"
 
 
-@pytest.mark.parametrize(
-    ("command", "line"),
-    [
-        ("whatif apply", "1 Pod of x/new rejected by quota x/q (must specify limits.cpu, limits.memory): "),
-        ("predict", "1 rejected by quota x/q (must specify limits.cpu, limits.memory)"),
-    ],
-)
-def test_lines_name_what_quotas_require(
-    command: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_reason_names_what_a_quota_requires(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quota = _quota(3, 0)
     hard = {"limits.cpu": "9", "limits.memory": "9Gi"}
     quota["spec"]["hard"], quota["status"] = hard, {"hard": hard, "used": dict.fromkeys(hard, "0")}
-    _answer([quota, _pod("a", node="n1")], _pod("new"), tmp_path, capsys)
-    main([*command.split(), "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml")])
-    assert line in capsys.readouterr().out.splitlines()[0]
-
-
-@pytest.mark.parametrize(("desired", "text"), [(1, "needs all 1"), (3, "1, needs 3")])
-def test_rows_have_what_pdbs_need(desired: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def pdb(name: str) -> dict[str, Any]:
-        spec = {"minAvailable": desired, "selector": {"matchLabels": {"app": name}}}
-        return {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": name, "namespace": "x"},
-            "spec": spec,
-        }
-
-    out = _answer([_pod("a", node="n1"), _pod("b", node="n2"), pdb("b")], pdb("a"), tmp_path, capsys)
-    assert "after the change, 1 more PDB blocks evictions, on 1 of 2 nodes:" in out
-    assert f"x/a  {text} " in out
+    answer = json.loads(_answer([quota, _pod("a", node="n1")], _pod("new"), tmp_path, capsys, "-o", "json"))
+    (cause,) = answer["why"]["causes"]
+    assert cause == {
+        "number": 1,
+        "kind": "quota",
+        "reason": "quota x/q (must specify limits.cpu, limits.memory) rejects them",
+    }
+    main(["predict", "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml")])
+    assert "rejected by quota x/q (must specify limits.cpu, limits.memory)" in capsys.readouterr().out.splitlines()[0]
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
@@ -286,15 +264,15 @@ def test_a_changed_template_without_new_pods_is_answered(
     if kind == "StatefulSet":
         spec |= {"replicas": 1, "serviceName": "set"}
     pods = [_pod("big", node="n1"), _pod("other", node="n2"), _pod("set-0", owner=kind)]
-    line = _first_line([_set(kind, "a", **spec), *pods], _set(kind, "b", **spec), tmp_path, capsys)
-    assert ("rollout of x/set blocked" in line) == (strategy == "RollingUpdate")
+    line, _ = _status_lines([_set(kind, "a", **spec), *pods], _set(kind, "b", **spec), tmp_path, capsys)
+    assert ("1 rollout does not finish" in line) == (strategy == "RollingUpdate")
 
 
 def test_a_quota_is_not_blamed_for_what_was_so_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [_pod("a", node="n1"), _pod("b", node="n2")]
-    said = "new Pods of x/a and x/b rejected by quota x/q (1 running Pod cannot be recreated)"
-    assert _first_line([*pods, _quota(5, 2)], _quota(1, 2), tmp_path, capsys).startswith(said)
-    assert "rejected" not in _first_line([*pods, _quota(0, 2)], _quota(1, 2), tmp_path, capsys)
+    new = _recreation([*pods, _quota(5, 2)], _quota(1, 2), tmp_path, capsys)
+    assert sorted(new.values()) == [("ResourceQuota", 0), ("ResourceQuota", 1)]
+    assert _recreation([*pods, _quota(0, 2)], _quota(1, 2), tmp_path, capsys) == {}
 
 
 def test_pods_that_a_lower_quota_still_admits_can_be_recreated(
@@ -302,9 +280,10 @@ def test_pods_that_a_lower_quota_still_admits_can_be_recreated(
 ) -> None:
     """Of four Pods that are all recreated, a quota of 2 Pods rejects two; a quota of 3 already rejected one."""
     pods = [_pod(name, node="n1") for name in "abcd"]
-    assert "(2 running Pods cannot be recreated)" in _first_line([*pods, _quota(4, 4)], _quota(2, 4), tmp_path, capsys)
-    less = _first_line([*pods, _quota(3, 4)], _quota(1, 4), tmp_path, capsys)
-    assert less.startswith("new Pods of x/b and x/c rejected by quota x/q (2 running Pods cannot be recreated)")
+    lower = _recreation([*pods, _quota(4, 4)], _quota(2, 4), tmp_path, capsys)
+    assert sum(running for _, running in lower.values()) == 2
+    less = _recreation([*pods, _quota(3, 4)], _quota(1, 4), tmp_path, capsys)
+    assert less == {"x/b": ("ResourceQuota", 1), "x/c": ("ResourceQuota", 1)}
 
 
 def test_the_largest_pods_are_recreated_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,7 +292,7 @@ def test_the_largest_pods_are_recreated_first(tmp_path: Path, capsys: pytest.Cap
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
     hard = {"requests.cpu": "2"}
     quota = {**_quota(0, 0), "spec": {"hard": hard}, "status": {"hard": hard, "used": {"requests.cpu": "4"}}}
-    assert "(2 running Pods cannot be recreated)" in _first_line(pods, quota, tmp_path, capsys)
+    assert sum(running for _, running in _recreation(pods, quota, tmp_path, capsys).values()) == 2
 
 
 def _cron_job(pods: int = 1, **spec: Any) -> dict[str, Any]:
@@ -331,34 +310,26 @@ def _limit_range(cpu: str) -> dict[str, Any]:
 
 _OFTEN = _cron_job(schedule="*/5 * * * *")
 _OFTEN["metadata"]["name"] = "often"
-_LOWERED = "new Pods of x/report rejected by quota x/q; no replica lost"
+_NEXT = {"x/report": ("ResourceQuota", 0)}
 _MEMORY = {**_quota(2, 1), "spec": {"hard": {"requests.memory": "1Gi"}}}
 _RECENT = _pod("a", node="n1")
 _RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
 
 
 @pytest.mark.parametrize(
-    ("cluster", "change", "first"),
+    ("cluster", "change", "blocked"),
     [
-        ([_cron_job(), _quota(2, 1)], _quota(1, 1), _LOWERED),
-        ([_quota(1, 1)], _cron_job(), _LOWERED),
-        (
-            [_cron_job(), _quota(2, 1)],
-            _pod("b"),
-            "Pod x/b runs, new Pods of x/report rejected by quota x/q; no replica lost",
-        ),
-        ([_cron_job(), _MEMORY, _limit_range("1Gi")], _limit_range("2Gi"), _LOWERED),
-        ([_cron_job(), _quota(1, 1)], _quota(0, 1), "new Pods of x/a rejected by quota x/q (1 running Pod"),
-        ([_cron_job(suspend=True), _quota(2, 1)], _quota(1, 1), "no replica lost"),
-        ([_cron_job()], _default_cpu("0.5"), "new Pods of x/report rejected by LimitRanges; no replica lost"),
-        ([_cron_job(suspend=True)], _default_cpu("0.5"), "no replica lost"),
-        ([_cron_job(), _quota(3, 1)], _quota(2, 1), "no replica lost"),
-        (
-            [_cron_job(3), _OFTEN, _quota(9, 1)],
-            _quota(3, 1),
-            "2 of 8 new Pods of x/often run, new Pods of x/report rejected by quota x/q; 6 Pods",
-        ),
-        ([_cron_job(), _OFTEN, _quota(3, 1)], _pod("b"), "2 of 3 new Pods of 2 workloads run; 1 Pod of x/often "),
+        ([_cron_job(), _quota(2, 1)], _quota(1, 1), _NEXT),
+        ([_quota(1, 1)], _cron_job(), _NEXT),
+        ([_cron_job(), _quota(2, 1)], _pod("b"), _NEXT),
+        ([_cron_job(), _MEMORY, _limit_range("1Gi")], _limit_range("2Gi"), _NEXT),
+        ([_cron_job(), _quota(1, 1)], _quota(0, 1), {"x/a": ("ResourceQuota", 1)}),
+        ([_cron_job(suspend=True), _quota(2, 1)], _quota(1, 1), {}),
+        ([_cron_job()], _default_cpu("0.5"), {"x/report": ("LimitRange", 0)}),
+        ([_cron_job(suspend=True)], _default_cpu("0.5"), {}),
+        ([_cron_job(), _quota(3, 1)], _quota(2, 1), {}),
+        ([_cron_job(3), _OFTEN, _quota(9, 1)], _quota(3, 1), _NEXT),
+        ([_cron_job(), _OFTEN, _quota(3, 1)], _pod("b"), {}),
     ],
     ids=[
         "lowered",
@@ -377,18 +348,18 @@ _RECENT["metadata"]["creationTimestamp"] = "2026-01-01T02:00:00Z"
 def test_the_next_job_of_a_cron_job_is_blocked(
     cluster: list[dict[str, Any]],
     change: dict[str, Any],
-    first: str,
+    blocked: dict[str, tuple[str, int]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert _first_line([_RECENT, *cluster], change, tmp_path, capsys).startswith(first)
+    assert _recreation([_RECENT, *cluster], change, tmp_path, capsys) == blocked
 
 
 def test_predict_has_in_json_what_blocks_later_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec: dict[str, Any] = {"replicas": 2, "serviceName": "set"}
     change = _set("StatefulSet", "a", **spec)
-    text = _answer([_pod("a", node="n1"), _pod("b", node="n2")], change, tmp_path, capsys)
-    assert "0 of 2 new Pods of x/set run, 1 stays Pending" in text
+    status, _ = _status_lines([_pod("a", node="n1"), _pod("b", node="n2")], change, tmp_path, capsys)
+    assert status == "HARM  StatefulSet x/set applied: 0 of 2 new Pods run, 1 stays Pending"
     main(["predict", "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(each["outcome"], each.get("blocked")) for each in lines] == [("pending", True), ("later", True)]

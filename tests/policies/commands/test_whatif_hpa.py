@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import forewarn
+from forewarn.policies.application.autoscaler_tables import tables_of
 from forewarn.policies.cli import main
-from forewarn.policies.render.autoscalers import limits_of
-from forewarn.policies.render.whatif import effects_of, headline, render
 from forewarn.policies.simulation.scenario import MAX_REPLICAS
 from forewarn.policies.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
+from forewarn.policies.whatif.effects import effects_of
 from tests.builders import cluster_text, make_node
 
 if TYPE_CHECKING:
@@ -52,32 +52,22 @@ def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixtu
     assert len(answer["preempted"]) == 4
 
 
-TITLE = "1 HorizontalPodAutoscaler at maxReplicas"
-RUN = "all 4 new Pods of shop/web run"
-HARM = f"{RUN}; 4 of 4 replicas of reports/nightly lost (all Pending), 4 Pods preempted"
-LIMIT = "limits hit: max node group size reached (new)"
-TWO_NODES = (
-    f"with 2 new nodes of new, {RUN}, 4 of 4 replicas of reports/nightly down for 3 min 10 s, 4 Pods of reports/nightly"
-    " preempted and replaced, no Pod Pending after 3 min 10 s; without: 4 of 4 replicas of reports/nightly lost"
-)
-ONE_NODE = (
-    f"with 1 new node of new, {RUN}, 2 of 4 replicas of reports/nightly lost (all Pending), the other 2 replicas down"
-    " for 3 min 10 s, 4 Pods preempted; without: 4 of 4 replicas lost (all Pending): "
-    f"{TITLE}"
-)
-
-
 @pytest.mark.parametrize(
-    ("sizes", "line"),
+    ("sizes", "pending", "nodes", "because"),
     [
-        (None, f"{HARM}: {TITLE}"),
-        ({}, TWO_NODES),
-        ({"size": 1, "maxSize": 2}, ONE_NODE),
-        ({"size": 1, "maxSize": 1}, f"{HARM}; no new nodes help, {LIMIT}: {TITLE}"),
+        (None, 4, 0, ""),
+        ({}, 0, 2, ""),
+        ({"size": 1, "maxSize": 2}, 2, 1, "max node group size reached (new)"),
+        ({"size": 1, "maxSize": 1}, 4, 0, "max node group size reached (new)"),
     ],
 )
-def test_the_first_line_has_the_nodes_and_limits_and_decides_the_status(
-    sizes: dict[str, int] | None, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_nodes_and_limits_of_groups_decide_the_status(
+    sizes: dict[str, int] | None,
+    pending: int,
+    nodes: int,
+    because: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     capacity = {"cpu": "4", "memory": "16Gi", "pods": "110"}
     (tmp_path / "g.json").write_text(
@@ -85,26 +75,29 @@ def test_the_first_line_has_the_nodes_and_limits_and_decides_the_status(
     )
     groups = () if sizes is None else ("--node-templates", str(tmp_path / "g.json"))
     arguments = ["whatif", "hpa", "--max", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "--fail-on", "pending"]
-    assert main([*arguments, *groups]) == int("no Pod Pending" not in line)
-    first, _, rest = capsys.readouterr().out.partition("\n")
-    assert ("needed nodes not predicted without node groups" in rest) is (sizes is None)
-    assert first == line
-    assert ("max node group size reached (new)" in rest) is ("maxSize" in (sizes or {}))
+    assert main([*arguments, *groups, "-v"]) == int(pending > 0)
+    out = capsys.readouterr().out
+    assert ("NO NEW NODE BECAUSE" in out, because in out) == (bool(because), True)
+    main([*arguments, *groups, "-o", "json"])
+    answer = json.loads(capsys.readouterr().out)
+    end = answer.get("countersWithNewNodes", answer["counters"])
+    assert (end["pending"], end["newNodes"]) == (pending, nodes)
 
 
-def test_the_first_line_says_that_nothing_happens(tmp_path: Path) -> None:
+def test_an_answer_without_effects_is_ok(tmp_path: Path) -> None:
     result = asked(tmp_path, workload("a"), autoscaler("a", 1))
-    assert headline(result.answer) == "1 new Pod of team/a runs; no replica lost, no Pod preempted or newly Pending"
+    assert (result.document.status, result.document.clause) == ("OK", "1 of 1 new Pod runs")
     assert result.answer.replicas == (1, 1)
 
 
-def test_limits_of_node_pools_are_named() -> None:
+def test_pods_without_a_new_node_are_grouped_by_reason() -> None:
     why = "all available instance types exceed limits for nodepool (NodePool=general)"
     launches = Launches(
         [], [NoLaunch("a", 2, why), NoLaunch("b", 1, "no instance type"), NoLaunch("c", 1, why)], "", []
     )
     nothing = Considered(0, {}, 4)
-    assert limits_of(Autoscalers(nothing, nothing, None, launches)) == [why]
+    (table,) = tables_of(Autoscalers(nothing, nothing, None, launches))
+    assert table.rows == [[why, 3, "a, c"], ["no instance type", 1, "b"]]
 
 
 def test_each_kind_reaches_its_maximum(tmp_path: Path) -> None:
@@ -207,25 +200,13 @@ def test_scaling_a_workload_names_what_its_autoscaler_allows(
     assert two.answer.change == "Deployment team/a scaled to 2 replicas", "two autoscalers change nothing"
 
 
-def test_a_brief_line_tells_of_violated_pdbs_pdbs_with_too_few_pods_and_placeholder_pods() -> None:
+def test_placeholder_pods_are_in_no_other_counter() -> None:
     change = forewarn.Scale("deployment/web", 9, "shop")
     answer = forewarn.whatif(forewarn.load("docs/examples/whatif/cluster.yaml"), change).answer
     summary = answer.summary._replace(violated_pdbs={"shop/web": 2})
     answer = answer._replace(summary=summary, pdbs={"shop/web": (1, 2), "shop/db": (0, 1)})
-    pdbs = ["PDB shop/db with too few healthy Pods", "1 PDB violated"]
-    lost = "4 of 4 replicas of reports/nightly lost (all Pending)"
-    assert effects_of(answer, most=3) == [lost, *pdbs, "4 Pods preempted"]
-    answer = answer._replace(placeholders=["reports/nightly"])
-    reserving = "4 placeholder Pods preempted (4 Pending at the end)"
-    assert effects_of(answer, most=3) == [pdbs[0], f"{pdbs[1]}, {reserving}"]
-
-
-def test_the_shortest_line_counts_failed_jobs_and_the_row_counts_new_pods_as_the_line() -> None:
-    change = forewarn.Scale("deployment/web", 9, "shop")
-    answer = forewarn.whatif(forewarn.load("docs/examples/whatif/cluster.yaml"), change).answer
-    failed = answer._replace(workloads=[each._replace(failure="f" * bool(each.missed)) for each in answer.workloads])
-    assert effects_of(failed, most=2)[0] == "4 of 4 replicas of reports/nightly lost (1 failed Job)"
-    more_pending = [each._replace(pending=each.pending + each.not_started) for each in answer.workloads]
-    first, *rows = render(answer._replace(workloads=more_pending))
-    assert first.startswith("3 of 5 new Pods")
-    assert "  3 of 5 new Pods scheduled" in rows
+    effects = effects_of(answer)
+    assert (effects.lost, effects.preempted, effects.placeholders) == (4, 4, 0)
+    assert (effects.pdbs_violated, effects.pdbs_short) == (1, 2)
+    effects = effects_of(answer._replace(placeholders=["reports/nightly"]))
+    assert (effects.lost, effects.preempted, effects.placeholders) == (0, 0, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,6 @@ import forewarn
 from forewarn.policies.autoscaling.cluster_autoscaler.node_group import from_provider
 from forewarn.policies.cli import main
 from forewarn.policies.objects.node import HOSTNAME
-from forewarn.policies.render.whatif import headline
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif.comparison import ask
@@ -139,11 +139,10 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], arguments: tuple[str, .
     assert problem in err
 
 
-@pytest.mark.parametrize("form", ["text", "markdown"])
-def test_the_fix_is_reported(capsys: pytest.CaptureFixture[str], form: str) -> None:
-    status, out, _ = run(capsys, "add", "node", "n1", "--cluster", STARVED, "-o", form)
+def test_the_daemon_sets_whose_pods_stay_pending_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "add", "node", "n1", "--cluster", STARVED)
     assert status == 0
-    assert "give these DaemonSets a PriorityClass" in out
+    assert "default/agent              1  no Pod on a node has a lower priority\n" in out
 
 
 def pools(agent: int, services: int) -> list[dict[str, Any]]:
@@ -196,9 +195,7 @@ def test_pools_with_a_daemon_set_of_equal_or_higher_priority(
     assert answer["preempted"] == []
     status, out, _ = run(capsys, *change, "--cluster", str(cluster))
     assert status == 0
-    assert "ops/log (priority 100)" in out
-    assert "no Pod on a node has a lower priority" in out
-    assert "Fix: give these DaemonSets a PriorityClass" in out
+    assert re.search(r"^ops/log +100 +\d+ +no Pod on a node has a lower priority$", out, re.MULTILINE)
 
 
 def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
@@ -220,71 +217,53 @@ def needing(tmp_path: Path, *workloads: tuple[str, int, str]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("workloads", "nodes", "pending", "note", "first"),
+    ("workloads", "nodes", "pending", "note", "run"),
     [
-        ([], 0, 0, "", "no new nodes needed, no Pod is Pending"),
-        ([("Deployment", 4, "1")], 0, 0, "", "no new nodes needed, no Pod is Pending"),
-        ([("Deployment", 12, "1")], 2, 0, "", "2 new nodes needed for 8 Pending Pods of default/a0"),
-        (
-            [("Deployment", 2, "64")],
-            0,
-            2,
-            "no number of these nodes",
-            "no new nodes help, 2 Pods of default/a0 stay Pending",
-        ),
-        ([("StatefulSet", 4, "3")], 3, 0, "", "3 new nodes needed for 1 Pending Pod"),
-        (
-            [("StatefulSet", 40, "3")],
-            4,
-            1,
-            "more nodes may be needed",
-            "4 new nodes needed for 1 Pending Pod of default/a0, then 3 new Pods, 1 Pod stays Pending",
-        ),
+        ([], 0, 0, "", 0),
+        ([("Deployment", 4, "1")], 0, 0, "", 0),
+        ([("Deployment", 12, "1")], 2, 0, "", 8),
+        ([("Deployment", 2, "64")], 0, 2, "no number of these nodes", 0),
+        ([("StatefulSet", 4, "3")], 3, 0, "", 1),
+        ([("StatefulSet", 40, "3")], 4, 1, "more nodes may be needed", 1),
         (
             [("Deployment", 5, "1"), ("Deployment", 2, "64")],
             1,
             2,
             "no number of these nodes helps 2 Pending Pods: default/a1: ",
-            "1 new node needed for 1 Pending Pod of default/a0, 2 Pods of default/a1 stay Pending (",
+            1,
         ),
     ],
 )
 def test_as_many_nodes_as_pending_pods_need(
-    workloads: list[tuple[str, int, str]], nodes: int, pending: int, note: str, first: str, tmp_path: Path
+    workloads: list[tuple[str, int, str]], nodes: int, pending: int, note: str, run: int, tmp_path: Path
 ) -> None:
     cluster = forewarn.load(str(needing(tmp_path, *workloads)))
     result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
     assert (result.answer.change.split()[0], result.pending) == (str(nodes), pending)
-    assert headline(result.answer).startswith(first)
+    now = [counter.value for counter in result.document.shown if counter.name == "run only with new nodes"]
+    assert now == ([run] if nodes else [])
     assert any(note in each for each in result.notes) if note else not result.notes
 
 
 @pytest.mark.parametrize(
-    ("workloads", "first"),
+    ("workloads", "run"),
     [
-        ([("Deployment", 4, "1")], "2 Pods of default/a0 scheduled on 1 new node"),
-        ([("StatefulSet", 4, "2")], "1 Pending Pod of default/a0 now runs, then 1 new Pod"),
-        (
-            [("Deployment", 4, "64")],
-            "1 new node helps no Pending Pod, 4 Pods of default/a0 stay Pending (2 nodes: too ",
-        ),
-        ([("Deployment", 8, "1")], "4 Pending Pods of default/a0 now run"),
-        ([("StatefulSet", 3, "3")], "1 Pending Pod of default/a0 now runs, 1 Pod stays Pending (2 nodes: insufficient"),
-        ([("Deployment", 12, "1")], "4 Pending Pods of default/a0 now run, 4 Pods stay Pending (2 nodes: insuff"),
-        (
-            [("Deployment", 5, "1"), ("Deployment", 2, "64"), ("Deployment", 1, "4")],
-            "1 Pending Pod of default/a2 now runs, 3 Pods of default/a0 and default/a1 stay Pending (default/a1: 2 ",
-        ),
+        ([("Deployment", 4, "1")], 0),
+        ([("StatefulSet", 4, "2")], 1),
+        ([("Deployment", 4, "64")], 0),
+        ([("Deployment", 8, "1")], 4),
+        ([("StatefulSet", 3, "3")], 1),
+        ([("Deployment", 12, "1")], 4),
+        ([("Deployment", 5, "1"), ("Deployment", 2, "64"), ("Deployment", 1, "4")], 1),
     ],
 )
-def test_the_first_line_names_pods_that_run_only_with_an_added_node(
-    workloads: list[tuple[str, int, str]], first: str, tmp_path: Path
+def test_pods_that_run_only_with_an_added_node_are_counted(
+    workloads: list[tuple[str, int, str]], run: int, tmp_path: Path
 ) -> None:
     """Not the Pods on it, which may run without it, too."""
     cluster = forewarn.load(str(needing(tmp_path, *workloads)))
-    line = headline(forewarn.whatif(cluster, forewarn.Add(node="n1")).answer)
-    assert line.startswith(first)
-    assert line.count("Pending") == first.count("Pending")
+    shown = forewarn.whatif(cluster, forewarn.Add(node="n1")).document.shown
+    assert [each.value for each in shown if each.name == "run only with new nodes"] == [run]
 
 
 def test_a_pod_that_the_daemon_set_of_a_new_node_preempts_needs_no_node(
@@ -295,9 +274,9 @@ def test_a_pod_that_the_daemon_set_of_a_new_node_preempts_needs_no_node(
     small = make_pod("small").priority(100).request(cpu="1200m").spec(preemptionPolicy="Never")
     (tmp_path / "pods.json").write_text(cluster_text([big, small]))
     sources = ("--cluster", "webhook/sample/cluster.yaml", "--cluster", str(tmp_path / "pods.json"))
-    out = run(capsys, "add", "node", "node-c", "--until-scheduled", *sources)[1]
-    first = "1 new node needed for 1 Pending Pod of default/big, 1 Pod of default/small not replaced; 1 Pod "
-    assert out.startswith(first)
+    status, counters, *_ = run(capsys, "add", "node", "node-c", "--until-scheduled", *sources)[1].splitlines()
+    assert status == "HARM  1 node like node node-c added: 1 Pod runs only because of it, 1 Pod preempted"
+    assert counters.strip() == "preempted 1 | Pending 0 | lost 0 | run only with new nodes 1"
 
 
 def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
@@ -310,23 +289,23 @@ def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
     assert result.notes == ["more nodes may be needed: the limit of the search is reached"]
 
 
-def test_the_first_line_does_not_count_daemon_set_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_of_daemon_sets_do_not_count_as_pending_pods_that_now_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec = {
         "selector": {"matchLabels": {"a": "d"}},
         "template": {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": []}},
     }
     daemons = Made("apps/v1", "DaemonSet", "agent", "default").spec(**spec)
-    for pending, counts in (
-        (3, "3 Pending Pods of default/p0, default/p1 and default/p2 now run"),
-        (0, "2 new nodes not needed, no Pod is Pending"),
-    ):
+    for pending, run_only in ((3, 3), (0, 0)):
         pods = [make_pod(f"p{number}").request(cpu="2").spec(nodeSelector={"new": ""}) for number in range(pending)]
         node = make_node("n1").has(cpu="4").label("new", "")
         full = make_pod("full").request(cpu="4").on("n1")
         (tmp_path / "cluster.json").write_text(cluster_text([node, full, daemons, *pods]))
-        _, out, _ = run(capsys, "add", "node", "n1", "--count", "2", "--cluster", str(tmp_path / "cluster.json"))
-        assert out.startswith(f"{counts}: 2 nodes like node n1 added")
-        assert ": 2 Pods of default/agent" in out
+        _, out, _ = run(capsys, "add", "node", "n1", "--count", "2", "-v", "--cluster", str(tmp_path / "cluster.json"))
+        assert out.startswith("OK  2 nodes like node n1 added: ")
+        assert f"preempted 0 | Pending 0 | lost 0 | run only with new nodes {run_only}\n" in out
+        assert "default/agent              2  0 s\n" in out
 
 
 def test_a_group_without_enough_room_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,14 +324,9 @@ def test_further_new_nodes_run_pods_that_stay_pending_with_the_added_one(
     cluster = needing(tmp_path, ("Deployment", 12, "1"), ("Deployment", 2, "64"))
     template = {"metadata": {}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
     (tmp_path / "groups.json").write_text(json.dumps([{"name": "g", "maxSize": 3, "template": template}]))
-    groups = ("--node-templates", str(tmp_path / "groups.json"), "--cluster", str(cluster))
-    first = (
-        "with 1 more new node of g, 8 Pending Pods of default/a0 now run, 2 Pods of default/a1 stay Pending "
-        "(3 nodes: too small even when empty: insufficient cpu), no replica lost: 1 node like group g added"
-    )
-    line, *rows = run(capsys, "add", "pool", "g", *groups)[1].splitlines()
-    assert line == first
-    assert [row for row in rows if row.startswith("    default/a0 (priority 0): 4 Pending: ")]
+    answer = asked(capsys, "add", "pool", "g", "--node-templates", str(tmp_path / "groups.json"), cluster=str(cluster))
+    assert (answer["withNewNodes"]["nodes"], answer["countersWithNewNodes"]["newNodes"]) == ({"g": 1}, 1)
+    assert answer["pending"]["byWorkload"]["default/a0"] == 4
 
 
 def test_a_number_of_nodes_and_until_scheduled_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:

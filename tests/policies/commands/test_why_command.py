@@ -571,12 +571,11 @@ def test_predict_why_and_whatif_word_one_cause_alike(tmp_path: Path, capsys: pyt
     full = [make_node(name) for name in ("n1", "n2")] + [
         make_pod(f"old-{name}").priority(9).request(cpu="4").on(name) for name in ("n1", "n2")
     ]
-    other = make_node("n3")
-    other.obj["spec"]["unschedulable"] = True
-    raw = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 2 Insufficient cpu."}
-    _, why, _ = run(capsys, tmp_path, [PENDING.status(conditions=[raw]), other, *full], "default/new")
+    raw = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available: 2 Insufficient cpu."}
+    _, why, _ = run(capsys, tmp_path, [PENDING.status(conditions=[raw]), *full], "default/new")
     shown = [why]
-    for command in (("predict", "--pod", "default/new"), ("whatif", "lose", "node", "n3")):
+    (tmp_path / "pod.json").write_text(json.dumps(make_pod("next").request(cpu="2").obj))
+    for command in (("predict", "--pod", "default/new"), ("whatif", "apply", "-f", str(tmp_path / "pod.json"))):
         assert main([*command, "--cluster", str(tmp_path / "dump.json")]) == 0
         shown.append(capsys.readouterr().out)
     for out in shown:

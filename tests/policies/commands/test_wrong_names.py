@@ -72,7 +72,7 @@ def test_a_wrong_name_is_wrong_usage(command: str, said: str, capsys: pytest.Cap
         *((f"whatif restart {name}", "Deployment shop/web r") for name in ("web", "shop/web", "shop/deploy/web")),
         ("whatif scale shop/web 4", "Deployment shop/web scaled"),
         ("whatif scale web 4 -n shop", "Deployment shop/web scaled"),
-        ("whatif class batch --workloads shop/web", "new Pods of shop/web"),
+        ("whatif class batch --workloads shop/web", "Deployment shop/web with PriorityClass batch: "),
     ],
 )
 def test_objects_are_named_by_namespace_or_by_kind(command: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

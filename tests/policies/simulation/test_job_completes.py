@@ -72,25 +72,24 @@ def test_a_waiting_pod_starts_when_a_job_completes(answer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "runs"),
+    ("events", "lost", "when"),
     [
-        ([run("first")], "1 Pending Pod of default/second runs after 9 min"),
-        (
-            [{"delete": make_pod("first-x").obj}],
-            "1 Pending Pod of default/second now runs; 1 replica of default/first lost",
-        ),
+        ([run("first")], "Pending 0 | lost 0", "9 min"),
+        ([{"delete": make_pod("first-x").obj}], "Pending 1 | lost 1 of 1", "30 s"),
     ],
 )
-def test_the_first_line_tells_when_a_pending_pod_runs_if_that_is_the_only_effect(
-    events: list[Any], runs: str, tmp_path: Path, capsys: Capture
+def test_the_counters_tell_that_a_pending_pod_runs(
+    events: list[Any], lost: str, when: str, tmp_path: Path, capsys: Capture
 ) -> None:
     second = make_pod("second").request(cpu="2").obj
     objects = [node("n", "2"), job("first", "2"), pod_of("first-x", "first", "n", "2"), second]
     (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     (tmp_path / "events.json").write_text(json.dumps(events))
-    main(["whatif", "events", "--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json")])
+    files = ["--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json")]
+    main(["whatif", "events", *files, "--timeline"])
     out, err = capsys.readouterr()
-    assert runs in out.partition("\n")[0], out + err
+    assert out.splitlines()[1].strip() == f"preempted 0 | {lost} | Pending Pods that now run 1", out + err
+    assert f"\n{when}  default/second: 1 Pod bound to n\n" in out
 
 
 def test_a_job_creates_pods_until_all_completions(answer: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,22 +72,24 @@ def test_a_replacement_that_pushes_out_the_next_is_a_level_deeper(simulate: Call
     mid = [workload("ReplicaSet", "mid", 1, "4", priority=10), running("mid-a", "mid", "4", "n1", priority=10)]
     low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n2", priority=1)]
     only_n1 = make_pod("high").of_class(100).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
-    status, out, _ = simulate([*NODES, *mid, *low], [only_n1])
+    status, out, _ = simulate([*NODES, *mid, *low], [only_n1], "-vv")
     assert status == 0
     assert "default/high (priority 100) preempts 1 Pod of default/mid (priority 10) on n1, grace period 30 s" in out
     assert "default/mid (priority 10) preempts 1 Pod of default/low (priority 1) on n2" in out
-    assert "preempted: 2 Pods (cascade depth 2)" in out
-    assert "default/low (class class-1, priority 1): 1 → 0, 1 Pending" in out
+    assert "\n      preempted 2 (1 by new Pods) | Pending 1 | lost 1 of 2 | " in out
+    words = " ".join(out.split())
+    assert "default/low class-1 1 1 → 0 1 1 1 2 nodes: insufficient cpu" in words
+    assert re.search(r" default/mid-\w+ default/low-a n2 2 ", words), "cascade depth 2"
 
 
 def test_fail_on_tells_what_happens(simulate: Callable[..., Run]) -> None:
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
     high = make_pod("high").of_class(100).request(cpu="4")
-    status, _, err = simulate([NODES[0], *low], [high], "--fail-on", "preemption", "--fail-on", "pdb")
-    assert (status, err) == (1, "forewarn: fails on preemption (--fail-on)\n")
-    both = ("--fail-on", "pending", "--fail-on", "preemption")
+    status, _, err = simulate([NODES[0], *low], [high], "--fail-on", "preempted", "--fail-on", "pdbs-violated")
+    assert (status, err) == (1, "forewarn: fails on preempted (--fail-on)\n")
+    both = ("--fail-on", "pending", "--fail-on", "preempted")
     status, _, err = simulate([NODES[0], *low], [high], *both)
-    assert (status, err) == (1, "forewarn: fails on pending, preemption (--fail-on)\n")
+    assert (status, err) == (1, "forewarn: fails on pending, preempted (--fail-on)\n")
     status, _, err = simulate([*NODES, *low], [high], *both)
     assert (status, err) == (0, "")
 
@@ -112,7 +115,7 @@ def test_pods_of_a_workload_that_is_not_there_are_not_replaced_and_a_note_says_s
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "controller": True}
     lost = running("lost", "gone", "4", "n1").metadata(ownerReferences=[owner])
     _, out, _ = simulate([NODES[0], lost], [make_pod("high").of_class(9).request(cpu="4")])
-    assert "pending" not in out
+    assert "| Pending 0 |" in out
     assert "1 Pod is not replaced: 1 workload missing from the cluster snapshot" in out
 
 
@@ -129,7 +132,7 @@ def test_a_class_or_namespace_that_goes_is_told_as_passed_over(simulate: Callabl
         "1 delete of a PriorityClass ignored: existing objects apply for the whole simulation",
     ]
     _, out, _ = simulate([NODES[0]], [], events=gone)
-    assert [line.removeprefix("  note: ") for line in out.splitlines() if "note" in line] == notes
+    assert [line.removeprefix("WARN  ") for line in out.splitlines() if "ignored" in line] == notes
     assert json.loads(simulate([NODES[0]], [], "-o", "json", events=gone)[1])["notes"] == notes
 
 
@@ -138,7 +141,7 @@ def test_a_limit_range_that_is_applied_counts(simulate: Callable[..., Run]) -> N
         limits=[{"type": "Container", "defaultRequest": {"cpu": "9"}}]
     )
     _, out, _ = simulate([NODES[0]], [limits, make_pod("a").metadata(uid="")])
-    assert "0 of 1 new Pod scheduled" in out
+    assert out.startswith("HARM  2 objects applied: 0 of 1 new Pod runs, 1 stays Pending\n")
 
 
 def test_a_deployment_whose_template_changes_rolls_out(simulate: Callable[..., Run]) -> None:
@@ -222,8 +225,8 @@ def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
     low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n1", priority=1)]
     high = make_pod("high").of_class(100).request(cpu="4")
     _, out, _ = simulate([NODES[0], *low], [high], "--until", "10s")
-    when = "without a steady state after 10 s (last event after 0 s)"
-    assert f"simulation {when}; results are as of then. Fix: increase the simulated time (until)\n" in out
+    what = "simulation without a steady state after 10 s: the numbers are those of this moment."
+    assert f"WARN {what} Fix: increase the simulated time (until)" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -277,7 +280,7 @@ def test_an_operation_of_a_node_is_its_declaration(
     low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
     _, out, _ = simulate([NODES[0], *low], [], events=[{"at": "1m", "taint": {"node": "n1", "key": "dead"}}])
     assert "1 min  node n1 is tainted" in out
-    assert "default/low (class class-1, priority 1): 1 → 0, 1 Pending" in out
+    assert "default/low class-1 1 1 → 0 1 1 1 node: untolerated taint" in " ".join(out.split())
 
 
 def test_an_operation_without_a_node_is_its_declaration(
@@ -299,7 +302,7 @@ def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[...
     broken["spec"]["replicas"] = "many"
     status, out, _ = simulate([NODES[0], broken], [make_pod("a").request(cpu="1")])
     assert status == 0
-    assert "the new Pod is scheduled" in out
+    assert out.startswith("WARN  Pod default/a applied: 1 of 1 new Pod runs\n")
     assert "not simulated: ReplicaSet default/broken: spec.replicas" in out
 
 
@@ -385,8 +388,8 @@ def test_the_schedulers_configuration_decides(simulate: Any, tmp_path: Path) -> 
             }
         )
     )
-    assert simulate([NODES[0], *low], [high], "--fail-on", "preemption", "--scheduler-config", str(config))[0] == 0
-    status, out, _ = simulate([NODES[0], *low], [high], "--kubernetes-version", "1.35", "--fail-on", "preemption")
+    assert simulate([NODES[0], *low], [high], "--fail-on", "preempted", "--scheduler-config", str(config))[0] == 0
+    status, out, _ = simulate([NODES[0], *low], [high], "--kubernetes-version", "1.35", "--fail-on", "preempted")
     assert status == 1, out
 
 
@@ -433,17 +436,17 @@ def test_a_profile_without_scheduling_gates_preempts_for_gated_pods(simulate: An
     option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
     low = make_pod("low").request(cpu="4").on("n1").spec(terminationGracePeriodSeconds=5)
     gated = make_pod("new").of_class(1000).request(cpu="4").spec(schedulingGates=[{"name": "g"}])
-    assert "no Pods are preempted" in simulate([NODES[0], low], [gated])[1]
-    out = simulate([NODES[0], low], [gated], *option)[1]
+    assert "preempted 0 | Pending 1 | " in simulate([NODES[0], low], [gated])[1]
+    out = simulate([NODES[0], low], [gated], *option, "-v")[1]
     assert "default/new (priority 1000) preempts default/low (priority 0) on n1" in out
-    assert "0 of 1 new Pod scheduled" in out
-    assert "1 Pending: binding rejected: pod default/new has non-empty .spec.schedulingGates" in out
+    assert "applied: 0 of 1 new Pod runs" in out
+    assert "binding rejected: pod default/new has non-empty .spec.schedulingGates" in " ".join(out.split())
 
 
 def test_a_plugin_after_the_default_binder_does_nothing(simulate: Any, tmp_path: Path) -> None:
     profile = {"schedulerName": "default-scheduler", "plugins": {"bind": {"enabled": [{"name": "Mine"}]}}}
     option = "--scheduler-config", of_scheduler(tmp_path, profiles=[profile])
-    assert "the new Pod is scheduled" in simulate([NODES[0]], [make_pod("new")], *option)[1]
+    assert ": 1 of 1 new Pod runs\n" in simulate([NODES[0]], [make_pod("new")], *option)[1]
 
 
 def test_an_extender_that_filters_is_named(simulate: Any, tmp_path: Path) -> None:
@@ -463,7 +466,7 @@ def test_pods_of_another_profile_are_scheduled_too(simulate: Any, tmp_path: Path
     )
     pod = make_pod("other").request(cpu="1").spec(schedulerName="second")
     assert "for another scheduler" in simulate([NODES[0]], [pod])[1]
-    assert "the new Pod is scheduled" in simulate([NODES[0]], [pod], "--scheduler-config", str(config))[1]
+    assert ": 1 of 1 new Pod runs\n" in simulate([NODES[0]], [pod], "--scheduler-config", str(config))[1]
 
 
 @pytest.mark.parametrize(

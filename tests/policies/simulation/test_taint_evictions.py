@@ -200,14 +200,12 @@ def test_a_pod_without_a_share_in_the_claim_stays() -> None:
     assert eviction_time(Pod.from_api(claiming()), claims, {}, [DeviceTaintRule.from_api(rule())]) is None
 
 
-@pytest.mark.parametrize(
-    ("tolerations", "running"), [([], "1 Pod before, 0 after"), ([TOLERATES], "1 Pod before, 1 after")]
-)
+@pytest.mark.parametrize(("tolerations", "running"), [([], 0), ([TOLERATES], 1)])
 def test_a_simulation_evicts_for_a_device_taint_rule(
-    tolerations: list[Obj], running: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tolerations: list[Obj], running: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = [make_node("n1").obj, make_node("n2").obj]
     items = [*nodes, claiming(), claim(tolerations), rule(), named("DeviceClass", "gpu", spec={})]
     (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    main(["whatif", "lose", "node", "n2", "--cluster", str(tmp_path / "cluster.json")])
-    assert running in capsys.readouterr().out
+    main(["whatif", "lose", "node", "n2", "--cluster", str(tmp_path / "cluster.json"), "-o", "json"])
+    assert json.loads(capsys.readouterr().out)["running"] == {"before": 1, "after": running}
