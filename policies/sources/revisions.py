@@ -244,9 +244,9 @@ def _write(path: str, content: bytes, *, is_link: bool) -> None:
     """Write a file, without following links of the same tree. Raises SourceError."""
     parent = os.path.dirname(path)
     try:
-        os.makedirs(parent, exist_ok=True)
         if os.path.realpath(parent) != parent:
             return
+        os.makedirs(parent, exist_ok=True)
         if is_link:
             os.symlink(os.fsdecode(content), path)
         else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GIT = shutil.which("git") or ""
 WHO = {
-    f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "nobody"), ("EMAIL", ""))
+    f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "test"), ("EMAIL", ""))
 }
 PLAIN = {"PATH": os.environ["PATH"], "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1", **WHO}
 OLD, NEW = "kind: Pod\n", "kind: Node\n"
@@ -340,3 +340,20 @@ def test_a_listing_is_bounded(tree: Path, monkeypatch: pytest.MonkeyPatch) -> No
         pytest.raises(SourceError, match="git: ls-tree prints more than 1 MiB"),
     ):
         repository.write(commit, str(tree.parent / "out"))
+
+
+def test_no_directory_is_made_through_a_link_of_the_commit(tree: Path, tmp_path: Path) -> None:
+    """A tree with a link and a directory of one name, which git itself does not write."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    blob = git(tree, "hash-object", "-w", "--stdin", given=OLD)
+    link = git(tree, "hash-object", "-w", "--stdin", given=str(outside))
+    inner = git(tree, "mktree", given=f"100644 blob {blob}\tf.yaml\n")
+    middle = git(tree, "mktree", given=f"040000 tree {inner}\tmade\n")
+    entries = {b"120000 a": link, b"100644 a.yaml": blob, b"40000 a": middle}
+    raw = b"".join(name + b"\0" + bytes.fromhex(found) for name, found in entries.items())
+    (tmp_path / "raw").write_bytes(raw)
+    root = git(tree, "hash-object", "-w", "--literally", "-t", "tree", str(tmp_path / "raw"))
+    commit = git(tree, "commit-tree", "-m", "hostile", root)
+    compared(commit, "HEAD")
+    assert list(outside.iterdir()) == []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IDENTITY = {
-    f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "nobody"), ("EMAIL", ""))
+    f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "test"), ("EMAIL", ""))
 }
 
 
