@@ -72,7 +72,9 @@ def main(arguments: Sequence[str]) -> int:
 
             more = ["cascade not simulated", "aftermath: not simulated, because an object is invalid"]
             try:
-                more = more if result.faults else [*aftermath(cache, options.filename, options.namespace, places)]
+                if not result.faults:
+                    more, is_incomplete = aftermath(cache, options.filename, options.namespace, places)
+                    status = FAILED if is_incomplete else status
             except InvalidObject as fault:
                 more, status = ["cascade not simulated", f"aftermath: {fault}"], FAILED
         with counting("predicting", run.errors):  # autoscalers and reasons are evaluated on demand

@@ -13,7 +13,7 @@ from forewarn.policies.commands.release import settle
 from forewarn.policies.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from forewarn.policies.application.places import Places
     from forewarn.policies.releases.release import Release
@@ -36,8 +36,9 @@ def loaded_for(run: Run, config: str | None, release: Release, *, digested: bool
     return cache
 
 
-def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
-    """Yield the simulated effects of applying these files: a phrase for the first line of an answer, then text lines.
+def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> tuple[list[str], bool]:
+    """Return the simulated effects of applying these files: a phrase for the first line of an answer, then text lines;
+    and whether a limit of the simulation may have changed them.
 
     Raises SourceError, InvalidObject, ValueError.
     """
@@ -50,11 +51,15 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     simulation = Simulation(world_with(cache, [*applied(paths, namespace, places, cache.snapshot())], DEFAULT_UNTIL))
     simulation.run()
     summary = summarize(simulation)
-    yield cascade(summary)
-    yield f"aftermath: {settled(summary)}"
-    yield from (f"  {line}" for line in summary_lines(summary))
-    yield from (f"  not simulated: {line}" for line in of_other_schedulers(simulation, summary.names))
-    yield from (f"  note: {line}" for line in (*simulation.storage.not_modelled, *not_simulated(cache)))
+    left = (*summary.left_out, *of_other_schedulers(simulation, summary.names))
+    lines = [
+        f"{cascade(summary)}{', incomplete' * summary.is_incomplete}",
+        f"aftermath: {settled(summary)}",
+        *(f"  {line}" for line in summary_lines(summary)),
+        *(f"  not simulated: {line}" for line in left),
+        *(f"  note: {line}" for line in (*simulation.storage.not_modelled, *not_simulated(cache))),
+    ]
+    return lines, summary.is_incomplete
 
 
 def simulated_until(text: str) -> float:

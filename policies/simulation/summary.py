@@ -9,8 +9,9 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.controllers.daemon_set import DaemonSetStatus
 from forewarn.policies.controllers.new_pods import replicas_of
-from forewarn.policies.controllers.view import PodState, controller_of
+from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.documents import Document, Hidden, Inlined, in_json, optional_in_json
 from forewarn.policies.findings import duration, grouped, listed, plural, quote
 from forewarn.policies.kinds.registry import REPLICA_SET
@@ -298,12 +299,17 @@ def pods_left_out(simulation: Simulation) -> list[LeftOut]:
     """Return the workloads that lack Pods at the end of a run because of the limit on new Pods."""
     found, api = list[LeftOut](), simulation.api
     for (kind, *names), creators in simulation.controllers.limit.cut().items():
-        wanted = sum(replicas_of(api.workloads[key].object) for key in creators if key in api.workloads)
+        wanted = sum(_wanted(api.workloads[key]) for key in creators if key in api.workloads)
         pods = [state for key in creators for state in api.by_controller.get(key, {}).values() if state.active]
         if wanted > len(pods):
             pending = any(map(simulation.scheduler.is_pending, pods))
             found.append(LeftOut(kind, "/".join(names), wanted, len(pods), pending))
     return found
+
+
+def _wanted(state: WorkloadState) -> int:
+    """Return the number of Pods that a workload's controller runs at a time."""
+    return state.status.desired if isinstance(state.status, DaemonSetStatus) else replicas_of(state.object)
 
 
 def _new_pods(simulation: Simulation, levels: Levels) -> set[str]:
