@@ -68,3 +68,17 @@ def test_a_file_that_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     path.write_text("kind: [")
     look()
     assert told == [frozenset({"second"})], "what cannot be read is refused, and the old one stays"
+
+
+def test_a_rejected_file_is_not_used_later(caplog: pytest.LogCaptureFixture) -> None:
+    """The version of the cluster is read again every minute."""
+    state = ClusterState([CLASSES], release=PACKED)
+    for news in (Runs("v1.34.10"), ListStarted(CLASSES), ListCompleted(CLASSES, 0.0)):
+        state.take(news)
+    assert state.publish()
+    for gate in ("WithoutSuchAGate", "AnotherGate"):
+        state.take(ReleaseSet(Release(gates={gate: True})))
+        state.take(Runs("v1.34.10"))
+        assert not state.publish()
+        assert gate in caplog.text
+    assert strategy(state.latest) == "MostAllocated"

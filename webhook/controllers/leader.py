@@ -162,7 +162,7 @@ class Tasks:
         """Reasons of the last failures, by task."""
 
     def attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
-        """Run a task if it is due: after `seconds`, or immediately after a failure. Raises nothing."""
+        """Run a task if it is due: after `seconds`, or at the next call after a failure. Raises nothing."""
         now = self._clock()
         if now < self._due.get(task, now):
             return
@@ -171,8 +171,9 @@ class Tasks:
             self._due[task] = now + seconds
             self.faults.pop(task, None)
         except (ObjectApiError, BadSecret) as error:
+            if self.faults.get(task) != str(error):
+                log_event("background task failed", {"task": task, "reason": str(error)}, logging.WARNING)
             self._failed(task, str(error))
-            log_event("background task failed", {"task": task, "reason": str(error)}, logging.WARNING)
         except Exception as error:
             self._failed(task, f"{type(error).__name__}; see the log")
             LOGGER.exception("background task failed")

@@ -134,6 +134,7 @@ class Protocol(HttpToolsProtocol):
             return
         self._packet, self._mixed = len(data), self._in_message
         self._outside += len(data)
+        idle = self.timeout_keep_alive_task
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -143,7 +144,7 @@ class Protocol(HttpToolsProtocol):
             if self._header_timer is None:
                 self._header_timer = self.loop.call_later(self._limits.header, self._too_slow)
         elif self.timeout_keep_alive_task is None and _has_no_request(self.cycle):
-            self._rest()
+            self._rest(idle.when() if idle else None)  # blank lines do not extend the idle time
 
     def on_message_begin(self) -> None:
         """Start to count the bytes of a header.
@@ -270,11 +271,12 @@ class Protocol(HttpToolsProtocol):
         self._fault = status, message
         raise ValueError(message)
 
-    def _rest(self) -> None:
+    def _rest(self, until: float | None = None) -> None:
         seconds: float = self.timeout_keep_alive
         if self._connection.rank is Rank.UNUSED:
             seconds = min(seconds, self._limits.first)
-        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+        until = self.loop.time() + seconds if until is None else until
+        self.timeout_keep_alive_task = self.loop.call_at(until, self.timeout_keep_alive_handler)
 
     def _too_slow(self) -> None:
         if self._in_header and not self.transport.is_closing():

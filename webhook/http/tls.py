@@ -96,7 +96,7 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
         context.load_verify_locations(cadata=demands.client_ca.decode("ascii"))
     try:
         with _file(certificate.chain) as chain, _file(certificate.key) as key:
-            context.load_cert_chain(chain, key)
+            context.load_cert_chain(chain, key, password="")  # OpenSSL would ask for that of an encrypted key
     except ssl.SSLError:
         raise
     except OSError as error:

@@ -130,8 +130,7 @@ class ClusterState:
                 self._runs(version)
                 return
             case ReleaseSet(release):
-                self._release = release
-                self._settle(self._minor)
+                self._settle(release, self._minor)
                 return
             case Changed(resource, obj, deleted, heard):
                 self._change(resource, obj, deleted)
@@ -168,28 +167,30 @@ class ClusterState:
         except UnknownRelease as fault:
             self._warn(version, fault)
             return
-        self._settle(minor, version)
+        self._settle(self._release, minor, version)
 
-    def _settle(self, minor: int | None, version: str = "") -> None:
-        """Apply the configured release to a cluster of this minor version; log an unusable version."""
-        assert self._release is not None
-        self._minor = minor
+    def _settle(self, release: Release, minor: int | None, version: str = "") -> None:
+        """Use a release for a cluster of this minor version; log why it is not usable.
+
+        `version`: as the cluster reports it; "" for a reloaded release, which replaces the current one only if usable.
+        """
         try:
-            semantics = self._release.semantics(minor)
+            semantics = release.semantics(minor)
         except (BadGates, ConfigError) as fault:
-            self._warn(version, fault)
-            if minor is None or not version:  # changed options, which do not replace those in use
+            self._warn(version or f"1.{minor}", fault)
+            if minor is None or not version:
                 return
             option = "--feature-gates" if isinstance(fault, BadGates) else "--scheduler-config"
             semantics = Semantics(minor, fault=f"{option}: {fault}")
+        self._release, self._minor = release, minor
         if semantics != self._cache.semantics:
             self._cache.semantics, self._changed = semantics, True
             log_event(semantics.unknown or semantics.preview or f"the cluster runs Kubernetes {semantics.release}", {})
 
     def _warn(self, version: str, fault: Exception) -> None:
-        """Log a warning about a version, once for each version."""
-        if version not in self._logged:
-            self._logged.add(version)
+        """Log a warning about a version, once for each version and reason."""
+        if (text := f"{version}: {fault}") not in self._logged:
+            self._logged.add(text)
             LOGGER.warning("Kubernetes %.60r: %s", version, fault)
 
     def _complete_list(self, resource: KindSpec) -> None:
@@ -383,7 +384,7 @@ class Reflector:
         seconds = pace.watch * (1 + self._backoff.random())
         self._watch = self._api.watch(self.resource, self._version, seconds, pace.silence)
         if self._stopped:
-            self._watch.close()  # it was opened while whoever said stop saw none
+            self._watch.close()  # `stop` ran before the watch was stored
         if self._is_going_on:
             notify(Responded(self.resource, clock()))
         self._well()

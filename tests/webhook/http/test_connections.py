@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from socket import create_connection
 from typing import TYPE_CHECKING
@@ -226,3 +227,17 @@ def test_an_unused_connection_ends_soon_only_if_more_than_half_of_all_are_open(i
         else:
             begin(unused, data, len(data))
             assert read_answer(unused)[0] == 200
+
+
+def test_blank_lines_keep_no_connection_open() -> None:
+    """The HTTP parser skips them before a request."""
+    with running(limits=replace(QUICK, connections=4, keep_alive=1)) as served, served.tls() as client:
+        data = body(deployment())
+        begin(client, data, len(data))
+        assert read_answer(client)[0] == 200
+        started = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - started < 10:
+                client.sendall(b"\r\n")
+                time.sleep(0.2)
+        assert time.monotonic() - started < 5

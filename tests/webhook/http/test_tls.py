@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from forewarn.webhook.http.tls import Demands, TlsError, read_certificate, server_context
@@ -90,6 +91,11 @@ def test_files_that_cannot_be_served_are_named(tmp_path: Path) -> None:
         read_certificate(tmp_path / "nowhere.crt", key)
     key.write_bytes(self_signed(NOW).key)
     with pytest.raises(TlsError, match=r"tls.key: does not match the certificate .*tls.crt"):
+        read_certificate(chain, key)
+    private, secret = ec.generate_private_key(ec.SECP256R1()), serialization.BestAvailableEncryption(b"x")
+    pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    key.write_bytes(private.private_bytes(*pem, secret))
+    with pytest.raises(TlsError, match=r"tls.key: "):  # OpenSSL asks a terminal for the password
         read_certificate(chain, key)
     chain.write_bytes(b"nonsense")
     with pytest.raises(TlsError, match=r"tls.crt: no PEM certificate"):
