@@ -286,7 +286,10 @@ MAX_RETRY_AFTER: Final = 30.0
 
 
 class Timeouts(NamedTuple):
-    """Timeouts in seconds: to connect, between two reads of a response, and for the whole response."""
+    """Timeouts in seconds: to connect, between two reads of a response, and for its body.
+
+    `total` counts from the end of the header, and is compared after each read. It does not limit a watch.
+    """
 
     connect: float = 10.0
     read: float = 60.0

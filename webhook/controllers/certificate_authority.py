@@ -135,21 +135,21 @@ class Issuer:
                 raise
             bundles = wanted = CertificateAuthorities()
         if bundles.current is None and self.authorities.current:
-            wanted = self.authorities  # somebody has emptied or spoiled it: API servers go on trusting the same
+            wanted = self.authorities  # the Secret was emptied or is invalid: write back the known CAs
         else:
             wanted = bundles.advanced(self._now(), announced)
         if wanted != bundles:
             try:
                 self._api.replace(self._cas, {**secret, "data": wanted.to_data()})
             except Conflict:
-                return  # somebody else was quicker; what was written is read at the next look
+                return  # another writer was faster; the next run reads what it wrote
             log_event("CAs updated", {"certificates": len(wanted.certificates)})
         self.authorities = wanted
 
     def observe(self) -> None:
         """Read the token key, and the CA of the certificate that replicas may serve. Raises ObjectApiError, BadSecret.
 
-        The CA may be another one than in the Secret of the CAs, which somebody has emptied or restored.
+        The CA may be another one than in the Secret of the CAs, if that was emptied or restored.
         """
         secret = self._api.get(self._leaf)
         self.token_key = self.token_key or token_key_of(secret)

@@ -128,7 +128,7 @@ class Registration:
             return
         owner = {"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid}
         for path in PATHS:
-            with suppress(NotFound, Conflict):  # taken away on purpose; or changed by somebody: the next look comes
+            with suppress(NotFound, Conflict):  # deleted on purpose, or just changed: the next run retries
                 configuration = self._api.get(path)
                 metadata = configuration.get("metadata") or {}
                 given = metadata.get("ownerReferences") or []
@@ -144,7 +144,7 @@ class Registration:
                 if bundle is not None:
                     configuration = self._written(path, configuration, bundle, key, own)
             except NotFound:
-                continue  # taken away on purpose: then nobody calls
+                continue  # deleted on purpose: no API server calls it
             yield from configuration.get("webhooks") or ()
 
     def _written(self, path: str, configuration: dict[str, Any], bundle: bytes, key: str, own: str) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class Registration:
         try:
             written = self._api.replace(path, {**configuration, "webhooks": changed})
         except Conflict:
-            return configuration  # somebody else has changed it: the next look sees what is there now
+            return configuration  # another writer has changed it: the next run reads it again
         log_event("webhook configuration updated", {"configuration": path.rpartition("/v1/")[2]})
         return written
 

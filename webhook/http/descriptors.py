@@ -45,9 +45,9 @@ class Shares(NamedTuple):
 def reserve(settings: Settings, kinds: Collection[str]) -> int:
     """Return the number of descriptors that connections must leave. `kinds`: those of workloads.
 
-    Listening sockets, event loops, modules and a credential plugin need some. Processes have a pipe each, as has the
-    audit, and two at a fork. Connections are accepted before evicted ones are closed, on two ports, in two turns of an
-    event loop.
+    Listening sockets, event loops, modules and a credential plugin need some. Each prediction process and the audit
+    need a pipe, and a second one during a fork. Each of the two ports accepts connections in up to two turns of its
+    event loop before evicted ones are closed.
     """
     watches = len(BY_GROUP_KIND.keys() | kinds) + _THREADS
     processes = 2 * (settings.prediction_processes + 1)

@@ -1,4 +1,4 @@
-"""Clocks that are set: the certificate, its CAs, and who trusts whom. Leases and caches use monotonic clocks."""
+"""Clocks that are set: the certificate, its CAs, and the caBundles. Leases and caches use monotonic clocks."""
 
 from __future__ import annotations
 
