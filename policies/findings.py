@@ -303,11 +303,6 @@ def shortened(text: str, limit: int) -> str:
     return f"{start[: max(whole or [start.rfind(' ')])]}…"
 
 
-def first_part(text: str) -> str:
-    """The first part of the text, for example without what follows in parentheses."""
-    return _BETWEEN_PARTS.split(text)[0]
-
-
 def cut(text: str, limit: int) -> str:
     """The text in at most `limit` characters; an ellipsis replaces the rest."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"

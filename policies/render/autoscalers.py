@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Answer
 
 MAX_LINES: Final = 20
-_LIMITS: Final = ("exceed", "limit", "max node group size")
 _NAMED: Final = 10
 _ARRIVED: Final = ("workload", "before", "worst", "with new nodes", "last Pod scheduled")
 _TEXTS: Final = (_ARRIVED[0], _ARRIVED[-1])
@@ -166,17 +165,6 @@ def _scaled_up(scale_up: autoscalers.ScaleUp) -> str:
         return line
     lots = "; random choice among equals" if scale_up.ties else ""
     return f"{line}; {scale_up.expander}: {', '.join([*how, f'instead of {listed(others)}'])}{lots}"
-
-
-def limits_of(reaction: autoscalers.Autoscalers) -> list[str]:
-    """Return the limits of node groups and NodePools that leave Pods Pending, with the names of groups."""
-    plan, launches = reaction.node_groups, reaction.node_pools
-    rejections = (item for left in (plan.no_scale_up if plan else ()) for item in left.reasons.items())
-    groups = grouped((why, group) for group, why in rejections if any(word in why for word in _LIMITS))
-    reasons = [left.reason for left in (launches.no_launch if launches else ())]
-    of_pools = [why for why in reasons if any(word in why for word in _LIMITS)]
-    of_groups = (f"{why} ({listed([*dict.fromkeys(names)], 3)})" for why, names in groups.items())
-    return [*of_groups, *dict.fromkeys(of_pools)]
 
 
 def arrived_table(answer: Answer) -> TitledTable | None:

@@ -13,7 +13,7 @@ from forewarn.policies.controllers.changes import replaces_no_pods
 from forewarn.policies.controllers.deployment import is_paused
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, in_json
-from forewarn.policies.findings import ObjectRef, cut, described, grouped, plural, quote
+from forewarn.policies.findings import ObjectRef, cut, described, grouped, quote
 from forewarn.policies.kinds.registry import DEPLOYMENT, POD_TEMPLATE_PATHS, ROLLED_OUT
 from forewarn.policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
 from forewarn.policies.kube_apiserver.validation.priority_class import validate_priority_class
@@ -269,16 +269,6 @@ def title(change: ClassChange) -> str:
         return f"PriorityClass {new.name} unchanged"
     verb = "created" if old is None else "deleted and recreated" if change.immutable else "changed"
     return f"PriorityClass {new.name} {verb} ({', '.join(parts)})"
-
-
-def running_text(change: ClassChange) -> str:
-    """Return a sentence about running Pods, which keep their priority."""
-    if not change.changed:
-        return "running Pods keep their priority; no workload's new Pods change priority"
-    counts = [count for workload in change.changed if (count := sum(workload.running.values()))]
-    if not counts:
-        return "no running Pods of the workloads whose new Pods change priority"
-    return f"running Pods keep their priority ({plural(sum(counts), 'Pod')} of {plural(len(counts), 'workload')})"
 
 
 def is_rolled_out(obj: ApiObject) -> bool:
