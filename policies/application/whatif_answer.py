@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import autoscaler_tables
 from forewarn.policies.application.places import rejections_of
 from forewarn.policies.documents.answer import (
     INCOMPLETE,
+    NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
     Cause,
@@ -29,6 +31,7 @@ from forewarn.policies.whatif.effects import (
     helped_by_added_nodes,
     joined,
     new_pods_of,
+    of_runs,
     own_workloads,
     quota_of,
     reasons_of_loss,
@@ -42,11 +45,11 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Answer, Preemption, WorkloadCount
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.whatif.effects import Reason, Share
+    from forewarn.policies.whatif.interruptions import Interruption
 
 NO_CLASS: Final = "(no class)"
 _MAX_ROWS: Final = 10
 """Rows of a table that is not grouped."""
-NO_EFFECT: Final = "no Pod preempted, newly Pending or lost"
 
 
 class Simulated(NamedTuple):
@@ -67,7 +70,7 @@ def document_of(result: Simulated) -> AnswerDocument:
     effects = effects_of(answer, len(result.faults))
     has_grown = result.answer.grown is not None and result.answer.upgrade is None
     grown = effects_of(result.answer.end) if has_grown else None
-    harm = [*consequences(effects)]
+    harm = [*consequences(effects._replace(rejected=effects.rejected - len(result.faults)))]
     first = [*_wanted(answer), *_of_class(result.class_change)]
     return AnswerDocument(
         status=_status(result, effects),
@@ -171,8 +174,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     later = grown or effects
 
     def counter(name: str, of: int | None = None, more: str = "") -> Counter:
-        index = Effects.index_of(name)
-        return Counter(name, effects[index], of, later[index] if grown else None, more)
+        return Counter(name, getattr(effects, name), of, getattr(later, name) if grown else None, more)
 
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
     down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"
@@ -182,7 +184,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         preempted=Counter("preempted", effects.preempted, more=by_new),
         pending=counter("pending"),
         lost=counter("lost", answer.running_before if effects.lost else None),
-        down=Counter("down", later.down, more=down),
+        down=counter("down", more=down),
         placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None),
         new_nodes=Counter("new_nodes", later.new_nodes),
         removed_nodes=Counter("removed_nodes", later.removed_nodes),
@@ -261,9 +263,7 @@ def _doubts(answer: Answer) -> Iterator[str]:
     if summary.is_unfinished:
         what, fix = unsettled(summary.stopped, summary.horizon)
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
-    if (runs := answer.typical_of) is not None:
-        alike = f"{runs.alike} of {runs.total} runs with random ties take at most {duration(runs.longest)}"
-        yield f"{alike}, the others up to {duration(runs.others)}"
+    yield from of_runs(answer)
     if rivals := [name for name in answer.rivals if name not in answer.placeholders]:
         names = f"{', '.join(rivals[:2])} or others" if answer.has_more_rivals else listed(rivals, 2)
         yield f"chance decides between equal Pods: {names} may lose replicas instead"
@@ -446,16 +446,14 @@ def _on_new_nodes(answer: Answer) -> Iterator[Table]:
         yield Table(("SCHEDULED ON NEW NODES", "VALUE", "PODS", "AFTER"), rows, detail=1)
 
 
+@dataclass
 class _Affected:
-    """The counts of one class or workload."""
+    """The counts of one PriorityClass. `workloads`: None for one that only has preempted Pods."""
 
-    def __init__(self) -> None:
-        self.lost = self.pending = self.preempted = 0
-        self.workloads: dict[str, WorkloadCount | None] = {}
-
-    @property
-    def any(self) -> bool:
-        return bool(self.lost or self.pending or self.preempted)
+    lost: int = 0
+    pending: int = 0
+    preempted: int = 0
+    workloads: dict[str, WorkloadCount | None] = field(default_factory=dict)
 
 
 def of_workloads(answer: Answer) -> Iterator[Table]:
@@ -469,13 +467,11 @@ def of_workloads(answer: Answer) -> Iterator[Table]:
         each.workload: (each.priority_class, each.priority) for each in rows
     }
     only_preempted = [name for name in preempted if name not in own]
-    if not rows and not only_preempted:
-        return
     table = _workload_table(rows, only_preempted, preempted, classes, answer)
     if len(table.rows) <= _MAX_ROWS:
-        yield table
+        yield from [table] if table.rows else []
         return
-    yield _class_table(rows, preempted, classes)
+    yield from [_class_table(rows, preempted, classes)] if rows or only_preempted else []
     yield table._replace(detail=1)
 
 
@@ -490,42 +486,21 @@ def _workload_table(
     outages = {each.workload: each for each in answer.outages}
     cells: list[list[str | int]] = []
     for each in rows:
-        outage = outages.pop(each.workload, None)
-        down = f"{outage.down} down for {duration(outage.total)}" if outage else ""
-        why = in_short(each.message) or each.failure or down
+        down = _down(outages.pop(each.workload, None))
         name, value = classes[each.workload]
-        running = f"{each.before} → {each.after}"
-        cells.append(
-            [
-                each.workload,
-                name or NO_CLASS,
-                value,
-                running,
-                each.missed,
-                each.more_pending,
-                preempted[each.workload],
-                why,
-            ]
-        )
+        counts = each.missed, each.more_pending, preempted[each.workload]
+        why = in_short(each.message) or each.failure or down
+        cells.append([each.workload, name or NO_CLASS, value, f"{each.before} → {each.after}", *counts, why])
     for workload in others:
         name, value = classes[workload]
-        outage = outages.pop(workload, None)
-        down = f"{outage.down} of {outage.replicas} down for {duration(outage.total)}" if outage else "replaced"
-        cells.append([workload, name or NO_CLASS, value, "", 0, 0, preempted[workload], down])
-    cells += [
-        [
-            each.workload,
-            "",
-            each.priority,
-            "",
-            0,
-            0,
-            0,
-            f"{each.down} of {each.replicas} down for {duration(each.total)}",
-        ]
-        for each in outages.values()
-    ]
+        why = _down(outages.pop(workload, None)) or "replaced"
+        cells.append([workload, name or NO_CLASS, value, "", 0, 0, preempted[workload], why])
+    cells += [[each.workload, "", each.priority, "", 0, 0, 0, _down(each)] for each in outages.values()]
     return Table(heads, cells)
+
+
+def _down(outage: Interruption | None) -> str:
+    return f"{outage.down} of {outage.replicas} down for {duration(outage.total)}" if outage else ""
 
 
 def _class_table(
@@ -595,7 +570,7 @@ def _priorities(ranked: Sequence[Ranked]) -> Table:
     cells: list[list[str | int]] = []
     for (before, after), alike in groups.items():
         pods = sum(sum(each.running.values()) for each in alike)
-        first = alike[0].workload + (f" and {len(alike) - 1} more" if alike[1:] else "")
+        first = alike[0].workload + (f" and {len(alike) - 1:,} more" if alike[1:] else "")
         cells.append([first, before, after, len(alike), pods])
     return Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells)
 

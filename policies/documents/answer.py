@@ -16,6 +16,8 @@ from forewarn.policies.documents import Always, Hidden, in_json, key_of
 Cell = str | int
 
 
+NO_EFFECT: Final = "no Pod preempted, newly Pending or lost"
+"""The consequence of a change that does no harm."""
 INCOMPLETE: Final = "a limit of the simulation was reached; the counters may be wrong"
 """The consequence of a change whose simulation is incomplete."""
 
@@ -70,23 +72,22 @@ class Effects(NamedTuple):
 
     @property
     def harm(self) -> bool:
-        """Whether a Pod, replica, Job or object is affected that somebody relies on."""
-        return any(self[: self.index_of("pdbs_short")])
+        """Whether there are effects other than short PDBs, blocked nodes and rollouts, and placeholder Pods."""
+        return any(self[: self._fields.index("pdbs_short")])
 
     @property
     def in_order(self) -> Sequence[int]:
         """The counters of effects, the most important first, for comparison."""
-        return self[: self.index_of("new_nodes")]
+        return self[: self._fields.index("new_nodes")]
 
-    @property
-    def conditions(self) -> frozenset[str]:
-        """The conditions of `--fail-on` that are met: the names of the counters that are not 0, with hyphens."""
-        return frozenset(name for name in CONDITIONS if getattr(self, name.replace("-", "_")))
+    def conditions(self, with_new_nodes: Effects | None = None) -> frozenset[str]:
+        """The conditions of `--fail-on` that are met: the names of the counters that are not 0, with hyphens.
 
-    @classmethod
-    def index_of(cls, name: str) -> int:
-        """The position of a counter."""
-        return cls._fields.index(name)
+        `with_new_nodes`: decide about Pending Pods, lost replicas and workloads that are down, unless None.
+        """
+        end = with_new_nodes or self
+        counters = self._replace(pending=end.pending, lost=end.lost, down=end.down)
+        return frozenset(name for name in CONDITIONS if getattr(counters, name.replace("-", "_")))
 
 
 CONDITIONS: Final = tuple(
@@ -193,9 +194,8 @@ class AnswerDocument:
 
     @property
     def conditions(self) -> frozenset[str]:
-        """The conditions of `--fail-on` that are met; with new nodes, Pods and replicas count at the end."""
-        end = self.counters_with_new_nodes or self.counters
-        return self.counters._replace(pending=end.pending, lost=end.lost).conditions
+        """The conditions of `--fail-on` that are met."""
+        return self.counters.conditions(self.counters_with_new_nodes)
 
     @property
     def headline(self) -> str:

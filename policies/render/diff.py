@@ -33,6 +33,7 @@ from forewarn.policies.render.simulation import missing
 from forewarn.policies.render.table import first_rows, fitting, folded, limited, not_empty, table, text_of, titles
 from forewarn.policies.scheduling.reasons import TOO_SMALL, FitError, in_short
 from forewarn.policies.whatif.answer import NO_CLASS, Answer, Preemption, WorkloadCount, rank_of_loss
+from forewarn.policies.whatif.effects import not_created
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -263,7 +264,7 @@ def _lacking(cluster: OnCluster) -> Iterator[_Told]:
         return
     answer = cluster.answer.answer
     for each in cluster.not_predicted:
-        pods = plural(each.not_started + whatif.not_created(each, answer), "new Pod")
+        pods = plural(each.not_started + not_created(each, answer), "new Pod")
         why = f" ({one_line(each.workload)}): forewarn does not model which nodes can use this workload's new volumes"
         yield gap(f"{pods} not predicted", why)
     for phrase in whatif.unfinished([answer]):
@@ -735,7 +736,7 @@ class _Explanation:
             return f"{self._whose(group)} {_loss(group)}: {'; '.join(self._causes(group))}{self._fix(group)}"
         pending, running = sum(each.pending for each in group), sum(each.after for each in group)
         count = f"{pending} of {pending + running} Pods" if running else plural(pending, "Pod")
-        more = whatif.not_created(first, self.answer) if is_one else 0
+        more = not_created(first, self.answer) if is_one else 0
         later = f"; the StatefulSet creates {plural(more, 'more Pod')} only when this one is ready" if more else ""
         return f"{self._whose(group)}: {count} {_unfit(group, pending)}{later}{self._fix(group)}"
 

@@ -19,7 +19,7 @@ from forewarn.policies.findings import (
 )
 from forewarn.policies.kinds.registry import DAEMON_SET, NODE, STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import QUOTAS, rejecting
-from forewarn.policies.objects.fields import group_kind, int32, text_at
+from forewarn.policies.objects.fields import group_kind, text_at
 from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
 from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
 from forewarn.policies.render import Painter, autoscalers, plain
@@ -31,6 +31,7 @@ from forewarn.policies.scheduling.reasons import FitError, in_short
 from forewarn.policies.simulation.summary import Summary, preemption_text
 from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
 from forewarn.policies.whatif.autoscalers import WithNewNodes, not_predicted
+from forewarn.policies.whatif.effects import desired, not_created, of_runs, own_workloads
 from forewarn.policies.whatif.interruptions import FAILS, MINUTE
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def effects_of(answer: Answer, end: Answer | None = None, most: int = _EFFECTS) 
     says. `most`: effects in the line, of which few are brief.
     """
     is_brief, is_shortest = most <= _BRIEF, most < _FEWEST
-    own = [each for each in answer.workloads if each.workload not in answer.placeholders]
+    own = own_workloads(answer)
     violated = answer.summary.violated_pdbs
     losers = [each.workload for each in own if each.missed]
     told = {*losers, *_blocked_by_quotas(answer)}
@@ -682,7 +683,7 @@ def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
     own = [each for each in answer.workloads if each.workload in names]
     later = sum(not_created(each, answer) for each in own)
     missing = sum(answer.over_quota[name] for name in names)
-    total = max(summary.new_pods + later + missing, sum(_desired(each, answer) for each in own if blocked))
+    total = max(summary.new_pods + later + missing, sum(desired(each, answer) for each in own if blocked))
     pending = max(summary.new_pods_pending, _new_pending(answer))
     which = _subject_of_new(answer, [*names], total, is_short=is_short)
     why = _reasons(answer, names, most)
@@ -746,31 +747,9 @@ def _is_pod(name: str, answer: Answer) -> bool:
     return (namespace, own) in answer.simulation.api.pods
 
 
-def not_created(workload: WorkloadCount, answer: Answer) -> int:
-    """The number of Pods that a StatefulSet creates only after its Pending or rejected one."""
-    first = workload.pending + answer.rejected_by_quota.get(workload.workload, 0)
-    is_waiting = first and workload.kind == STATEFUL_SET
-    return max(_desired(workload, answer) - workload.after - first, 0) if is_waiting else 0
-
-
-def _desired(workload: WorkloadCount, answer: Answer) -> int:
-    """The number of replicas of a workload; its Pods before, if it has no such number."""
-    namespace, _, name = answer.summary.names.group(workload.workload).partition("/")
-    state = answer.simulation.api.workloads.get((workload.kind, namespace, name))
-    replicas = int32(state.object, "spec", "replicas") if state else None
-    return workload.before + workload.pending_before if replicas is None else replicas
-
-
 def times(answer: Answer) -> str:
     """Return sentences with the time of the steady state."""
     return " ".join(f"{capital(text)}." for text in (settled(answer.summary), *of_runs(answer)))
-
-
-def of_runs(answer: Answer) -> Iterator[str]:
-    """Yield a sentence about the runs of which this answer is a typical one, if races decide how long it takes."""
-    if (runs := answer.typical_of) is not None:
-        alike = f"{runs.alike} of {runs.total} runs with random ties and races take at most {duration(runs.longest)}"
-        yield f"{alike}, the others up to {duration(runs.others)}"
 
 
 def is_affected(workload: WorkloadCount) -> bool:

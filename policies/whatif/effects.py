@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.documents.answer import Effects
 from forewarn.policies.findings import counted, duration
@@ -46,26 +46,26 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
     )
 
 
+_PHRASES: Final = {
+    "preempted": ("Pod preempted", "Pods preempted"),
+    "pending": ("Pod stays Pending", "Pods stay Pending"),
+    "lost": ("replica lost", "replicas lost"),
+    "rejected": ("Pod rejected", "Pods rejected"),
+    "jobs_failed": ("Job fails", "Jobs fail"),
+    "pdbs_violated": ("PDB violated", "PDBs violated"),
+    "down": ("workload down", "workloads down"),
+    "pdbs_short": ("PDB with too few healthy Pods", "PDBs with too few healthy Pods"),
+    "placeholders": ("placeholder Pod preempted", "placeholder Pods preempted"),
+}
+"""Counter -> the phrase for one and for more, in the order in which they matter to a reader."""
+
+
 def consequences(effects: Effects) -> Iterator[str]:
-    """Yield a phrase for each counter that is not 0, in the order in which they matter to a reader."""
-    if effects.preempted:
-        yield f"{counted(effects.preempted, 'Pod')} preempted"
-    if effects.pending:
-        yield f"{counted(effects.pending, 'Pod stays', 'Pods stay')} Pending"
-    if effects.lost:
-        yield f"{counted(effects.lost, 'replica')} lost"
-    if effects.rejected:
-        yield f"{counted(effects.rejected, 'Pod or object', 'Pods or objects')} rejected"
-    if effects.jobs_failed:
-        yield f"{counted(effects.jobs_failed, 'Job fails', 'Jobs fail')}"
-    if effects.pdbs_violated:
-        yield f"{counted(effects.pdbs_violated, 'PDB')} violated"
-    if effects.down:
-        yield f"{counted(effects.down, 'workload')} down for up to {duration(effects.down_seconds)}"
-    if effects.pdbs_short:
-        yield f"{counted(effects.pdbs_short, 'PDB')} with too few healthy Pods"
-    if effects.placeholders:
-        yield f"{counted(effects.placeholders, 'placeholder Pod')} preempted"
+    """Yield a phrase for each counter of a simulation that is not 0."""
+    for name, (one, many) in _PHRASES.items():
+        if number := getattr(effects, name):
+            until = f" for up to {duration(effects.down_seconds)}" if name == "down" else ""
+            yield f"{counted(number, one, many)}{until}"
 
 
 def joined(phrases: Sequence[str]) -> str:
@@ -100,21 +100,21 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     if not creates_pods(answer) or not names:
         return None
     own = [each for each in answer.workloads if each.workload in names]
-    later = sum(_not_created(each, answer) for each in own)
+    later = sum(not_created(each, answer) for each in own)
     missing = sum(answer.over_quota[name] for name in names)
-    rollouts = sum(_desired(each, answer) for each in own if each.workload in answer.blocks.rollouts)
+    rollouts = sum(desired(each, answer) for each in own if each.workload in answer.blocks.rollouts)
     run = max(summary.new_pods - summary.new_pods_pending - summary.new_pods_ended, 0)
     return NewPods(run, max(summary.new_pods + later + missing, rollouts))
 
 
-def _not_created(workload: WorkloadCount, answer: Answer) -> int:
+def not_created(workload: WorkloadCount, answer: Answer) -> int:
     """Return how many Pods a StatefulSet creates only after its Pending or rejected one."""
     first = workload.pending + answer.rejected_by_quota.get(workload.workload, 0)
     waits = first and workload.kind == STATEFUL_SET
-    return max(_desired(workload, answer) - workload.after - first, 0) if waits else 0
+    return max(desired(workload, answer) - workload.after - first, 0) if waits else 0
 
 
-def _desired(workload: WorkloadCount, answer: Answer) -> int:
+def desired(workload: WorkloadCount, answer: Answer) -> int:
     """Return the replicas of a workload; its Pods before, if it has no such number."""
     namespace, _, name = answer.summary.names.group(workload.workload).partition("/")
     state = answer.simulation.api.workloads.get((workload.kind, namespace, name))
@@ -136,6 +136,13 @@ def helped_by_added_nodes(answer: Answer) -> int:
     return (waiting - staying - not_replaced | Counter(next_ones)).total()
 
 
+def of_runs(answer: Answer) -> Iterator[str]:
+    """Yield a sentence about the runs of which this answer is a typical one, if chance decides how long it takes."""
+    if (runs := answer.typical_of) is not None:
+        alike = f"{runs.alike} of {runs.total} runs with random ties and races take at most {duration(runs.longest)}"
+        yield f"{alike}, the others up to {duration(runs.others)}"
+
+
 def own_workloads(answer: Answer) -> list[WorkloadCount]:
     """The affected workloads whose Pods do not only reserve capacity."""
     return [each for each in answer.workloads if each.workload not in answer.placeholders]
@@ -152,8 +159,13 @@ def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
                 name for name, limit in sorted(quota.hard.items()) if name in quota.used and quota.used[name] > limit
             ]
             if over:
-                found[f"{namespace}/{quota.name}"] = f"{quota.used[over[0]]} of {quota.hard[over[0]]} {over[0]}"
+                used, hard = (_amount(str(of[over[0]])) for of in (quota.used, quota.hard))
+                found[f"{namespace}/{quota.name}"] = f"{used} of {hard} {over[0]}"
     return found
+
+
+def _amount(quantity: str) -> str:
+    return f"{int(quantity):,}" if quantity.isdecimal() else quantity
 
 
 class Kind(StrEnum):
@@ -190,7 +202,7 @@ def reasons_of_loss(answer: Answer) -> Mapping[Reason, Share]:
     found: dict[Reason, Share] = {}
     for workload in own_workloads(answer):
         for reason, pods in _reasons_of(workload, answer) if workload.missed else ():
-            add(found, reason, workload, pods)
+            _add(found, reason, workload, pods)
     return found
 
 
@@ -199,11 +211,11 @@ def reasons_of_pending(answer: Answer) -> Mapping[Reason, Share]:
     found: dict[Reason, Share] = {}
     for workload in own_workloads(answer):
         if workload.more_pending:
-            add(found, _reason_of_pending(workload), workload, workload.more_pending)
+            _add(found, _reason_of_pending(workload), workload, workload.more_pending)
     return found
 
 
-def add(found: dict[Reason, Share], reason: Reason, workload: WorkloadCount, pods: int) -> None:
+def _add(found: dict[Reason, Share], reason: Reason, workload: WorkloadCount, pods: int) -> None:
     """Add Pods of a workload to a reason."""
     share = found.setdefault(reason, Share(Counter(), {}))
     share.pods[workload.priority_class] += pods
@@ -251,9 +263,7 @@ def _reason_of_pending(workload: WorkloadCount) -> Reason:
     reasons = sorted(message.reasons.items(), key=lambda each: (-each[1], each[0]))
     if any(as_reason(text).of_pods for text, _ in reasons):
         return Reason(Kind.CAPACITY)
-    first = as_reason(reasons[0][0]) if reasons else None
-    return (
-        Reason(Kind.PENDING)
-        if first is None
-        else Reason(Kind.VOLUME if first.of_volumes else Kind.CONSTRAINT, first.short)
-    )
+    if not reasons:
+        return Reason(Kind.PENDING)
+    first = as_reason(reasons[0][0])
+    return Reason(Kind.VOLUME if first.of_volumes else Kind.CONSTRAINT, first.short)

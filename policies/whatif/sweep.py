@@ -10,7 +10,15 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_ty
 
 from forewarn.policies.cluster.cache import AnswerHead, Result
 from forewarn.policies.documents import Shard, fields_of, inlined_in_json
-from forewarn.policies.documents.answer import INCOMPLETE, AnswerDocument, AnswerStatus, Effects, Table, counters_of
+from forewarn.policies.documents.answer import (
+    INCOMPLETE,
+    NO_EFFECT,
+    AnswerDocument,
+    AnswerStatus,
+    Effects,
+    Table,
+    counters_of,
+)
 from forewarn.policies.findings import counted, cut, described, listed
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import rank_of_loss
@@ -115,8 +123,8 @@ class Sweep(Result):
     @property
     def conditions(self) -> frozenset[str]:
         """The conditions of `--fail-on` that a case meets."""
-        ends = (each.counters._replace(pending=each.end.pending, lost=each.end.lost) for each in self.cases)
-        return frozenset[str]().union(*(each.conditions for each in ends))
+        met = (row.counters.conditions(row.counters_with_new_nodes) for row in self.cases)
+        return frozenset[str]().union(*met)
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
@@ -193,14 +201,14 @@ def _document_of(sweep: Sweep) -> AnswerDocument:
     return AnswerDocument(
         status=_status(sweep, worst),
         question=f"each of {counted(len(sweep.cases), sweep.sweep)} lost",
-        clause=_clause(sweep, worst),
+        clause=_clause(sweep, harmful),
         counters=effects,
         shown=counters_of(effects, victims=None),
         counters_with_new_nodes=worst.counters_with_new_nodes if worst else None,
         warnings=[*_warnings(sweep)],
         tables=[_table(sweep, harmful)] if harmful else [],
         priority=worst.priority if worst else None,
-        more=f"forewarn whatif lose {worst.case} | -v all cases" if worst else "",
+        more=f"forewarn whatif lose {worst.case} | -v every case that does harm" if worst else "",
     )
 
 
@@ -223,18 +231,18 @@ def harms(row: Row, sweep: Sweep) -> bool:
     return (row.counters.harm or not row.settled) and not is_same
 
 
-def _clause(sweep: Sweep, worst: Row | None) -> str:
+def _clause(sweep: Sweep, harmful: Sequence[Row]) -> str:
     if any(row.incomplete for row in sweep.cases):
         return INCOMPLETE
-    if worst is None:
-        return "no more harm than without a loss" if sweep.without_change else "no Pod preempted, newly Pending or lost"
-    return f"worst {worst.case}: {joined([*consequences(worst.counters)][:2]) or 'no steady state'}"
+    if not harmful:
+        return "no more harm than without a loss" if sweep.without_change else NO_EFFECT
+    worst = next(consequences(harmful[0].counters), "no steady state")
+    return f"{len(harmful):,} {'does' if len(harmful) == 1 else 'do'} harm; worst {harmful[0].case}: {worst}"
 
 
 def _warnings(sweep: Sweep) -> Iterator[str]:
     if (alone := sweep.without_change) is not None:
-        counts = joined([*consequences(alone.counters)][:2])
-        yield f"without any loss: {counts}" if counts else ""
+        yield f"without any loss: {joined([*consequences(alone.counters)][:2]) or NO_EFFECT}"
     if any(not row.settled for row in sweep.cases):
         unsettled = [row.name for row in sweep.cases if not row.settled]
         yield f"no steady state within the simulated time: {counted(len(unsettled), sweep.sweep)}"

@@ -39,12 +39,14 @@ class Tallied(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """The counters at the end of a simulation, the lost replicas by workload, and the seconds until the last Pod was
-    scheduled.
+    """The counters at the end of a simulation, the lost replicas by workload, the priorities of the workloads with
+    preempted Pods, the interruptions, and the seconds until the last Pod was scheduled.
     """
 
     effects: Effects
     lost: Mapping[Workload, int]
+    victims: Mapping[Workload, int]
+    outages: Sequence[Interruption]
     scheduled_at: float
 
 
@@ -103,7 +105,8 @@ class Tally:
             placeholders=reserving,
         )
         last = max((event.t for event in simulation.timeline.events if event.event == "scheduled"), default=0.0)
-        return _Counted(effects, lost, round(last, 4))
+        victims = {each.origin.workload: each.origin.priority for each in evictions}
+        return _Counted(effects, lost, victims, outages, round(last, 4))
 
     def _outages(self, simulation: Simulation) -> list[Interruption]:
         reserved = {*map(self._losses.names.of, self._placeholders)}
@@ -113,9 +116,7 @@ class Tally:
     def _row(self, simulation: Simulation, case: str, needs: Needs | None, grown: Effects | None) -> Tallied:
         counted, names = self._counted(simulation), self._losses.names
         losers = sorted(counted.lost, key=lambda e: (-self._origins[e].priority, -counted.lost[e], e))
-        levels = Levels()
-        evicted = [found for event in simulation.timeline.events if (found := levels.next(event)) is not None]
-        victims = {each.origin.workload: each.origin.priority for each in evicted}
+        victims = counted.victims
         left, reserved = of_other_schedulers(simulation, names), {*map(names.of, self._placeholders)}
         rivals, equal = rivals_by_loser(simulation, names, losers), equal_victims(simulation, names)
         cut = pods_left_out(simulation)
@@ -132,7 +133,7 @@ class Tally:
             priority=self._origins[losers[0]].priority if losers else None,
             rejections={each.group: each.pods for each in missing(simulation, names).values()},
             not_simulated=left.total() or None,
-            interruptions=self._outages(simulation),
+            interruptions=counted.outages,
             rivals=sorted(set[str]().union(*rivals.values()) - reserved),
             equal_victims=sorted(set[str]().union(*equal.values()) - reserved),
             incomplete=is_incomplete(simulation, cut) or None,

@@ -529,7 +529,7 @@ def of_web(replicas: int, *others: Made, **of_pods: Any) -> str:
         (
             ("lose", "--each", "node"),
             [of_web(1), of_web(1, make_node("n2").has(cpu="8"))],
-            "most affected of 2 clusters (2 harmed): a: each of 1 node lost: worst node n1: ",
+            "most affected of 2 clusters (2 harmed): a: each of 1 node lost: 1 does harm; worst node n1: ",
             {"CASES": ["1", "2"], "STATUS": ["HARM", "HARM"]},
         ),
         (

@@ -344,7 +344,7 @@ def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: P
         assert "2 would fit, 1 rejected by quota default/q, 1 not created until rejected Pods run" in first
     given = ("-f", write(tmp_path / "new.json", [quota(pods="2").obj, new.obj]), "--cluster", cluster)
     out = forewarn("whatif", "apply", *given).stdout
-    assert out.startswith("HARM  2 objects applied: 2 of 4 new Pods run, 1 Pod or object rejected\n")
+    assert out.startswith("HARM  2 objects applied: 2 of 4 new Pods run, 1 Pod rejected\n")
 
 
 def test_only_lost_pods_count_as_rejected_replicas(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_all_pods_of_a_group_are_victims(entry: str, tmp_path: Path, capsys: pyt
     [
         ("headroom", "with preemption: 1 more Pod\n"),
         ("test fit", "1 expectation: all met"),
-        ("whatif lose --each node", "HARM  each of 2 nodes lost: worst node node-"),
+        ("whatif lose --each node", "HARM  each of 2 nodes lost: 2 do harm; worst node node-"),
         ("whatif drain", "preempted 1 | "),
         ("webhook warning", "would preempt 2 Pods of another namespace"),
         ("webhook annotation", '"unnamedVictims":2'),

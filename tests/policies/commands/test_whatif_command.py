@@ -645,7 +645,7 @@ def test_what_happens_anyway_is_a_warning(tmp_path: Path, capsys: pytest.Capture
     status = run(capsys, "lose", "node", "empty", "--cluster", cluster)[1].splitlines()[0]
     assert status == "WARN  node empty lost: nothing beyond what happens without it: 1 Pod preempted"
     out = run(capsys, "lose", "--each", "node", "--cluster", cluster)[1]
-    assert out.startswith("HARM  each of 4 nodes lost: worst node n")
+    assert out.startswith("HARM  each of 4 nodes lost: 2 do harm; worst node n")
     assert "\nempty " not in out
 
 
@@ -966,7 +966,7 @@ def test_new_pods_that_a_quota_rejects_count_among_those_that_are_asked_for(
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "extra"}}
     (tmp_path / "given.yaml").write_text("\n---\n".join(map(json.dumps, (namespace, quota, workload))))
     out = run(capsys, "apply", "-f", str(tmp_path / "given.yaml"), "-n", "extra", "--cluster", SHOWN)[1]
-    assert out.startswith("HARM  3 objects applied: 2 of 5 new Pods run, 3 Pods or objects rejected\n")
+    assert out.startswith("HARM  3 objects applied: 2 of 5 new Pods run, 3 Pods rejected\n")
     assert "    3  quota extra/few rejects them\n" in out
 
 
@@ -1074,7 +1074,7 @@ def test_the_answer_is_that_of_most_runs_if_races_decide_how_long_pods_wait(
     (tmp_path / "web.json").write_text(json.dumps(review["request"]["object"]))
     arguments = ("apply", "-f", str(tmp_path / "web.json"), "--cluster", f"{LIVE}-cluster.json")
     out = " ".join(run(capsys, *arguments)[1].split())
-    assert "WARN 20 of 24 runs with random ties take at most 10 s, the others up to 11 min 1 s" in out
+    assert "WARN 20 of 24 runs with random ties and races take at most 10 s, the others up to 11 min 1 s" in out
     found = asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")
     assert (found["typicalOf"]["total"], found["typicalOf"]["alike"], int(found["settledAt"])) == (24, 20, 10)
     with patch("forewarn.policies.whatif.comparison._MAX_REPEATED", 0):
