@@ -81,7 +81,7 @@ $(OLDEST): constraints.txt constraints-minimum.txt
 
 browser: $(VENV)/dev ## reports and the pages of `forewarn ui` in Chromium (CHROMIUM=FILE; default: the one on your PATH)
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(INSTALL) -c $(CONSTRAINTS) -e '.[browser]'
-	$(BIN)/python -m pytest -q -m browser tests/webhook/ui tests/policies/test_html_in_a_browser.py
+	$(BIN)/python -m pytest -q -m browser tests/policies/ui tests/policies/test_html_in_a_browser.py
 	$(BIN)/python -m tests.benchmarks.bench_ui
 
 coverage: $(VENV)/dev ## the same, and which branches of the sources it takes; fails below what setup.cfg asks for

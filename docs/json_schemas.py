@@ -52,14 +52,14 @@ from forewarn.policies.documents.info import NodeGroups, Release, Rule, Schedule
 from forewarn.policies.expectations import Expectations
 from forewarn.policies.findings import Finding
 from forewarn.policies.forecast.impact import ImpactDocument
+from forewarn.policies.ui.answers import UiCluster, UiPrediction
+from forewarn.policies.ui.app import UiFault
 from forewarn.policies.whatif.priority_levels import Classes
 from forewarn.policies.whatif.risk import Risks
 from forewarn.policies.whatif.sweep import Sweep
 from forewarn.webhook.accuracy import AccuracyTable
 from forewarn.webhook.commands.review import Review
 from forewarn.webhook.doctor.report import Checks
-from forewarn.webhook.ui.answers import UiCluster, UiPrediction
-from forewarn.webhook.ui.app import UiFault
 
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "lint": ("`lint` and `audit`", Report),

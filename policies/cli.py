@@ -58,7 +58,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "why": Command("Cluster", "policies.commands.why", "explain why a Pod is Pending or was preempted"),
     "risk": Command("Cluster", "policies.commands.risk", "list the risks of each workload (preemption, losses)"),
     "audit": Command("Cluster", "policies.commands.audit", "check the objects of a cluster, and simulate restarts"),
-    "ui": Command("Cluster", "webhook.commands.ui", "show a cluster in the browser, predict and simulate"),
+    "ui": Command("Cluster", "policies.ui.command", "show a cluster in the browser, predict and simulate"),
     "snapshot": Command("Cluster", "webhook.commands.snapshot", "write the objects of a running cluster to a file"),
     "webhook serve": Command("Webhook", "webhook.commands.serve", "run the admission webhook"),
     "webhook ca-injector": Command("Webhook", "webhook.commands.ca_injector", "issue certificates and set caBundle"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.benchmarks.clusters import Size, objects
-from tests.webhook.ui.browsing import Served, chromium, milliseconds_of, opened, served, until
+from tests.policies.ui.browsing import Served, chromium, milliseconds_of, opened, served, until
 
 MANIFEST = Path("docs/examples/headroom/cache.yaml").read_text().replace("priorityClassName: gold", "priority: 5000")
 RUNS = 5

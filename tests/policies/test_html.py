@@ -23,9 +23,9 @@ from forewarn.policies.cli import main
 from forewarn.policies.render.html import elements
 from forewarn.policies.render.html.nodes import node_data
 from forewarn.policies.simulation.scenario import read_node
+from forewarn.policies.ui.answers import touched
 from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
 from forewarn.policies.whatif.occupancy import BEFORE, REMOVED, SCHEDULABLE, NodeChange, Occupancy, PodInterval
-from forewarn.webhook.ui.answers import touched
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 SHOWN = "docs/examples/whatif/cluster.yaml"

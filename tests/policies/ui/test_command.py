@@ -6,11 +6,11 @@ import urllib.request
 
 import pytest
 
-from forewarn.webhook.commands import ui as command
+from forewarn.policies.ui import command
 from forewarn.webhook.http.listening import bind
 from tests.in_process import forewarn
-from tests.webhook.ui.browsing import MAX_SECONDS, served
-from tests.webhook.ui.desk import CLUSTER
+from tests.policies.ui.browsing import MAX_SECONDS, served
+from tests.policies.ui.desk import CLUSTER
 
 
 def test_the_printed_address_shows_the_cluster() -> None:

@@ -31,7 +31,13 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.findings import cut, no_command, one_line
 from forewarn.policies.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.manifests import Fault, items_of, values
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at, group_kind, list_at
+from forewarn.policies.objects.fields import (
+    InvalidInput,
+    InvalidObject,
+    at,
+    group_kind,
+    list_at,
+)
 from forewarn.policies.render import plain
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
@@ -44,14 +50,13 @@ from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import STDIN, STDIN_NAME, File, SourceError
+from forewarn.policies.ui.processes import Unanswered
+from forewarn.policies.ui.questions import EDITS, CommandLine, links, on_standard_input
 from forewarn.policies.whatif.class_change import with_class
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
 from forewarn.policies.whatif.occupancy import Placed
 from forewarn.policies.whatif.questions import only_workload, workloads_of
-from forewarn.webhook.apiserver.client import mapping
-from forewarn.webhook.ui.processes import Unanswered
-from forewarn.webhook.ui.questions import EDITS, CommandLine, links, on_standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -246,11 +251,15 @@ def _spec_path(obj: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _spec(obj: dict[str, Any]) -> dict[str, Any]:
-    return mapping(at(obj, *(_spec_path(obj) or ())))
+    return _mapping(at(obj, *(_spec_path(obj) or ())))
 
 
 def _container(obj: dict[str, Any]) -> dict[str, Any]:
-    return mapping(next(iter(list_at(_spec(obj), "containers")), None))
+    return _mapping(next(iter(list_at(_spec(obj), "containers")), None))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _new_class(value: int, policy: str, name: str = NEW_CLASS) -> dict[str, Any]:
@@ -282,7 +291,7 @@ def _change(obj: dict[str, Any], changes: dict[str, Any]) -> None:
 def _editable(obj: dict[str, Any]) -> EditableObject:
     field = _REPLICAS.get(str(obj.get("kind")))
     replicas = at(obj, "spec", field) if field else None
-    requests = mapping(at(_container(obj), "resources", "requests"))
+    requests = _mapping(at(_container(obj), "resources", "requests"))
     name = str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or "")
     ref = str(obj.get("kind")), str(at(obj, "metadata", "namespace") or "default"), name
     number = (replicas if isinstance(replicas, int) else 1) if field else None

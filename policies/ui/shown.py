@@ -15,14 +15,14 @@ from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFI
 from forewarn.policies.render.classes import HEADS
 from forewarn.policies.render.html.elements import Page, data, figures, section, table
 from forewarn.policies.render.html.nodes import nodes
-from forewarn.webhook.ui.questions import links
+from forewarn.policies.ui.questions import links
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from xml.etree.ElementTree import Element
 
-    from forewarn.webhook.ui.processes import Processes
-    from forewarn.webhook.ui.questions import CommandLine
+    from forewarn.policies.ui.processes import Processes
+    from forewarn.policies.ui.questions import CommandLine
 
 
 MAX_ANSWERS: Final = 16

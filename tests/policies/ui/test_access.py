@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.webhook.ui.desk import HOST, PORT, Desk, desk
+from tests.policies.ui.desk import HOST, PORT, Desk, desk
 
 PATHS = ("/", "/predict", "/whatif", "/risk", "/audit", "/api/cluster", "/events/risk", "/api/risk", "/none")
 MANIFEST = {"manifest": "kind: Pod"}

@@ -10,12 +10,12 @@ from flask.testing import FlaskClient
 
 from forewarn.policies.commands.cluster_command import options_with_cluster
 from forewarn.policies.commands.release import release_of
-from forewarn.webhook.commands.ui import argument_parser, shown_of, state_of
-from forewarn.webhook.ui.access import Access
-from forewarn.webhook.ui.answers import State
-from forewarn.webhook.ui.app import create_ui_app
-from forewarn.webhook.ui.processes import Step, Unanswered
-from forewarn.webhook.ui.shown import Cluster, Shown
+from forewarn.policies.ui.access import Access
+from forewarn.policies.ui.answers import State
+from forewarn.policies.ui.app import create_ui_app
+from forewarn.policies.ui.command import argument_parser, shown_of, state_of
+from forewarn.policies.ui.processes import Step, Unanswered
+from forewarn.policies.ui.shown import Cluster, Shown
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import webbrowser
 from collections.abc import Sequence
 from itertools import islice
@@ -23,25 +24,24 @@ from forewarn.policies.render.head import line_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import described
 from forewarn.policies.sources.files import SourceError, reason
+from forewarn.policies.ui.access import Access
+from forewarn.policies.ui.answers import State, document_of, of_cluster, pools_of
+from forewarn.policies.ui.app import create_ui_app
+from forewarn.policies.ui.processes import Processes, Unanswered
+from forewarn.policies.ui.questions import is_name
+from forewarn.policies.ui.server import HOST, serving
+from forewarn.policies.ui.shown import Cluster, Shown
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.priority_levels import priority_levels
-from forewarn.webhook.http.listening import bind
-from forewarn.webhook.ui.access import Access
-from forewarn.webhook.ui.answers import State, document_of, of_cluster, pools_of
-from forewarn.webhook.ui.app import create_ui_app
-from forewarn.webhook.ui.processes import Processes, Unanswered
-from forewarn.webhook.ui.questions import is_name
-from forewarn.webhook.ui.server import HOST, serving
-from forewarn.webhook.ui.shown import Cluster, Shown
 
 if TYPE_CHECKING:
     import argparse
 
     from forewarn.policies.releases.release import Release
-    from forewarn.webhook.ui.processes import Load
-    from forewarn.webhook.ui.processes import Run as Ask
+    from forewarn.policies.ui.processes import Load
+    from forewarn.policies.ui.processes import Run as Ask
 
 OK: Final = 0
 _MAX_NAMES: Final = 5000
@@ -71,7 +71,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
     ask, about = load()
     processes, shown = Processes(ask, answering(load)), Shown(**about)  # before there are threads
     try:
-        with bind(HOST, port) as listening:
+        with socket.create_server((HOST, port)) as listening:
             bound_port = listening.getsockname()[1]
             access = Access(bound_port)
             server = serving(listening, create_ui_app(Cluster(processes, shown), processes, access))
@@ -83,7 +83,7 @@ def _serve(run: Run, release: Release, named: Sequence[str], port: int, *, in_br
     except KeyboardInterrupt:
         return OK
     except OSError as error:
-        raise SourceError(f"--port {port}", reason(error)) from None
+        raise SourceError(f"--port {port}", reason(error).partition(" (while ")[0]) from None
     finally:
         processes.close()
     return OK

@@ -17,10 +17,10 @@ from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.policies.render.prediction import OUTCOMES
-from forewarn.webhook.ui.access import MAX_BYTES, PAGES, Access, protect
-from forewarn.webhook.ui.processes import Processes, Unanswered
-from forewarn.webhook.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
-from forewarn.webhook.ui.shown import Cluster, View, markup_of
+from forewarn.policies.ui.access import MAX_BYTES, PAGES, Access, protect
+from forewarn.policies.ui.processes import Processes, Unanswered
+from forewarn.policies.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
+from forewarn.policies.ui.shown import Cluster, View, markup_of
 
 
 class UiFault(NamedTuple):
@@ -34,7 +34,7 @@ PREDICTION_SECONDS: Final = 20.0
 _SHIPPED: Final = {
     **dict.fromkeys(("page.css", "page.js", "tables.js", "rows.js"), "forewarn.policies.render.html"),
     **dict.fromkeys(
-        ("ui.css", "links.js", "predict.js", "whatif.js", "question.js", "compare.js"), "forewarn.webhook.ui.static"
+        ("ui.css", "links.js", "predict.js", "whatif.js", "question.js", "compare.js"), "forewarn.policies.ui.static"
     ),
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
@@ -43,7 +43,7 @@ _LONGEST_EDIT: Final = 253
 
 def create_ui_app(cluster: Cluster, processes: Processes, access: Access) -> Flask:
     """The pages, their data and their scripts."""
-    app = Flask("forewarn.webhook.ui", static_folder=None, template_folder="templates")
+    app = Flask("forewarn.policies.ui", static_folder=None, template_folder="templates")
     app.config["MAX_CONTENT_LENGTH"] = MAX_BYTES
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.before_request(access.check)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.webhook.ui.questions import QUESTIONS
+from forewarn.policies.ui.questions import QUESTIONS
 from tests.benchmarks.clusters import Size, objects
-from tests.webhook.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
-from tests.webhook.ui.test_processes import wait_until
+from tests.policies.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
+from tests.policies.ui.test_processes import wait_until
 
 pytest.importorskip("playwright", reason="`make browser` installs Playwright")
 pytestmark = pytest.mark.browser

@@ -15,16 +15,16 @@ import pytest
 
 from forewarn.policies.application.predict_request import Option
 from forewarn.policies.render.html.elements import Page
-from forewarn.webhook.ui import questions
-from forewarn.webhook.ui.answers import NO_NODE_GROUPS, _options, _with_lines
-from forewarn.webhook.ui.questions import EDITS, Field
+from forewarn.policies.ui import questions
+from forewarn.policies.ui.answers import NO_NODE_GROUPS, _options, _with_lines
+from forewarn.policies.ui.questions import EDITS, Field
 from tests.builders import cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.commands.test_audit_command import contended
 from tests.policies.test_new_nodes_arrive import ZONAL, labelled
-from tests.webhook.ui.desk import CLUSTER, Desk, desk
+from tests.policies.ui.desk import CLUSTER, Desk, desk
 
 MANIFEST = Path("docs/examples/headroom/cache.yaml").read_text()
 HOSTILE = '<script>alert(1)</script>"\u202e\x1b'

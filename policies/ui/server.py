@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
-from forewarn.webhook.ui.access import ADMIT
+from forewarn.policies.ui.access import ADMIT
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.webhook.ui.browsing import CHROMIUM, chromium, opened, served
+from tests.policies.ui.browsing import CHROMIUM, chromium, opened, served
 
 pytest.importorskip("playwright", reason="`make browser` installs Playwright")
 pytestmark = pytest.mark.browser
