@@ -55,7 +55,7 @@ from forewarn.policies.forecast.impact import ImpactDocument
 from forewarn.policies.ui.answers import UiCluster, UiPrediction
 from forewarn.policies.ui.app import UiFault
 from forewarn.policies.whatif.priority_levels import Classes
-from forewarn.policies.whatif.risk import Risks
+from forewarn.policies.whatif.risk_answer import Risks
 from forewarn.policies.whatif.sweep import Sweep
 from forewarn.webhook.accuracy import AccuracyTable
 from forewarn.webhook.commands.review import Review

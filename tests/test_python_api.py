@@ -196,7 +196,9 @@ def test_a_short_repr() -> None:
     assert repr(cluster) == f"<Cluster {CLUSTER}: 4 nodes, 8 Pods, Kubernetes {cluster.snapshot.semantics.release}>"
     answer = forewarn.whatif(cluster, forewarn.LoseZone("a"))
     assert repr(answer) == "<WhatIf zone a lost (2 of 4 nodes): 2 Pods preempted, 4 stay Pending>"
-    assert repr(forewarn.risk(cluster)) == "<Risks 1 of 2 workloads lose replicas: reports/nightly>"
+    assert repr(forewarn.risk(cluster)) == (
+        "<Risks risks of 2 workloads: 1 loses replicas with a lost zone, 1 with a lost node>"
+    )
     assert repr(forewarn.whatif_each(cluster, "zone")) == "<Sweep 2 zones; worst: zone a>"
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
     room = "<Headroom Deployment shop/cache: 4 fit, 8 with preemption>"

@@ -63,7 +63,7 @@ from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_worklo
 from forewarn.policies.whatif.effects import exceeded_quotas
 from forewarn.policies.whatif.interruptions import FAILS
 from forewarn.policies.whatif.occupancy import Occupancy
-from forewarn.policies.whatif.risk import Risks, Tried, risks
+from forewarn.policies.whatif.risk import Tried, risks
 from forewarn.policies.whatif.sweep import Sweep, worst_first
 from forewarn.policies.whatif.tally import Tally
 
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.class_change import ClassChange, Ranked
+    from forewarn.policies.whatif.risk_answer import Risks
     from forewarn.policies.whatif.tally import Tallied
 
 

@@ -125,7 +125,9 @@ def document_in(
     page: Callable[[], Page] | None = None,
     more: Lines | None = None,
 ) -> Printed:
-    """An answer in the form of all answers. `result`: its JSON document. `more`: lines of text after it."""
+    """An answer in the form of all answers. `result`: its JSON document. `page`: with more than the answer. `more`:
+    lines of text after it.
+    """
     from forewarn.policies.render import answer
 
     if output.form == "json":
@@ -133,8 +135,10 @@ def document_in(
         return Printed([as_json(data)], lambda: [data], lambda: document.headline)
     if output.form == "markdown":
         text = as_markdown(answer.markdown(document, result.head, max(output.level, 1)))
-    elif output.form == "html" and page is not None:
-        text = page().document()
+    elif output.form == "html":
+        from forewarn.policies.render.html.answer import page as answer_page
+
+        text = (page() if page is not None else answer_page(document, result.head)).document()
     else:
         text = "".join(cleaned(output, lambda paint: answer.text(document, result.head, paint, output.level)))
         text += "".join(cleaned(output, more)) if more is not None else ""

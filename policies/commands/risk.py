@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands import autoscaling, cluster_command
 from forewarn.policies.commands.known_findings import read_report
-from forewarn.policies.commands.parser import Output, Parser, Printed, answer_in, integer_between
+from forewarn.policies.commands.parser import Parser, document_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import add_until_option, loaded_for
 from forewarn.policies.objects.fields import InvalidInput, InvalidObject, at
-from forewarn.policies.terminal import complain, counting, table_width
+from forewarn.policies.terminal import complain, counting
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from forewarn.policies.application.whatif import Workloads
-    from forewarn.policies.render import Painter
-    from forewarn.policies.whatif.risk import Risks
+    from forewarn.policies.whatif.risk_answer import Risks
 
 OK, FOUND, USAGE, FAILED = range(4)
 MAX: Final = 100_000
@@ -31,7 +29,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = argument_parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
-    width = table_width(sys.stdout)
     try:
         previous = read_report(options.since)
     except ValueError as fault:
@@ -53,8 +50,7 @@ def main(arguments: Sequence[str]) -> int:
             raise InvalidObject(f"no running workload{workloads}")
         risks = risks if previous is None else _with_changes(since, risks, previous, workloads)
         failures = _failures(risks, options.fail_on)
-        printed = _printed(run.output._replace(width=width), risks, since=since, verbose=options.verbose)
-        cluster_command.print_answer(printed, failures)
+        cluster_command.print_answer(document_in(run.output, risks, risks.document), failures)
         return FAILED if risks.is_incomplete else FOUND if failures else OK
 
     return cluster_command.answered("risk", run.output, answer)
@@ -65,22 +61,6 @@ def _failures(risks: Risks, fail_on: str | None) -> list[str]:
     lasting = any(risk.lasting_losses for risk in risks.workloads)
     met = [name for name, is_met in (("loss", losing), ("lasting-loss", lasting)) if is_met]
     return cluster_command.failures_of(met, [fail_on] if fail_on else [])
-
-
-def _printed(output: Output, risks: Risks, *, since: str, verbose: bool) -> Printed:
-    from forewarn.policies.render.audit import lines as lines_of
-    from forewarn.policies.render.html.pages import risk_page
-    from forewarn.policies.render.risk import markdown, render, render_summary
-    from forewarn.policies.render.table import markdown_changes
-
-    changes = risks.changes
-    more = "" if changes is None else markdown_changes(changes, since) + "\n"
-
-    def lines(risks: Risks, paint: Painter) -> Iterator[str]:
-        yield from render(risks, paint) if verbose else render_summary(risks, paint, output.width)
-        yield from () if changes is None else lines_of(changes, since)
-
-    return answer_in(output, risks, lines, lambda risks: markdown(risks) + more, risk_page)
 
 
 def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads: Workloads) -> Risks:
@@ -125,6 +105,6 @@ def argument_parser() -> argparse.ArgumentParser:
     )
     add("--fail-on", choices=("loss", "lasting-loss"), help=help_text)
     cluster_command.add_since_option(add)
-    add("-v", "--verbose", action="store_true", help="print the details of each workload instead of a table")
+    cluster_command.add_verbose_option(add)
     cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

@@ -73,9 +73,7 @@ def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict
 
 
 def printed_sweep(sweep: Sweep, output: Output) -> Printed:
-    from forewarn.policies.render.html.pages import sweep_page
-
-    return document_in(output, sweep, sweep.document, lambda: sweep_page(sweep))
+    return document_in(output, sweep, sweep.document)
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:

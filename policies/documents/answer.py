@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from forewarn.policies.documents import Always, Hidden, in_json, key_of
+from forewarn.policies.documents import Always, Hidden, in_json, key_of, optional_in_json
 
 Cell = str | int
 
@@ -168,17 +168,18 @@ class Fix(NamedTuple):
 class AnswerDocument:
     """One answer, in the form of all answers.
 
-    `status`: what it means. `question`: what was asked. `clause`: the consequence. `counters`: all counters.
-    `counters_with_new_nodes`: those after autoscalers have added and removed nodes; absent if they do not. `warnings`:
-    what makes the answer doubtful, and what was wrong before. `why`: the reasons of one counter. `fix`: edits and
-    commands with their computed effect. `rows`: the rows of the first table.
+    `status`: what it means. `question`: what was asked. `clause`: the consequence. `counters`: all counters; absent if
+    nothing changes. `counters_with_new_nodes`: those after autoscalers have added and removed nodes; absent if they do
+    not. `counts`: other numbers that stand with the counters; absent if there are none. `warnings`: what makes the
+    answer doubtful, and what was wrong before. `why`: the reasons of one counter. `fix`: edits and commands with their
+    computed effect. `rows`: the rows of the first table.
     """
 
     status: AnswerStatus
     question: str
     clause: str
-    counters: Effects
-    shown: Hidden[Sequence[Counter]]
+    counters: Effects | None = None
+    shown: Hidden[Sequence[Counter]] = ()
     counters_with_new_nodes: Effects | None = None
     warnings: Always[Sequence[str]] = ()
     why: Why | None = None
@@ -192,10 +193,20 @@ class AnswerDocument:
     def rows(self) -> list[dict[str, Any]]:
         return [dict(row) for row in self.tables[0].as_objects()] if self.tables else []
 
+    @optional_in_json
+    def counts(self) -> dict[str, int] | None:
+        own = [counter for counter in self.shown if counter.name not in Effects._fields]
+        return {key_of(counter.name.lower().replace(" ", "_")): counter.value for counter in own} or None
+
+    @property
+    def effects(self) -> Effects:
+        """The counters; zeros if nothing changes."""
+        return self.counters or Effects()
+
     @property
     def conditions(self) -> frozenset[str]:
         """The conditions of `--fail-on` that are met."""
-        return self.counters.conditions(self.counters_with_new_nodes)
+        return self.effects.conditions(self.counters_with_new_nodes)
 
     @property
     def headline(self) -> str:

@@ -246,7 +246,8 @@ def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
 
 def row(document: AnswerDocument) -> dict[str, Cell]:
     """The answer as a row of a table, by column head."""
-    counters = zip(Effects._fields, document.counters, strict=True)
+    effects = [*zip(Effects._fields, document.counters, strict=True)] if document.counters else []
+    counters = effects or [(counter.name, counter.value) for counter in document.shown]
     shown = {label(name).upper(): value for name, value in counters if name not in ("victims", "down_seconds")}
     why = document.why.causes[0].reason if document.why else ""
     return {"STATUS": str(document.status), **shown, "BECAUSE": why}
@@ -254,9 +255,10 @@ def row(document: AnswerDocument) -> dict[str, Cell]:
 
 def rank(document: AnswerDocument) -> list[int]:
     """Numbers that are larger for a worse answer, the most important first."""
-    later = document.counters_with_new_nodes or document.counters
-    loss = int(document.counters.lost > 0), document.priority or 0
-    return [len(AnswerStatus) - document.status.rank, *loss, *later, *document.counters]
+    effects = document.effects
+    later = document.counters_with_new_nodes or effects
+    loss = int(effects.lost > 0), document.priority or 0
+    return [len(AnswerStatus) - document.status.rank, *loss, *later, *effects]
 
 
 # Markdown

@@ -16,7 +16,7 @@ from forewarn.policies.render.table import left_out, page_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.whatif.risk import Risks
+    from forewarn.policies.whatif.risk_answer import Risks
 
 
 MAX_PER_RULE: Final = 20

@@ -43,7 +43,8 @@ from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
 from forewarn.policies.render.headroom import render as headroom_lines
 from forewarn.policies.render.html import pages
-from forewarn.policies.render.html.elements import Page, display_text, element, section
+from forewarn.policies.render.html.answer import page as answer_page
+from forewarn.policies.render.html.elements import Page, display_text, element, section, table
 from forewarn.policies.render.html.nodes import node_data
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.why import lines as why_lines
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.answer import Preemption
     from forewarn.policies.whatif.autoscalers import Autoscaling
     from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
-    from forewarn.policies.whatif.risk import WorkloadRisk
+    from forewarn.policies.whatif.risk_answer import WorkloadRisk
 
     PrintNotice = Callable[[str], None]
 
@@ -347,15 +348,15 @@ class State(NamedTuple):
         change = CHANGES[question["change"]](**_with_files(fields))
         progress = _progress_of(print_notice)
         result = whatif(cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
-        page = pages.whatif_page(result)
-        return _answer(self._on_page(page, result.head), result.to_dict(), command)
+        page = pages.whatif_page(replace(result, head=self._head(result.head)))
+        return _answer(page, result.to_dict(), command)
 
     def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the results of the separate losses of all zones or nodes."""
         progress = _counting("preparing the simulations", "losses", print_notice)
         cluster = Cluster(self.cache, self.config)
         sweep = whatif_each(cluster, question["change"], autoscaling=self.autoscaling, progress=progress)
-        return _answer(self._on_page(pages.sweep_page(sweep), sweep.head), sweep.to_dict())
+        return _answer(answer_page(sweep.document, self._head(sweep.head)), sweep.to_dict())
 
     def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the risks of workloads."""
@@ -365,7 +366,10 @@ class State(NamedTuple):
         risks = risk(Cluster(self.cache), workloads, most=most, autoscaling=self.autoscaling, progress=progress)
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
-        return _answer(self._on_page(pages.risk_page(risks, _questions), risks.head), risks.to_dict())
+        asked = [(risk.workload, _questions(risk)) for risk in risks.workloads]
+        simulate = section("Simulate", "simulate", table("Simulate", ("workload", "simulate"), asked, len(asked)))
+        shown = answer_page(risks.document, self._head(risks.head), *([simulate] if asked else []))
+        return _answer(shown, risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
@@ -435,9 +439,13 @@ class State(NamedTuple):
         return _answer(on_page(page, head_of(cluster)), to_dict(groups))
 
     def _on_page(self, page: Page, head: AnswerHead) -> Page:
-        """Return a page with its head, which names missing node groups: these pages have no --node-templates."""
+        """Return a page with its head."""
+        return on_page(page, self._head(head))
+
+    def _head(self, head: AnswerHead) -> AnswerHead:
+        """Return the head, which names missing node groups: these pages have no --node-templates."""
         is_known = self.autoscaling.grows or self.autoscaling.has_node_pools
-        return on_page(page, head if is_known else replace(head, assumes=(*head.assumes, NO_NODE_GROUPS)))
+        return head if is_known else replace(head, assumes=(*head.assumes, NO_NODE_GROUPS))
 
     def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
         """Read the sources again, for data that the cache does not keep."""

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
-from forewarn.policies.findings import described, grouped, listed, plural
+from forewarn.policies.cluster.cache import ClusterSnapshot, head_of
+from forewarn.policies.findings import grouped
 from forewarn.policies.kinds.registry import NODE
 from forewarn.policies.kubelet.pods import is_critical_pod
-from forewarn.policies.objects.pod_loss import PodLoss, losses_of
+from forewarn.policies.objects.pod_loss import losses_of
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.caveats import assumptions
@@ -29,12 +28,21 @@ from forewarn.policies.whatif.node_bands import zone_of
 from forewarn.policies.whatif.occupancy import Occupancy, PodInterval
 from forewarn.policies.whatif.questions import Question, nodes_lost, zone_lost
 from forewarn.policies.whatif.races import rivals_by_loser
+from forewarn.policies.whatif.risk_answer import (
+    AfterNewNodes,
+    Amounts,
+    EvictedFirst,
+    PreemptedTogether,
+    Preemptor,
+    Risks,
+    Unfinished,
+    WorkloadRisk,
+    ZonesAndNodes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.documents import Hidden
-    from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.options import Options
@@ -43,147 +51,6 @@ if TYPE_CHECKING:
 MAX_CLASSES: Final = 30
 """The maximum number of listed PriorityClasses that may preempt a workload, lowest value first."""
 _NO_LOSS: Final = "no loss"
-
-
-class Amounts(NamedTuple):
-    """CPU in thousandths, memory in bytes."""
-
-    milli_cpu: int
-    memory: int
-
-
-class Preemptor(NamedTuple):
-    """A PriorityClass whose Pods may preempt a workload, if they request more CPU or memory than the first amounts, and
-    at most the second. In both fields, CPU and memory may be of different nodes.
-
-    `moreThan`: the largest free CPU and memory of the nodes on which the workload's Pods may run. `upTo`: the largest
-    free CPU and memory of the workload's nodes without the Pods of a lower priority than the class.
-    """
-
-    class_: str
-    priority: int
-    more_than: Amounts
-    up_to: Amounts
-
-
-class EvictedFirst(NamedTuple):
-    """Eviction under node pressure. `nodes`: number of nodes on which a Pod of the workload has the lowest priority of
-    all Pods that the kubelet may evict. `of`: number of nodes with Pods of the workload.
-    """
-
-    nodes: int
-    of: int
-
-
-class PreemptedTogether(NamedTuple):
-    """A PodGroup with the disruption mode `all`: kube-scheduler preempts all its Pods or none.
-
-    `preempted_pods`: number of its Pods on nodes. `nodes`: number of these nodes.
-    """
-
-    pod_group: str
-    priority: int
-    preempted_pods: int
-    nodes: int
-
-
-class AfterNewNodes(NamedTuple):
-    """A workload after new nodes have arrived. `replicas`: number of lost replicas that still do not run.
-
-    `backAt`: seconds until its last Pod was scheduled; absent if none was, or no nodes arrive.
-    """
-
-    replicas: int
-    back_at: float | None = None
-
-
-class WorkloadRisk(NamedTuple):
-    """The risks of one workload's running Pods.
-
-    - `priority`: the lowest of its Pods. `pods`: number of its running Pods.
-    - `classesAbove`: number of PriorityClasses that may preempt the workload, without system classes;
-      `mayBePreemptedBy`: these classes, lowest first, at most 30.
-    - `losesReplicasWith`: a lost zone or node, such as `zone a` -> the number of replicas that do not return.
-    - `refusedByQuota`: a lost zone or node -> the number of these replicas that a ResourceQuota rejects.
-    - `podLosses`: what fails or is interrupted if one of its Pods is lost.
-    - `rivals`: a lost zone or node -> workloads that may lose these replicas instead: chance decides which of equal
-      Pods are preempted or stay Pending.
-    - `withNewNodes`: the losses after new nodes have arrived; absent without new nodes in simulations.
-    """
-
-    workload: str
-    namespace: str
-    priority_class: str
-    priority: int
-    pods: int
-    classes_above: int
-    may_be_preempted_by: Sequence[Preemptor]
-    loses_replicas_with: Mapping[str, int]
-    refused_by_quota: Mapping[str, int]
-    evicted_first_on: EvictedFirst
-    pod_losses: Sequence[PodLoss] = ()
-    pod_groups: Sequence[PreemptedTogether] = ()
-    rivals: Mapping[str, Sequence[str]] | None = None
-    with_new_nodes: Mapping[str, AfterNewNodes] | None = None
-
-    @property
-    def lasting_losses(self) -> Mapping[str, int]:
-        """The losses that still cost replicas after new nodes have arrived; all losses without `with_new_nodes`."""
-        if self.with_new_nodes is None:
-            return self.loses_replicas_with
-        return {what: after.replicas for what, after in self.with_new_nodes.items() if after.replicas}
-
-    @property
-    def damage(self) -> tuple[bool, int, float, int]:
-        """Sort key: with lost replicas, the highest priority, then the largest share of replicas that one loss costs,
-        then the largest losses first; others by ascending priority.
-        """
-        losses = self.loses_replicas_with.values()
-        priority = -self.priority if losses else self.priority
-        return not losses, priority, -max(losses, default=0) / self.pods, -sum(losses)
-
-
-class ZonesAndNodes(NamedTuple):
-    """Numbers of zones and nodes."""
-
-    zones: int
-    nodes: int
-
-
-class Unfinished(NamedTuple):
-    """A simulation that ended before a steady state, `at` seconds. `stopped`: why; empty if time was used up."""
-
-    stopped: str
-    at: float
-
-
-@dataclass(frozen=True, repr=False)
-class Risks(Result):
-    """The output of `forewarn risk`. `workloads`: those that lose replicas first, by priority; placeholders last.
-
-    `simulated`, `total`: zones and nodes whose loss was simulated, and that exist. `withoutLoss`: workload -> replicas
-    that it loses without any loss, for example to Pending Pods that preempt; losses include these. `notPredicted`:
-    objects that their controllers cannot process, with the reason. `notModelled`: what forewarn does not model.
-    `unfinished`: by loss. `changes`: with `--since`.
-    """
-
-    workloads: Sequence[WorkloadRisk]
-    simulated: ZonesAndNodes
-    total: ZonesAndNodes
-    without_loss: Mapping[str, int] | None = field(default=None, kw_only=True)
-    not_predicted: Sequence[str]
-    not_modelled: Sequence[str]
-    unfinished: Mapping[str, Unfinished]
-    changes: Sequence[ReportChange] | None = None
-    pending: Hidden[int] = field(default=0, kw_only=True)
-    """Number of Pods that are Pending now."""
-    is_incomplete: Hidden[bool] = field(default=False, kw_only=True)
-    """Whether a limit of the simulations may have changed a result."""
-
-    def __repr__(self) -> str:
-        losing = [risk.workload for risk in self.workloads if risk.loses_replicas_with]
-        of = f"{len(losing)} of {plural(len(self.workloads), 'workload')} lose replicas"
-        return described(self, f"{of}: {listed(losing)}" if losing else of)
 
 
 class Tried:
@@ -273,7 +140,8 @@ def risks(
     if not autoscaling.grows or autoscaling.node_delay is None:
         workloads = [risk._replace(with_new_nodes=None) for risk in workloads]
     placeholders = {name for name, own in intervals.items() if _only_placeholders(_pods(cluster, own), options)}
-    workloads.sort(key=lambda risk: (risk.workload in placeholders, risk.damage, risk.workload))
+    workloads = [risk._replace(is_placeholder=risk.workload in placeholders) for risk in workloads]
+    workloads.sort(key=lambda risk: (risk.is_placeholder, risk.damage, risk.workload))
     assumes = assumptions(cluster.objects, cluster.pods.values(), victims=True, created=True)
     return Risks(
         head_of(cluster, (*assumes, *autoscaling.assumes)),

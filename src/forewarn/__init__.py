@@ -83,8 +83,8 @@ if TYPE_CHECKING:
     from forewarn.policies.whatif.headroom import Headroom as Headroom
     from forewarn.policies.whatif.priority_levels import Classes as Classes
     from forewarn.policies.whatif.priority_levels import PriorityLevel as PriorityLevel
-    from forewarn.policies.whatif.risk import Risks as Risks
-    from forewarn.policies.whatif.risk import WorkloadRisk as WorkloadRisk
+    from forewarn.policies.whatif.risk_answer import Risks as Risks
+    from forewarn.policies.whatif.risk_answer import WorkloadRisk as WorkloadRisk
     from forewarn.policies.whatif.sweep import Row as Row
     from forewarn.policies.whatif.sweep import Sweep as Sweep
     from forewarn.policies.why.evidence import Trouble as Trouble
@@ -114,7 +114,7 @@ _MODULES: Final = {
         *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),
     ),
     "policies.whatif.sweep": ("Sweep", "Row"),
-    "policies.whatif.risk": ("Risks", "WorkloadRisk"),
+    "policies.whatif.risk_answer": ("Risks", "WorkloadRisk"),
     "policies.application.expectations": ("test", "ExpectationsRequest"),
     "policies.expectations": ("Expectations",),
     "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),

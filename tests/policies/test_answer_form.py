@@ -143,7 +143,7 @@ def test_only_the_input_depends_on_the_path(document: AnswerDocument, path: str)
 @given(documents())
 def test_every_format_has_the_same_counters(document: AnswerDocument) -> None:
     data: Any = json_of(document)
-    assert [*data["counters"].values()] == [*document.counters]
+    assert [*data["counters"].values()] == [*document.effects]
     shown = [counter_text(counter) for counter in document.shown]
     words = " ".join(" ".join(lines(document)).split())
     assert all(each in words for each in shown)

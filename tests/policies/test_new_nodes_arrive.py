@@ -421,11 +421,11 @@ def test_risk_names_an_earlier_report_without_new_nodes(tmp_path: Path, capsys: 
     assert changes(capsys, tmp_path, risks(capsys)) == [only]
 
 
-def test_risk_names_both_in_its_first_line(capsys: Capture) -> None:
+def test_risk_counts_losses_that_last_with_new_nodes(capsys: Capture) -> None:
     assert main(["risk", "--cluster", CLUSTER, *GROUPS]) == 0
     text = capsys.readouterr().out
-    assert "run again within" in text.partition("\n")[0]
-    assert "WITH NEW NODES" in text
+    assert "lose with new nodes too 0 (all run again within" in text
+    assert "LOST WITH NEW NODES" in text
 
 
 AUDITED = "docs/examples/audit/cluster.yaml"

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Table
 from forewarn.policies.render.answer import assumptions_of, counter_value, input_text, label, number
-from forewarn.policies.render.html.elements import display_text, element, listing, section, table
+from forewarn.policies.render.html.elements import Page, display_text, element, listing, section, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.cluster.cache import AnswerHead
+
+
+def page(document: AnswerDocument, head: AnswerHead, *parts: Element) -> Page:
+    """Return the page of an answer. `parts`: sections before the input."""
+    shown = [header(document), *body(document), *parts, footer(head)]
+    return Page(document.question, shown, scripts=("tables.js",))
 
 
 def header(document: AnswerDocument) -> Element:

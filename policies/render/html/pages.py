@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.findings import counts
 from forewarn.policies.findings import Finding, Severity, one_line, plural
-from forewarn.policies.render import node_pressure, risk
+from forewarn.policies.render import node_pressure
 from forewarn.policies.render.headroom import about, answer_of, cpu, limits_text, memory, stranded_text, with_limits
 from forewarn.policies.render.html.answer import body, footer
 from forewarn.policies.render.html.answer import header as answer_header
@@ -33,13 +33,12 @@ from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.report import found
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import timeline_lines
-from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import Answer, Preemption
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
 from forewarn.policies.whatif.occupancy import AT, Placed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.application.node import NodePressure, Order
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
     from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup
-    from forewarn.policies.whatif.risk import Risks, WorkloadRisk
-    from forewarn.policies.whatif.sweep import Sweep
 
 
 _MAX_OPEN: Final = 40
@@ -338,12 +335,6 @@ def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:
     yield table("Pods by shutdown group", heads, rows, sum(len(group.pods) for group in groups))
 
 
-def sweep_page(sweep: Sweep) -> Page:
-    """Return the page."""
-    parts = [answer_header(sweep.document), *body(sweep.document), footer(sweep.head)]
-    return Page(f"What if {EVERY[sweep.sweep]}", parts, scripts=("tables.js",))
-
-
 _AUDIT_TITLE: Final = "Cluster audit"
 _HEADS: Final = ("severity", "rule", "object", "message", "fix")
 _NAMED_BY: Final = _HEADS.index("object")
@@ -410,24 +401,3 @@ def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
     note = element("p", more) if left else None
     shown_rows = table("Findings", _HEADS, rows, len(shown), _NAMED_BY)
     return section("Findings", "findings", note, template("search.html"), shown_rows)
-
-
-_RISK_TITLE = "Risks by workload"
-
-
-def risk_page(risks: Risks, links: Callable[[WorkloadRisk], Element] | None = None) -> Page:
-    """Return the page. `links`: returns links to questions about a workload."""
-    losing = sum(bool(one.loses_replicas_with) for one in risks.workloads)
-    exposed = sum(bool(risk.preempted_by(one)) for one in risks.workloads)
-    tiles = (
-        ("workloads", len(risks.workloads), False),
-        ("lose replicas with one node or zone", losing, losing > 0),
-        ("may be preempted", exposed, False),
-        ("zones and nodes simulated", f"{sum(risks.simulated)} of {sum(risks.total)}", False),
-    )
-    heads = [*risk.heads_of(risks), *(["simulate"] if links else [])]
-    cells = ((*risk.cells(one), *([links(one)] if links else [])) for one in risks.workloads)
-    rows = table(_RISK_TITLE, heads, cells, len(risks.workloads))
-    shown = section("Workloads with lost replicas first, by priority", "rows", rows)
-    parts = [page_header(risk.verdict(risks), tiles), shown, *notes_section("also", risk.notes(risks))]
-    return Page(_RISK_TITLE, parts, scripts=("tables.js",))

@@ -107,7 +107,7 @@ def test_classes_that_pods_name_are_required(command: str, tmp_path: Path) -> No
 
 def _verbose(command: str) -> tuple[str, ...]:
     """The option with which an answer has everything that it assumes."""
-    return ("-v",) if command.startswith("whatif") else ()
+    return ("-v",) if command.startswith(("risk", "whatif")) else ()
 
 
 @pytest.mark.parametrize("command", ["headroom", "predict", "risk", "test", "whatif", "whatif apply", "whatif events"])

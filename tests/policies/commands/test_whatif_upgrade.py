@@ -338,7 +338,7 @@ def test_pods_that_are_deleted_in_spite_of_their_pdbs_are_counted(unblocked: int
         step.forced = [each._replace(pdbs=()) for each in step.forced]
     document = document_of(Simulated(answer, None, [], []))
     assert f"4 Pods are deleted after --drain-timeout{why}" in document.warnings
-    assert document.counters.pdbs_violated == int(unblocked < 3)
+    assert document.effects.pdbs_violated == int(unblocked < 3)
 
 
 def test_blockers_name_pods_nodes_and_counts() -> None:

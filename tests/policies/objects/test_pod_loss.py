@@ -123,12 +123,8 @@ def test_executors_are_replaced_while_their_driver_runs(
 
 def test_risk_names_what_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = output(tmp_path, capsys, "risk")
-    assert "ONE POD LOST" in table
-    assert "fails SparkApplication" in table
-    assert "fail if one Pod is preempted or evicted" in table
-    assert "losing Pod spark-pi-driver fails SparkApplication spark-pi, unless" in output(
-        tmp_path, capsys, "risk", "-v"
-    )
+    assert "fail with one Pod" in table
+    assert "data/spark-pi-driver  fails SparkApplication spark-pi, unless" in output(tmp_path, capsys, "risk", "-v")
     found = json.loads(output(tmp_path, capsys, "risk", "-o", "json"))["workloads"]
     losses = [loss["pod"] for each in found for loss in each.get("podLosses", ())]
     assert sorted(losses) == expected()
