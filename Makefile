@@ -106,7 +106,8 @@ cluster-down: ## end what `make cluster` has started
 
 .PHONY: cluster cluster-down
 
-hostile: $(VENV)/dev ## search for objects that cost too much to judge; MINUTES=60 for longer
+hostile: $(VENV)/dev ## search for hostile files, trees, names and objects that cost too much; MINUTES=60 for longer
+	RANDOM_CASES=$(or $(MINUTES),10) $(BIN)/python -m pytest -q -n auto tests/hostile/test_files.py tests/policies/ui/test_server.py $(if $(SEED),--hypothesis-seed $(SEED))
 	$(BIN)/python tests/hostile/search.py --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(OVER),--over $(OVER))
 
 mutants: $(VENV)/dev ## do tests notice a changed operator, constant or condition? a sample; SEED=1 MOST=100 MINUTES=30
