@@ -5,31 +5,34 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.cluster import NO_AUTOSCALERS, autoscalers_of
+from forewarn.policies.application.diff_answer import FIX_OF_DIRECTORIES, answer_of
 from forewarn.policies.application.manifests import arrivals_of
-from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection, rejections_of
+from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection
 from forewarn.policies.application.simulated import not_admitted
-from forewarn.policies.application.whatif import WhatIf, conditions_of, whatif
+from forewarn.policies.application.whatif import WhatIf, whatif
+from forewarn.policies.application.whatif_answer import Simulated, document_of, why_rejected
 from forewarn.policies.cluster.cache import ClusterSnapshot, key_of
 from forewarn.policies.config.model import Config
-from forewarn.policies.documents import Document, Hidden
-from forewarn.policies.findings import described, grouped, listed, one_line, plural
+from forewarn.policies.documents import Document, Hidden, inlined_in_json
+from forewarn.policies.findings import counted, described, grouped, listed, one_line
 from forewarn.policies.kinds import registry
 from forewarn.policies.lint import versions
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
 from forewarn.policies.manifests.deploy_order import FluxOrder, position_of
 from forewarn.policies.manifests.destinations import Deployed, deployed, nearest
 from forewarn.policies.manifests.differences import changed_fields, differences, of_kinds, supporting
-from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidInput, InvalidObject, at, group_kind, mapping
 from forewarn.policies.scheduling.plugins.volume_binding import COPIED_VOLUMES, IMMEDIATE_VOLUMES, UNBOUND_IMMEDIATE
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.sources.files import PathLike, fspath
 from forewarn.policies.whatif import class_change
 from forewarn.policies.whatif.answer import NO_CLASS, WorkloadCount
+from forewarn.policies.whatif.effects import own_workloads
 from forewarn.policies.whatif.questions import Question, target_of
 
 if TYPE_CHECKING:
@@ -37,10 +40,10 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.changes import Start
     from forewarn.policies.application.cluster import Cluster
+    from forewarn.policies.documents.answer import AnswerDocument, Why
     from forewarn.policies.manifests.differences import ChangedField, ChangedObject, Difference
     from forewarn.policies.whatif.class_change import Ranked
 
-FIX_OF_DIRECTORIES: Final = "Fix: map directories to clusters, or skip them (clusters and exclude in .forewarn.yaml)"
 _ORDER: Final = (
     "PriorityClass", "Namespace", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "StorageClass",
     "PersistentVolume", "PersistentVolumeClaim", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet",
@@ -50,31 +53,22 @@ _ORDER: Final = (
 
 
 class AffectedNamespace(NamedTuple):
-    """The number of Pods and workloads of a namespace that a change affects.
+    """The counters of a namespace that a change affects, without placeholder Pods except in `placeholders`.
 
-    `owner`: from the label of the Namespace, or else from CODEOWNERS. `preempted`: number of preempted Pods,
-    not counting placeholder Pods. `lost`: required replicas that no longer run at the end. `pending`: other Pods that
-    the change leaves Pending, and all Pending Pods of a blocked rollout. `replaced`: preempted Pods that are neither
-    lost nor Pending. `scaled_down`: replicas that the change removes from workloads of `OnCluster.scaled_down` which
-    no HorizontalPodAutoscaler scales.
-    `removed`: running Pods of other workloads that the change deletes or scales down.
-    `rejected`: workloads that the API server rejects, or whose Pods it rejects.
-    `new_priority`: unchanged workloads whose new Pods get another priority or preemptionPolicy. `placeholders`:
-    preempted placeholder Pods. `pruned`: workloads of `Pruned`.
+    `owner`: from the label of the Namespace, or else from CODEOWNERS. `rejected`: also workloads whose new Pods are
+    rejected. `removed`: running Pods that the change removes. `new_priority`: unchanged workloads whose new Pods get
+    another priority or preemptionPolicy.
     """
 
     namespace: str
     owner: str
-    preempted: int
-    pending: int
-    lost: int
+    lost: int = 0
+    preempted: int = 0
+    pending: int = 0
     rejected: int = 0
-    scaled_down: int = 0
-    new_priority: int = 0
-    placeholders: int = 0
-    replaced: int = 0
-    pruned: int = 0
     removed: int = 0
+    placeholders: int = 0
+    new_priority: int = 0
 
 
 class ScaledDown(NamedTuple):
@@ -146,12 +140,10 @@ class OnCluster(NamedTuple):
 
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
     accepts, but whose Pods it rejects. `unpredicted`: objects without a prediction. `namespaces`: the most affected
-    first. `absent`: changed workloads that are not in the cluster, and thus not simulated. `placeholders`: affected
-    workloads whose Pods only reserve capacity. `scaled_down`: workloads that lose replicas, because the cluster has
-    more than both versions set, or because the second version sets no number. `differing`: changed workloads of which
-    applying also changes what the second version does not edit. `passed`: by PriorityClass, most Pods first. `pruned`:
-    PriorityClasses that only a tool that prunes deletes. `drifted_pdbs`: PDBs with too few healthy Pods that select
-    Pods of `scaled_down`.
+    first. `absent`: changed workloads that are not in the cluster, and thus not simulated. `scaled_down`: workloads
+    that lose replicas, because the cluster has more than both versions set, or because the second version sets no
+    number. `differing`: changed workloads of which applying also changes what the second version does not edit.
+    `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that prunes deletes.
     `not_predicted`: workloads with new Pods that `answer` lacks, because the volumes that their provisioner creates are
     not modelled. `applied`: the changed objects that this cluster gets; their classes, replicas and requests change
     from the live values.
@@ -161,7 +153,6 @@ class OnCluster(NamedTuple):
     rejected: Sequence[str]
     namespaces: Sequence[AffectedNamespace]
     absent: Sequence[str] = ()
-    placeholders: Sequence[str] = ()
     scaled_down: Sequence[ScaledDown] = ()
     rejected_pods: Sequence[str] = ()
     unpredicted: Sequence[str] = ()
@@ -169,15 +160,16 @@ class OnCluster(NamedTuple):
     autoscaled: Sequence[Autoscaled] = ()
     passed: Sequence[Passed] = ()
     pruned: Sequence[Pruned] = ()
-    drifted_pdbs: Sequence[str] = ()
     not_predicted: Sequence[WorkloadCount] = ()
     reason: str = ""
     answer: WhatIf | None = None
     applied: Hidden[Sequence[ChangedObject]] = ()
+    concerned: Hidden[Sequence[ChangedObject]] = ()
+    """The changed objects, also those that are not applied."""
     omitted: Hidden[Sequence[ChangedObject]] = ()
     """Changes of workloads that the cluster does not have, and gets from another directory."""
-    rejections: Hidden[Sequence[str]] = ()
-    """The objects of `faults` with brief reasons."""
+    why: Hidden[Why | None] = None
+    """The reasons of `faults`."""
 
     @property
     def faults(self) -> list[str]:
@@ -196,6 +188,39 @@ class OnCluster(NamedTuple):
         others = {item.workload for item in self.scaled_down}
         workloads = self.answer.workloads if self.answer else ()
         return [each for each in workloads if each.removed and each.workload not in others]
+
+    @property
+    def removed(self) -> int:
+        """The number of running Pods that the change removes."""
+        return sum(each.removed for each in self.removing) + sum(item.before - item.after for item in self.lasting)
+
+    @property
+    def preemptors(self) -> list[str]:
+        """The workload of each preemptor."""
+        return [each.by_workload for each in self.answer.preemptions] if self.answer else []
+
+    @property
+    def has_rejected_rollouts(self) -> bool:
+        """Whether kube-apiserver rejects the new Pods of a changed workload, so that its rollout is not simulated."""
+        names = {reason.partition(": ")[0] for reason in self.rejected_pods}
+        return any(str(changed) in names for changed in self.concerned if changed.operation == "changed")
+
+    @property
+    def surging(self) -> list[str]:
+        """The workloads that preempt only because their rollout deletes no old Pod first."""
+        updated = {
+            f"{changed.namespace}/{changed.name}"
+            for changed in self.applied
+            if changed.is_rollout and changed.kind == "Deployment" and not any(field.grows for field in changed.fields)
+        }
+        if self.answer is None or updated.isdisjoint(self.preemptors):
+            return []
+        names, first = self.answer.answer.summary.names, dict[str, float]()
+        for event in self.answer.answer.simulation.timeline.events:
+            if event.event == "deleted" and event.node and event.origin and event.origin.before:
+                first.setdefault(names.of(event.origin.workload), event.t)
+        preempted = ((each.by_workload, each.t) for each in self.answer.preemptions)
+        return [*dict.fromkeys(name for name, t in preempted if name in updated and t < first.get(name, inf))]
 
     @property
     def directories(self) -> tuple[list[str], list[str]]:
@@ -233,8 +258,13 @@ class Diff(Document):
     prunes: bool = False
     with_clusters: Hidden[bool] = False
 
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return answer_of(self).document
+
     def __repr__(self) -> str:
-        return described(self, f"{self.base} → {self.head}: {plural(len(self.objects), 'object')}")
+        return described(self, f"{self.base} → {self.head}: {counted(len(self.objects), 'object')}")
 
 
 class DiffRequest(NamedTuple):
@@ -323,8 +353,9 @@ def _on_cluster(
         present, omitted, lacking = _found(concerned, cluster.snapshot)
         absent = [*dict.fromkeys(str(item.changed) for item in lacking)]
         without_class = [*_without_class(lacking, concerned, cluster)]
+        of_all = [item.changed for item in concerned]
         if not (concerned := present):
-            return _with_reasons(OnCluster(name, [], [], absent), without_class)
+            return _with_reasons(OnCluster(name, [], [], absent, concerned=of_all), without_class)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
@@ -340,23 +371,22 @@ def _on_cluster(
             rejected=[],
             namespaces=[],
             absent=absent,
-            placeholders=answer.answer.placeholders,
             scaled_down=scaled_down,
             differing=differing,
             autoscaled=[*_autoscaled(concerned, reduced, live, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
-            drifted_pdbs=[*_drifted_pdbs(answer, concerned, scaled_down, cluster.snapshot)],
             pruned=pruned,
             not_predicted=not_predicted,
             answer=answer,
             applied=applied,
             omitted=omitted,
+            concerned=of_all,
         )
         effect = _with_reasons(effect, [*answer.faults, *without_class])
         affected = _affected(effect, answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
         return effect._replace(namespaces=affected)
     except Rejected as fault:
-        return _with_reasons(OnCluster(name, [], []), fault.faults)
+        return _with_reasons(OnCluster(name, [], [], concerned=[item.changed for item in concerned]), fault.faults)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
@@ -415,8 +445,13 @@ def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
         number = 1 if isinstance(fault, PodsRejected) else 0 if is_rejection(fault) else 2
         reasons[number].append(one_line(str(fault)))
     rejected, of_pods, unpredicted = reasons
-    rejections = rejections_of(faults)
-    return cluster._replace(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, rejections=rejections)
+    refused = [*filter(is_rejection, faults)]
+    why = why_rejected(refused) if refused else None
+    if (answer := cluster.answer) is not None:
+        of_faults = {f"not simulated: {fault}" for fault in answer.faults}
+        notes = [note for note in answer.notes if note not in of_faults]
+        answer = replace(answer, document=document_of(Simulated(answer.answer, None, refused, notes)))
+    return cluster._replace(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, why=why, answer=answer)
 
 
 def _present(
@@ -501,23 +536,6 @@ def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> 
             yield ScaledDown(name, now, new, base)
 
 
-def _drifted_pdbs(
-    answer: WhatIf, concerned: Iterable[Difference], scaled_down: Iterable[ScaledDown], snapshot: ClusterSnapshot
-) -> Iterator[str]:
-    drifted = {item.workload for item in scaled_down if item.base != item.before}
-    labels = [
-        (name.partition("/")[0], mapping(now, "spec", "template", "metadata", "labels"))
-        for name, *_, now in _present(concerned, snapshot)
-        if name in drifted
-    ]
-    for name in answer.answer.pdbs:
-        namespace, _, pdb = name.partition("/")
-        state = answer.answer.simulation.api.workloads.get((registry.DISRUPTION_BUDGET, namespace, pdb))
-        budget = PodDisruptionBudget.from_api(state.object) if state else PodDisruptionBudget(namespace, pdb)
-        if any(namespace == of and budget.selects(own) for of, own in labels):
-            yield name
-
-
 def _without_scalers(answer: WhatIf, concerned: Iterable[Difference]) -> WhatIf:
     """Return an answer whose head names the assumption that nothing scales, if the change is about replicas."""
     if not any(field.name == "replicas" for item in concerned for field in item.changed.fields):
@@ -590,60 +608,41 @@ def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
 _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
-def _of_pods(cluster: OnCluster, applied: WhatIf) -> dict[str, Iterable[tuple[str, int]]]:
-    """Return field of AffectedNamespace -> (namespace, or a name in it, number of Pods)."""
-    reserving = applied.answer.placeholders
-    own = [each for each in applied.workloads if each.workload not in reserving]
-    return {
-        "preempted": ((each.victim, 1) for each in applied.preemptions if each.workload not in reserving),
-        "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
-        "pending": ((each.namespace, applied.answer.new_pending(each)) for each in own),
-        "lost": ((each.namespace, each.missed) for each in own),
-        "replaced": ((name, count) for name, count in applied.answer.replaced.items() if name not in reserving),
-        "scaled_down": ((item.workload, item.before - item.after) for item in cluster.lasting),
-        "removed": ((each.namespace, each.removed) for each in cluster.removing),
-    }
-
-
-def _of_workloads(cluster: OnCluster, applied: WhatIf) -> dict[str, Iterable[tuple[str, int]]]:
-    """Return the same with numbers of workloads."""
-    new_pods, summary = applied.answer.new_pods, applied.answer.summary
-    invalid = (fault.ref for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None)
-    over_quota = (summary.names.group(row.group) for row in summary.missing)
-    rejected = [each.workload for each in new_pods if each.after is None]
-    return {
-        "rejected": ((name, 1) for name in (*rejected, *over_quota, *(ref.namespace for ref in invalid))),
-        "new_priority": ((each.workload, 1) for each in new_pods if each.after is not None),
-        "pruned": ((name, 1) for item in cluster.pruned for name in item.names),
-    }
-
-
 def _affected(cluster: OnCluster, applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
-    counts = _of_pods(cluster, applied) | _of_workloads(cluster, applied)
+    """Return the counters of each affected namespace, by the definitions of `Effects`."""
+    answer, reserving = applied.answer, applied.answer.placeholders
+    own, new_pods = own_workloads(answer), answer.new_pods
+    invalid = [fault.ref for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None]
+    counts: dict[str, Iterable[tuple[str, int]]] = {
+        "lost": ((each.namespace, each.missed) for each in own),
+        "preempted": ((each.victim, 1) for each in applied.preemptions if each.workload not in reserving),
+        "pending": ((each.namespace, each.more_pending) for each in own),
+        "rejected": (
+            *((answer.summary.names.group(name), pods) for name, pods in answer.over_quota.items()),
+            *((ref.namespace, 1) for ref in invalid),
+            *((each.workload, 1) for each in new_pods if each.after is None),
+        ),
+        "removed": (
+            *((each.namespace, each.removed) for each in cluster.removing),
+            *((item.workload, item.before - item.after) for item in cluster.lasting),
+        ),
+        "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
+        "new_priority": ((each.workload, 1) for each in new_pods if each.after is not None),
+    }
     sums = defaultdict[str, Counter[str]](Counter)
     for field, numbers in counts.items():
         for name, number in numbers:
             sums[name.partition("/")[0]][field] += number
-    affected = [
-        AffectedNamespace(name, owner(name), **{field: of[field] for field in counts})
-        for name, of in sums.items()
-        if name and +of
-    ]
-    return sorted(affected, key=lambda item: (-_counted(item), -item.placeholders, item.namespace))
-
-
-def _counted(item: AffectedNamespace) -> int:
-    """The largest number of Pods or workloads, not counting placeholder Pods."""
-    counts = (item.preempted, item.pending, item.lost, item.rejected, item.scaled_down, item.removed)
-    return max(*counts, item.new_priority, item.pruned)
+    affected = [AffectedNamespace(name, owner(name), **dict(+of)) for name, of in sums.items() if name and +of]
+    return sorted(affected, key=lambda item: ([-number for number in item[2:]], item.namespace))
 
 
 def conditions(diff: Diff) -> set[str]:
-    """Return what happens, in the words of `--fail-on`."""
+    """Return the conditions of `--fail-on` that are met: the counters that are not 0, and `change`."""
     met = {"change"} if any(not changed.is_restart for changed in diff.objects) else set[str]()
     for cluster in diff.clusters:
-        met |= {"rejected"} if cluster.rejected or cluster.rejected_pods else set()
-        met |= conditions_of(cluster.answer.answer, cluster.answer.answer) if cluster.answer else set()
+        met |= {"rejected"} if cluster.faults else set()
+        met |= cluster.answer.conditions if cluster.answer else set()
     return met
 
 

@@ -61,7 +61,6 @@ from forewarn.policies.whatif.answer import Answer, Blocks, NotRecreated, Preemp
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, prepare, typical
 from forewarn.policies.whatif.effects import exceeded_quotas
-from forewarn.policies.whatif.interruptions import FAILS
 from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.risk import Tried, risks
 from forewarn.policies.whatif.sweep import Sweep, worst_first
@@ -149,22 +148,6 @@ class WhatIf(Result):
     def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
         """The JSON document, in the format of `-o json`. `timeline`: with all events."""
         return to_dict(replace(self, timeline=self.answer.simulation.timeline.events) if timeline else self)
-
-
-def conditions_of(answer: Answer, end: Answer) -> frozenset[str]:
-    """Return the conditions of `--fail-on` that an answer meets. `end`: the answer that decides about `fewer`,
-    `pending` and blocked rollouts.
-    """
-    forced = answer.upgrade is not None and any(pod.blocked for pod in answer.upgrade.forced)
-    met = {
-        "fewer": end.fewer or any(each.total >= FAILS for each in end.outages),
-        "pending": any(each.pending > each.pending_before for each in end.workloads),
-        "preemption": answer.preempted,
-        "pdb": answer.pdbs or answer.summary.violated_pdbs or forced,
-        "quota": answer.over_quota or answer.blocks.recreation,
-        "blocked": answer.blocked or end.has_blocked_rollouts,
-    }
-    return frozenset(name for name, is_met in met.items() if is_met)
 
 
 def whatif(

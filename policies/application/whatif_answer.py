@@ -71,7 +71,7 @@ def document_of(result: Simulated) -> AnswerDocument:
     has_grown = result.answer.grown is not None and result.answer.upgrade is None
     grown = effects_of(result.answer.end) if has_grown else None
     harm = [*consequences(effects._replace(rejected=effects.rejected - len(result.faults)))]
-    first = [*_wanted(answer), *_of_class(result.class_change)]
+    first = [*_wanted(answer), *_of_new_pods(result)]
     return AnswerDocument(
         status=_status(result, effects),
         question=result.answer.title,
@@ -153,14 +153,13 @@ def _wanted(answer: Answer) -> Iterator[str]:
         yield f"{new.run:,} of {counted(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
 
 
-def _of_class(change: ClassChange | None) -> Iterator[str]:
-    if change is None:
-        return
-    rejected = [each for each in change.changed if each.after is None]
-    others = len(change.changed) - len(rejected)
+def _of_new_pods(result: Simulated) -> Iterator[str]:
+    """Yield how many unchanged workloads have new Pods that are rejected, or change priority."""
+    changed = result.class_change.changed if result.class_change else result.answer.new_pods
+    rejected = sum(each.after is None for each in changed)
     if rejected:
-        yield f"new Pods of {counted(len(rejected), 'workload')} rejected"
-    if others:
+        yield f"new Pods of {counted(rejected, 'workload')} rejected"
+    if others := len(changed) - rejected:
         yield f"new Pods of {counted(others, 'workload')} change priority"
 
 
@@ -275,15 +274,7 @@ def _doubts(answer: Answer) -> Iterator[str]:
 def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
     """The reasons of the counter that says most: rejected objects, blocked nodes, lost replicas, Pending Pods."""
     if result.faults:
-        causes = [Cause(1, "rejected", reason) for reason in rejections_of(result.faults)]
-        missing = len(result.faults) - len(causes)
-        causes += [Cause(missing, "notPredicted", "not predicted; see the errors")] if missing > 0 else []
-        return Why(
-            "rejected",
-            len(result.faults),
-            f"{counted(len(result.faults), 'OBJECT IS', 'OBJECTS ARE')} REJECTED",
-            causes,
-        )
+        return why_rejected(result.faults)
     if effects.blocked and not answer.upgrade and answer.not_drained:
         return _why_blocked(answer)
     if effects.lost:
@@ -293,8 +284,18 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
         causes = [_cause(*each) for each in reasons_of_pending(answer).items()]
         return _explained("pending", effects.pending, "POD STAYS PENDING", "PODS STAY PENDING", causes)
     if effects.rejected:
-        return _why_rejected(answer, effects.rejected)
+        return _why_over_quota(answer, effects.rejected)
+    if effects.preempted:
+        return _why_preempted(answer, effects.preempted)
     return None
+
+
+def why_rejected(faults: Sequence[Exception]) -> Why:
+    """Return the reasons why kube-apiserver rejects objects."""
+    causes = [Cause(1, "rejected", reason) for reason in rejections_of(faults)]
+    missing = len(faults) - len(causes)
+    causes += [Cause(missing, "notPredicted", "not predicted; see the errors")] if missing > 0 else []
+    return Why("rejected", len(faults), f"{counted(len(faults), 'OBJECT IS', 'OBJECTS ARE')} REJECTED", causes)
 
 
 def _explained(counter: str, number: int, one: str, many: str, causes: Iterable[Cause]) -> Why:
@@ -312,7 +313,14 @@ def _why_blocked(answer: Answer) -> Why:
     return _explained("blocked", len(answer.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
 
 
-def _why_rejected(answer: Answer, number: int) -> Why:
+def _why_preempted(answer: Answer, number: int) -> Why:
+    """The preempted Pods by preemptor, if other Pods replace them all."""
+    by = Tally(each.by_workload for each in answer.preempted if each.workload not in answer.placeholders)
+    causes = [Cause(count, "preemption", f"{name} preempts them; they run again") for name, count in by.items()]
+    return _explained("preempted", number, "POD IS PREEMPTED", "PODS ARE PREEMPTED", causes)
+
+
+def _why_over_quota(answer: Answer, number: int) -> Why:
     by_quota = Tally[str]()
     for workload, pods in answer.over_quota.items():
         by_quota[quota_of(workload, answer) or "ResourceQuotas"] += pods

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.cluster import Cluster
 from forewarn.policies.application.diff import Diff, DiffRequest, conditions, diff
+from forewarn.policies.application.diff_answer import answer_of
 from forewarn.policies.application.findings import configured
 from forewarn.policies.cluster.cache import Origin, age_of
 from forewarn.policies.commands import cluster_command
@@ -21,6 +22,7 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.commands.simulated import add_until_option
 from forewarn.policies.config.model import Config, find_config
 from forewarn.policies.disclosure import Disclose
+from forewarn.policies.documents.answer import CONDITIONS, AnswerStatus
 from forewarn.policies.findings import LONGEST_PATH, cut, duration
 from forewarn.policies.lint.input import LintRequest, RenderRequest
 from forewarn.policies.lint.versions import check_paths, classes_of, versions
@@ -37,14 +39,14 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "sarif")
-_CONDITIONS: Final = ("preemption", "pending", "pdb", "quota", "blocked", "rejected", "change")
+_CONDITIONS: Final = (*CONDITIONS, "change")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options = cluster_command.parsed(parser, arguments)
-    output = options.output._replace(color=options.color)
+    output = options.output._replace(color=options.color, level=options.verbose)
     run = cluster_command.choose_cluster(options, parser, output, required=False)
     has_clusters = bool(run.cluster or run.several)
     if output.form == "json" and options.disclose != Disclose.NAMES:
@@ -69,22 +71,22 @@ def main(arguments: Sequence[str]) -> int:
 
 def _print(result: Diff, output: Output, disclose: Disclose, fail_on: Sequence[str], *, comments: bool) -> int:
     """Print the result, and post it if `comments`; return the exit status."""
-    from forewarn.policies.render import diff as rendering
+    from forewarn.policies.render import clusters
 
-    details = disclose is Disclose.NAMES
-    result = rendering.for_audience(result, disclose)
+    answer = answer_of(result, disclose)
+    document, several = answer.document, answer.clusters
     comment = ""
     if comments or output.form == "markdown":
-        comment = as_markdown(rendering.markdown(result, details=details))
+        comment = as_markdown(clusters.comment(document, answer.head, several))
     if output.form == "json":
         sys.stdout.write(as_json(result.to_dict()))
     elif output.form == "markdown":
         sys.stdout.write(comment)
     else:
-        print_lines(output, lambda paint: rendering.render(result, paint, details=details))
+        print_lines(output, lambda paint: clusters.text(document, answer.head, several, paint, output.level))
     if comments:
         try:
-            address = post(comment, os.environ, is_needed=rendering.needs_comment(result))
+            address = post(comment, os.environ, is_needed=document.status is not AnswerStatus.OK)
         except NoComment as fault:
             return complain("diff", f"--comment: {fault}", FAILED)
         print_notice(f"comment: {address or 'none, because nothing needs attention'}")
@@ -183,6 +185,9 @@ def _parser() -> Parser:
     add_release_options(add)
     add_until_option(add)
     cluster_command.add_namespace_option(add)
-    add("--fail-on", action="append", choices=_CONDITIONS, default=[], help="exit with 1 if this happens (repeatable)")
-    cluster_command.add_printing_options(add, FORMATS)
+    help_text = "exit with 1 if this counter is not 0, or with `change` if an object changes (repeatable)"
+    add("--fail-on", action="append", choices=_CONDITIONS, default=[], metavar="COUNTER", help=help_text)
+    cluster_command.add_output_option(add, FORMATS)
+    cluster_command.add_verbose_option(add)
+    cluster_command.add_color_option(add)
     return parser

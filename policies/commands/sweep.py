@@ -56,11 +56,11 @@ def evaluate_sweep(
         of = len(names_of(cluster, scope))
         part = as_json(marked(sweep.to_dict(), shard, of, cache.digest, identity))
         return Evaluated(0, printed=Printed([part]))  # whether anything has happened is asked of the whole
-    from forewarn.policies.render.answer import rank, row
+    from forewarn.policies.application.several_clusters import rank_of, row_of
 
     document = sweep.document
-    cells = {"CASES": len(sweep.cases), **row(document), "WORST CASE": sweep.cases[0].case}
-    return Evaluated(status_of(sweep, options.fail_on), rank(document), cells, printed_sweep(sweep, run.output))
+    cells = {"CASES": len(sweep.cases), **row_of(document), "WORST CASE": sweep.cases[0].case}
+    return Evaluated(status_of(sweep, options.fail_on), rank_of(document), cells, printed_sweep(sweep, run.output))
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:

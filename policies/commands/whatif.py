@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         each = partial(evaluate_sweep, options, release, shard, settings_of)
         imported = ("application.whatif", "render.answer")
         return answered_each(Evaluation("whatif", each, modules=imported), run)
-    from forewarn.policies.render.answer import rank, row
+    from forewarn.policies.application.several_clusters import rank_of, row_of
 
     def evaluate(run: cluster_command.Run) -> Evaluated:
         from forewarn.policies.application.cluster import Cluster
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
         status = FAILED if result.faults or result.answer.incomplete else len(failures)
         printed = _printed(result, run.output, timeline=options.timeline)
-        return Evaluated(status, rank(result.document), row(result.document), printed, failures)
+        return Evaluated(status, rank_of(result.document), row_of(result.document), printed, failures)
 
     request = options.request(options)
     modules = ("sources.cluster", "render.answer", "application.whatif")

@@ -142,7 +142,7 @@ class Table(NamedTuple):
     """A table, the worst row first. A column with a number in any row is aligned to the right.
 
     `total`: the last row, or empty. `detail`: 0 if every output has it, 1 with -v, 2 with -vv. `title`: a line above
-    it, or "".
+    it, or "". `zeros`: a 0 is shown as such, and not like an empty cell; columns stay also if they are empty.
     """
 
     columns: Sequence[str]
@@ -150,6 +150,7 @@ class Table(NamedTuple):
     total: Sequence[Cell] = ()
     detail: int = 0
     title: str = ""
+    zeros: bool = False
 
     def as_objects(self) -> list[dict[str, Cell]]:
         """The rows by their column heads, as JSON keys."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.documents.answer import LABELS, AnswerDocument, AnswerStatus, Cell, Counter, Effects, Table
+from forewarn.policies.documents.answer import LABELS, AnswerDocument, AnswerStatus, Cell, Counter, Table
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.render import Painter, plain
 from forewarn.policies.render.table import markdown_table, text_of, titles
@@ -141,8 +141,9 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator
 
 def _table_lines(table: Table, paint: Painter, most: int) -> Iterator[str]:
     """`most`: maximum number of rows; 0 for all. Columns without a value are left out."""
-    used = [at for at in range(len(table.columns)) if any(row[at] for row in table.rows)]
-    rows = [[_cell_text(row[at]) for at in used] for row in (table.rows[:most] if most else table.rows)]
+    used = [at for at in range(len(table.columns)) if table.zeros or any(row[at] for row in table.rows)]
+    shown = table.rows[:most] if most else table.rows
+    rows = [[_cell_text(row[at], zeros=table.zeros) for at in used] for row in shown]
     total = [[_cell_text(table.total[at]) if table.total[at] != "" else "" for at in used]] if table.total else []
     head = [table.columns[at].upper() for at in used]
     is_number = [any(isinstance(row[at], int) for row in table.rows) for at in used]
@@ -191,8 +192,9 @@ def _first_clauses(text: str, limit: int) -> str:
     return cut(first, limit)
 
 
-def _cell_text(cell: Cell) -> str:
-    return (number(cell) if isinstance(cell, int) else one_line(cell)) if cell else "-"
+def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
+    is_shown = cell or (zeros and cell == 0)
+    return (number(cell) if isinstance(cell, int) else one_line(cell)) if is_shown else "-"
 
 
 def _fix_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
@@ -207,12 +209,19 @@ def _fix_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
 
 
 def input_text(head: AnswerHead) -> str:
-    """The names of the sources, their time and the release: `b.json 2026-06-09 23:59Z, Kubernetes 1.36 (assumed)`."""
+    """The names of the sources, their time and the release: `b.json 2026-06-09 23:59Z, Kubernetes 1.36 (assumed)`.
+
+    Without a release, the names. Those of versions (`main → change`) are complete, and those of files without
+    directories.
+    """
     origin, release = head.origin, f"Kubernetes {head.release}"
     time = origin.time[:16].replace("T", " ") + "Z" if origin.time else "at an unknown time"
     profile = "" if head.profile == "default-scheduler" else f", profile {head.profile}"
     assumed = " (assumed)" if release in head.assumes else ""
-    names = ", ".join(source.rstrip("/").rpartition("/")[2] for source in origin.cluster.split(", "))
+    sources = origin.cluster.split(", ")
+    names = ", ".join(name if " → " in name else name.rstrip("/").rpartition("/")[2] for name in sources)
+    if not head.release:
+        return names
     return f"{names} {time}, {release}{assumed}{profile}"
 
 
@@ -239,26 +248,6 @@ def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
             break
         line += f"; {clause}"
     yield line
-
-
-# Several answers
-
-
-def row(document: AnswerDocument) -> dict[str, Cell]:
-    """The answer as a row of a table, by column head."""
-    effects = [*zip(Effects._fields, document.counters, strict=True)] if document.counters else []
-    counters = effects or [(counter.name, counter.value) for counter in document.shown]
-    shown = {label(name).upper(): value for name, value in counters if name not in ("victims", "down_seconds")}
-    why = document.why.causes[0].reason if document.why else ""
-    return {"STATUS": str(document.status), **shown, "BECAUSE": why}
-
-
-def rank(document: AnswerDocument) -> list[int]:
-    """Numbers that are larger for a worse answer, the most important first."""
-    effects = document.effects
-    later = document.counters_with_new_nodes or effects
-    loss = int(effects.lost > 0), document.priority or 0
-    return [len(AnswerStatus) - document.status.rank, *loss, *later, *effects]
 
 
 # Markdown
@@ -294,7 +283,10 @@ def _bullets(texts: Iterable[str]) -> list[str]:
 
 def _markdown_of(table: Table, most: int = 50) -> Iterator[str]:
     yield from [text_of(table.title), ""] if table.title else []
-    rows = [[*map(_cell_text, row)] for row in (*table.rows[:most], *([table.total] if table.total else []))]
+    rows = [
+        [_cell_text(cell, zeros=table.zeros) for cell in row]
+        for row in (*table.rows[:most], *([table.total] if table.total else []))
+    ]
     yield from markdown_table(titles(table.columns), rows)
     if (more := len(table.rows) - most) > 0:
         yield from ("", f"and {number(more)} more rows")

@@ -4,11 +4,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from forewarn.policies.documents.answer import AnswerStatus
 from forewarn.policies.findings import cut, equal_to, first_line, one_line, plural
+from forewarn.policies.render import Painter, answer, within
 from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
-from forewarn.policies.render.table import markdown_table, page_table, text_of, titles
+from forewarn.policies.render.table import fitting, folded, left_out, markdown_table, page_table, text_of, titles
+
+if TYPE_CHECKING:
+    from forewarn.policies.cluster.cache import AnswerHead
+    from forewarn.policies.documents.answer import AnswerDocument
+
+MAX_BYTES: Final = 60_000
+"""Of a comment; GitHub accepts 65,536 characters."""
+
+
+class OneAnswer(Protocol):
+    """The answer about one of several clusters, and its input."""
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def document(self) -> AnswerDocument: ...
+    @property
+    def head(self) -> AnswerHead: ...
+
+
+def text(
+    document: AnswerDocument, head: AnswerHead, clusters: Sequence[OneAnswer], paint: Painter, level: int
+) -> Iterator[str]:
+    """The answer about several clusters as lines of text, with `level` followed by that about each."""
+    yield from answer.text(document, head, paint, level)
+    for each in clusters if level else ():
+        yield ""
+        yield paint(cut(one_line(each.cluster), _LONGEST), "bold")
+        yield from answer.text(each.document, each.head, paint, level)
+
+
+def comment(document: AnswerDocument, head: AnswerHead, clusters: Sequence[OneAnswer]) -> str:
+    """The answer as Markdown for a comment of limited length, with folded answers about the affected clusters."""
+    first = answer.markdown(document, head, 0 if clusters else 1).splitlines()
+    kept = within(first, MAX_BYTES // 2, lambda line: len(line.encode()) + 1)
+    parts = ["\n".join([*kept, *(["", *left_out(len(first), len(kept), "line")] if first[len(kept) :] else [])])]
+    affected = (each for each in clusters if each.document.status is not AnswerStatus.OK)
+    folded_answers = (folded(one_line(each.cluster), answer.markdown(each.document, each.head)) for each in affected)
+    return "\n\n".join(fitting([*parts, *folded_answers], MAX_BYTES, "cluster"))
+
 
 VERSION: Final = 1
 """Of the JSON document."""

@@ -167,8 +167,8 @@ def test_diff_comments_and_says_where(
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--comment")
     assert (done.returncode, done.stderr) == (0, "comment: https://git.example/c/1\n")
-    lost = "shop/batch loses 1 of 1 Pod (preempted by shop/web)"
-    assert server.comments[1]["body"].startswith(f'{MARKER}\n### Cluster "full": {lost}\n')
+    title = "### 🔴 HARM: Deployment shop/web created: 1 of 1 new Pod runs, 1 Pod preempted"
+    assert server.comments[1]["body"].startswith(f"{MARKER}\n{title}\n")
     server.status = 403
     done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--comment")
     why = "127.0.0.1 answers GET of comments with 403. Fix: let the token write comments"

@@ -14,21 +14,21 @@ import pytest
 import yaml
 
 from forewarn.policies.application.diff import Diff, DiffRequest, OnCluster
+from forewarn.policies.application.diff_answer import answer_of
 from forewarn.policies.config.model import Config
-from forewarn.policies.findings import plural
+from forewarn.policies.disclosure import Disclose
 from forewarn.policies.lint.input import LintRequest
 from forewarn.policies.lint.versions import Side, may_differ, read_version
 from forewarn.policies.lint.versions import versions as read_versions
 from forewarn.policies.manifests.differences import ChangedObject, differences
 from forewarn.policies.objects.redaction import redacted as hide
-from forewarn.policies.render.diff import markdown
+from forewarn.policies.render.clusters import comment
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-GAPS = "Incomplete (effects can be missing)"
 VALUES = {"low": 10, "high": 1000}
 CLASSES = [
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
@@ -63,6 +63,22 @@ def snapshot(path: Path, cpu: int, *pods: tuple[str, int, str]) -> None:
     write(path, node, none, *CLASSES, *running)
 
 
+def asked(*given: str | Path) -> Any:
+    """The JSON document of the comparison."""
+    done = forewarn("diff", *given, "-o", "json")
+    assert done.returncode in (0, 3), done.stderr
+    return json.loads(done.stdout)
+
+
+def counters_of(document: Any) -> dict[str, int]:
+    """The counters that are not 0, without the time that workloads are down."""
+    return {name: value for name, value in document["counters"].items() if value and name != "downSeconds"}
+
+
+def causes_of(document: Any) -> list[tuple[int, str]]:
+    return [(cause["number"], cause["reason"]) for cause in document["why"]["causes"]]
+
+
 @pytest.fixture
 def versions(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
     def made(before: dict[str, list[dict[str, Any]]], after: dict[str, list[dict[str, Any]]]) -> tuple[Path, Path]:
@@ -82,7 +98,7 @@ def test_only_what_matters_for_priority_is_a_difference(versions: Callable[..., 
     moved = {"b/web.yaml": [other_image]}
     done = forewarn("diff", *versions({"a/web.yaml": [web]}, moved))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
+    assert done.stdout.startswith("OK  no change of priorities, requests, replicas, quotas or PDBs\n")
 
 
 def test_replicas_that_are_down_for_long_are_an_effect(
@@ -97,53 +113,55 @@ def test_replicas_that_are_down_for_long_are_an_effect(
         pod["metadata"] |= {"labels": {"app": "web"}, "ownerReferences": [owner]}
         pod["spec"]["terminationGracePeriodSeconds"] = 600
     write(tmp_path / "cluster.yaml", node, none, old, *others)
-    done = forewarn("diff", *versions({"web.yaml": [old]}, {"web.yaml": [new]}), "--cluster", tmp_path / "cluster.yaml")
-    assert ": 1 of 2 replicas of shop/web down for 20 min" in done.stdout.splitlines()[0]
+    found = asked(*versions({"web.yaml": [old]}, {"web.yaml": [new]}), "--cluster", tmp_path / "cluster.yaml")
+    assert (found["status"], counters_of(found)) == ("HARM", {"down": 1})
+    assert 1200 <= found["counters"]["downSeconds"] < 1260
 
 
 @pytest.mark.parametrize(
-    ("annotations", "image", "cpu", "first"),
+    ("annotations", "image", "cpu", "change"),
     [
         ({}, "b", "1", "rejected unless it is deleted first (immutable: spec.template.spec.containers[0].image)"),
-        ({}, "a", "2", "requests.cpu 1 → 2, rejected unless it is deleted first (immutable: spec.template.spec."),
-        ({"kustomize.toolkit.fluxcd.io/force": "enabled"}, "a", "2", "requests.cpu 1 → 2\n"),
+        ({}, "a", "2", "requests.cpu 1 → 2; rejected unless it is deleted first (immutable: spec.template.spec."),
+        ({"kustomize.toolkit.fluxcd.io/force": "enabled"}, "a", "2", "requests.cpu 1 → 2"),
     ],
 )
 def test_the_template_of_a_job_is_immutable(
-    annotations: dict[str, str], image: str, cpu: str, first: str, versions: Callable[..., tuple[Path, Path]]
+    annotations: dict[str, str], image: str, cpu: str, change: str, versions: Callable[..., tuple[Path, Path]]
 ) -> None:
     jobs = [deployment("web", cpu=of_cpu) | {"apiVersion": "batch/v1", "kind": "Job"} for of_cpu in ("1", cpu)]
     for job, of_image in zip(jobs, ("a", image), strict=True):
         job["metadata"]["annotations"] = annotations
         job["spec"]["template"]["spec"]["containers"][0]["image"] = of_image
-    sides = versions({"job.yaml": jobs[:1]}, {"job.yaml": jobs[1:]})
-    assert forewarn("diff", *sides).stdout.startswith(f"Job shop/web: {first}")
+    (row,) = asked(*versions({"job.yaml": jobs[:1]}, {"job.yaml": jobs[1:]}))["rows"]
+    assert row["change"].startswith(change)
+    assert ("rejected" in row["change"]) is (not annotations)
 
 
 @pytest.mark.parametrize(
-    ("annotations", "cpu", "change"),
+    ("annotations", "cpu", "fields"),
     [
-        ({}, "1", "rejected unless it is deleted first (immutable: spec.serviceName)"),
-        ({}, "2", "requests.cpu 1 → 2, rejected unless it is deleted first (immutable: spec.serviceName)"),
-        ({"kustomize.toolkit.fluxcd.io/force": "enabled"}, "1", "new Pod template"),
+        ({}, "1", ["immutable"]),
+        ({}, "2", ["requests.cpu", "immutable"]),
+        ({"kustomize.toolkit.fluxcd.io/force": "enabled"}, "1", ["template"]),
     ],
 )
 def test_the_service_of_a_stateful_set_is_immutable(
-    annotations: dict[str, str], cpu: str, change: str, versions: Callable[..., tuple[Path, Path]]
+    annotations: dict[str, str], cpu: str, fields: list[str], versions: Callable[..., tuple[Path, Path]]
 ) -> None:
     sets = [deployment("web", cpu=of_cpu) | {"kind": "StatefulSet"} for of_cpu in ("1", cpu)]
     for each, service in zip(sets, ("a", "b"), strict=True):
         each["metadata"]["annotations"] = annotations
         each["spec"] |= {"serviceName": service, "selector": {"matchLabels": {"app": "web"}}}
     sides = versions({"web.yaml": sets[:1]}, {"web.yaml": sets[1:]})
-    answer = forewarn("diff", *sides, "--cluster", "webhook/sample/cluster.yaml")
-    assert f".: changed StatefulSet shop/web: {change}\n" in answer.stdout
+    (changed,) = asked(*sides, "--cluster", "webhook/sample/cluster.yaml")["objects"]
+    assert [field["name"] for field in changed["fields"]] == fields
 
 
 def test_without_a_change_nothing_is_simulated(versions: Callable[..., tuple[Path, Path]]) -> None:
     sides = versions({"a/web.yaml": [deployment("web")]}, {"b/web.yaml": [deployment("web")]})
-    done = forewarn("diff", *sides, "--cluster", "webhook/sample/cluster.yaml")
-    assert done.stdout.splitlines()[0].endswith(" quotas or PDBs, nothing simulated"), done.stdout
+    found = asked(*sides, "--cluster", "webhook/sample/cluster.yaml")
+    assert (found["status"], found["clause"]) == ("OK", "nothing is simulated")
 
 
 def test_each_field_is_named_with_both_values(versions: Callable[..., tuple[Path, Path]]) -> None:
@@ -174,16 +192,28 @@ def test_the_change_is_simulated_on_each_cluster(versions: Callable[..., tuple[P
     snapshot(tmp_path / "clusters/full.yaml", 2, ("batch", 2, "low"))
     snapshot(tmp_path / "clusters/empty.yaml", 8)
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
-    done = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "--fail-on", "preemption")
-    assert done.returncode == 1
-    assert done.stdout.startswith(
-        '1 of 2 clusters affected, cluster "full": shop/batch loses 1 of 1 Pod (preempted by shop/web)\n'
+    given = ("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml")
+    done = forewarn(*given, "--fail-on", "preempted")
+    assert (done.returncode, done.stderr) == (1, "forewarn: fails on preempted (--fail-on)\n")
+    assert done.stdout.splitlines()[:6] == [
+        "HARM  Deployment shop/web created: worst is full: 1 of 1 new Pod runs, 1 Pod preempted",
+        "      clusters 2 | affected 1",
+        "",
+        "CLUSTER  STATUS  REJECTED  PREEMPTED  LOST  PENDING  BECAUSE",
+        "full     HARM           0          1     1        0  no controller recreates them: shop/batch",
+        "empty    OK             0          0     0        0  -",
+    ]
+    assert "PREEMPTS" not in done.stdout
+    detailed = forewarn(*given, "-v").stdout
+    assert (
+        "\nDeployment shop/web  .                 1  created; replicas 1; priorityClassName high; requests cpu 2\n"
+        in detailed
     )
-    assert "\n  All Pods of shop/web run\n" in done.stdout
-    assert done.stdout.count("1 preempted by shop/web") == 1
-    text = forewarn("diff", *sides, "--clusters", tmp_path / "clusters/*.yaml", "-o", "markdown").stdout
-    by = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
-    assert f"\n- shop/batch (priority 10) loses 1 of 1 Pod: 1 preempted by {by}.\n" in text
+    assert "\nempty\nOK  Deployment shop/web created: 1 of 1 new Pod runs\n" in detailed
+    text = forewarn(*given, "-o", "markdown").stdout
+    assert text.startswith("### 🔴 HARM: Deployment shop/web created: worst is full: 1 of 1 new Pod runs, ")
+    assert "| full | HARM | 0 | 1 | 1 | 0 | no controller recreates them: shop/batch |\n" in text
+    assert [*re.findall("<details><summary>(.*)</summary>", text)] == ["full"]
 
 
 def test_new_pods_see_the_claims_of_the_change(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -272,30 +302,15 @@ def test_readers_may_see_only_counts_or_their_own_namespaces(
     objects[-1]["metadata"]["namespace"] = "vault"
     write(tmp_path / "full.yaml", *objects)
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 2, "2", priorityClassName="high")]})
-    given = ("diff", *sides, "--cluster", tmp_path / "full.yaml", "-o", form)
-    names, own, counts = (forewarn(*given, "--disclose", who).stdout for who in ("names", "own-namespace", "counts"))
-    lost = ("shop/batch and vault/secret", "2 workloads", "2 workloads")
-    assert all(
-        f"{who} lose 2 of 2 Pods (preempted by shop/web)" in out
-        for who, out in zip(lost, (names, own, counts), strict=True)
-    )
-    assert [text in names for text in ("vault", "secret", "batch")] == [True] * 3
-    assert not any(text in own + counts for text in ("vault", "secret", "batch"))
-    rows = [re.search(r"^(  |\| )shop\b", out, re.MULTILINE) for out in (names, own, counts)]
-    assert [*map(bool, rows)] == [True, True, False]
-
-
-@pytest.mark.parametrize(("who", "name"), [("names", "vault/batch"), ("own-namespace", "1 workload")])
-def test_the_only_workload_with_lost_pods_is_named_if_readers_may_see_it(
-    who: str, name: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
-    snapshot(tmp_path / "full.yaml", 2, ("batch", 2, "low"))
-    objects = list(yaml.safe_load_all((tmp_path / "full.yaml").read_text()))
-    objects[-1]["metadata"]["namespace"] = "vault"
-    write(tmp_path / "full.yaml", *objects)
-    sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
-    done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--disclose", who)
-    assert done.stdout.startswith(f'cluster "full": {name} loses 1 of 1 Pod (preempted by shop/web)\n'), done.stdout
+    shutil.copy(tmp_path / "full.yaml", tmp_path / "other.yaml")
+    for clusters in (("--cluster", tmp_path / "full.yaml"), ("--clusters", tmp_path / "*.yaml", "-v")):
+        given = ("diff", *sides, *clusters, "-o", form)
+        names, own, counts = (forewarn(*given, "--disclose", who).stdout for who in Disclose)
+        assert all("2 Pods preempted" in out for out in (names, own, counts))
+        assert all(text in names for text in ("vault", "secret", "batch"))
+        assert [text in own for text in ("vault", "secret", "shop/batch")] == [False, False, True]
+        assert [text in counts for text in ("vault", "secret", "batch", "PriorityClass")] == [False] * 4
+        assert "not shown (--disclose)" in counts
 
 
 def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -308,34 +323,19 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     write(tmp_path / "c.yaml", *objects, other, *stored("Deployment", 4, redacted=False, priorityClassName="low"))
     new = deployment("new", 2, "4", priorityClassName="high", nodeSelector=labels)
     sides = versions({"web.yaml": []}, {"web.yaml": [new]})
-    given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    lost = "shop/web loses 2 of 4 Pods (preempted by shop/new)"
-    why = "insufficient cpu, node selector or node affinity does not match; no Pod of lower priority"
-    first = f'cluster "c": {lost}, 1 new Pod Pending ({why}), 2 more Pods preempted and replaced'
-    assert forewarn(*given).stdout.splitlines()[0] == first
-    (namespace,) = json.loads(forewarn(*given, "-o", "json").stdout)["clusters"][0]["namespaces"]
-    assert [namespace[key] for key in ("preempted", "lost", "pending", "replaced")] == [4, 2, 1, 2]
-    text = forewarn(*given, "-o", "markdown").stdout
-    assert "- shop/web (priority 10) loses 2 of 4 Pods: 4 preempted by shop/new (new Deployment, " in text
-    assert "; 2 replacements run, 2 are Pending and fit on none of 2 nodes (" in text
-    assert "\n- shop/new: 1 of 2 Pods is Pending and fits on none of 2 nodes (" in text
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert found["clause"] == "1 of 2 new Pods run, 4 Pods preempted"
+    assert counters_of(found) == {"victims": 4, "preempted": 4, "pending": 3, "lost": 2}
+    assert causes_of(found) == [(2, "no capacity: 2 of class low")]
+    rows = {row["workload"]: (row["lost"], row["pending"], row["preempted"]) for row in found["rows"]}
+    assert rows == {"shop/web": (2, 2, 4), "shop/new": (0, 1, 0)}
+    (namespace,) = found["clusters"][0]["namespaces"]
+    assert [namespace[key] for key in ("preempted", "lost", "pending")] == [4, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("is_known", "first"),
-    [
-        (
-            True,
-            (
-                f'cluster "c": nothing simulated, so no statement on this change (incomplete)\n{GAPS.lower()}:\n'
-                "  3 new Pods not predicted (shop/web): "
-            ),
-        ),
-        (False, 'cluster "c": 1 new Pod Pending'),
-    ],
-)
+@pytest.mark.parametrize("is_known", [True, False])
 def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
-    is_known: bool, first: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+    is_known: bool, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     snapshot(tmp_path / "c.yaml", 8)
     objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
@@ -348,11 +348,12 @@ def test_pods_whose_new_volumes_are_not_simulated_are_not_reported_as_pending(
     web = deployment("web", 3) | {"kind": "StatefulSet"}
     web["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
     sides = versions({}, {"web.yaml": [web, *([fast] if is_known else [])]})
-    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.startswith(first)
-    comment = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert ("; the StatefulSet creates 2 more Pods only when this one is ready.\n" in comment) == (not is_known)
-    assert ("would try to" in comment, "1 Pod is Pending" in comment) == (not is_known, not is_known)
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    status, pending = ("WARN", 0) if is_known else ("HARM", 1)
+    assert (found["status"], found["counters"]["pending"]) == (status, pending)
+    told = [text for text in found["warnings"] if text.startswith("3 new Pods of shop/web not predicted: ")]
+    assert (len(told), "nothing is simulated" in found["clause"]) == (int(is_known), is_known)
+    assert [*found["clusters"][0]["answer"]["pending"]["byWorkload"].values()] == ([] if is_known else [1])
 
 
 def test_the_directory_of_simulated_objects_is_named(
@@ -362,18 +363,11 @@ def test_the_directory_of_simulated_objects_is_named(
     web = deployment("web", 1, "2", priorityClassName="high")
     new = json.loads(json.dumps(web).replace('"image": "i"', '"image": "new"'))
     sides = versions({"test/web.yaml": [web]}, {"test/web.yaml": [new], "live/web.yaml": [web]})
-    given = ("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown")
-    told = (
-        "- 2 directories have versions of these workloads: live is simulated, and not test. If the cluster gets these, "
-        "the numbers do not hold. Fix: "
-    )
-    comment = forewarn(*given).stdout
-    assert told in comment
-    assert comment.startswith('### If cluster "c" gets live: ')
-    assert f"\n**{GAPS}**\n" in comment
-    assert "All Pods of" not in comment
+    given = (*sides, "--cluster", tmp_path / "c.yaml")
+    told = "2 directories have versions of these workloads: live is simulated, and not test. Fix: map directories "
+    assert asked(*given)["warnings"][0].startswith(told)
     (tmp_path / "config.yaml").write_text("exclude: [test/*]\n")
-    assert told not in forewarn(*given, "-c", tmp_path / "config.yaml").stdout
+    assert asked(*given, "-c", tmp_path / "config.yaml")["warnings"] == []
 
 
 def test_excluded_directories_are_not_compared(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -440,26 +434,16 @@ def test_namespaces_and_their_owners_are_named(versions: Callable[..., tuple[Pat
     write(tmp_path / "one.yaml", owned)
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", 1, "2", priorityClassName="high")]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
-    owned_by = "  shop       web<b>          1\n"
     by_label = forewarn("diff", *given, "--owner-label", "team").stdout
-    assert f"  NAMESPACE  OWNER   PODS LOST\n{owned_by}" in by_label
-    assert "shop/batch (priority 10; owner web<b>) loses 1 of 1 Pod: " in by_label
+    assert "NAMESPACE  OWNER   LOST  PREEMPTED\nshop       web<b>     1          1\n" in by_label
     assert "NAMESPACE" not in forewarn("diff", *given).stdout
-    (row,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"][0]["namespaces"]
-    assert row == {"namespace": "shop", "owner": "", "preempted": 1, "pending": 0, "lost": 1} | {
-        "rejected": 0,
-        "scaledDown": 0,
-        "newPriority": 0,
-        "placeholders": 0,
-        "replaced": 0,
-        "pruned": 0,
-        "removed": 0,
-    }
+    (row,) = asked(*given)["clusters"][0]["namespaces"]
+    assert {key: value for key, value in row.items() if value} == {"namespace": "shop", "lost": 1, "preempted": 1}
     markdown = forewarn("diff", *given, "--owner-label", "team", "-o", "markdown").stdout
-    assert "| shop | web\\<b\\> | 1 |" in markdown
+    assert "| shop | web\\<b\\> | - | 1 | 1 |" in markdown
     (sides[1] / "CODEOWNERS").write_text("* @all\n*.yaml @web\n")
-    assert "  shop       @web           1\n" in forewarn("diff", *given).stdout
-    assert owned_by in forewarn("diff", *given, "--owner-label", "team").stdout
+    assert "\nshop       @web      1          1\n" in forewarn("diff", *given).stdout
+    assert "\nshop       web<b>     1          1\n" in forewarn("diff", *given, "--owner-label", "team").stdout
 
 
 @pytest.mark.parametrize(("age", "why"), [("2h", ""), ("30m", "the snapshot is 1 h "), ("5m", "--max-age is 5 min")])
@@ -481,7 +465,8 @@ def test_a_state_of_unknown_age_is_too_old(versions: Callable[..., tuple[Path, P
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web")]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "full.yaml", "--max-age", "24h")
     assert done.returncode == 3
-    assert '"full": the snapshot is of unknown age; --max-age is 24 h. Fix: write a new snapshot\n' in done.stdout
+    first = "NO ANSWER  Deployment shop/web created: the snapshot is of unknown age; --max-age is 24 h"
+    assert done.stdout.splitlines()[:2] == [first, "WARN  Fix: write a new snapshot"]
 
 
 def test_a_directory_concerns_the_cluster_of_its_name(
@@ -596,19 +581,19 @@ def test_changed_objects_that_are_not_compared_are_named(
     after |= {"prod/values.yaml": values("one", "2"), "values-dev.yaml": values("two", "1")}
     sides = versions(before, after)
     (tmp_path / "two/d.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
-    lines = forewarn("diff", *sides).stdout.splitlines()
-    assert lines[0] == "no change of priorities, requests, replicas, quotas or PDBs (incomplete)"
-    assert lines[1] == f"{GAPS.lower()}:"
-    assert lines[2].startswith("  not compared: ")
-    assert ": d.yaml:" in lines[2]
-    kinds = "HorizontalPodAutoscaler (1), HelmRelease (1), values of a chart (1)"
-    assert lines[3] == f"  3 changed objects not compared: {kinds}"
-    assert [line.removeprefix("not compared: ") for line in lines[5:]] == [
-        *("a.yaml: HorizontalPodAutoscaler shop/web", "b.yaml: HelmRelease loki"),
-        "prod/values.yaml: values of a chart",
+    found = asked(*sides)
+    assert (found["status"], found["question"].split()[:2]) == ("WARN", ["no", "change"])
+    unread, unread_kinds = found["warnings"]
+    assert unread.startswith("not compared: ")
+    assert ": d.yaml:" in unread
+    kinds = "HorizontalPodAutoscaler (1), HelmRelease (1) and values of a chart (1)"
+    assert unread_kinds == f"3 changed objects not compared: {kinds}"
+    assert [(row["file"], row["notCompared"]) for row in found["rows"]] == [
+        *(("a.yaml", "HorizontalPodAutoscaler shop/web"), ("b.yaml", "HelmRelease loki")),
+        ("prod/values.yaml", "values of a chart"),
     ]
     text = forewarn("diff", *sides, "-o", "markdown").stdout
-    assert "\n- b.yaml: HelmRelease loki\n" in text
+    assert "\n| HelmRelease loki | b.yaml |\n" in text
 
 
 def test_only_directories_that_depend_on_a_changed_file_may_differ(tmp_path: Path) -> None:
@@ -671,7 +656,7 @@ def test_changed_objects_of_other_kinds_are_named_if_they_can_be_about_pods(
     version, _, name = kind.partition(" ")
     metadata = {"name": "x", "labels": {"chart": "x-1", "replicas": "3"}}
     sides = versions({}, {"x.yaml": [{"apiVersion": version, "kind": name, "metadata": metadata, **fields}]})
-    assert (f"not compared: x.yaml: {name} x" in forewarn("diff", *sides).stdout) == is_told
+    assert asked(*sides).get("notCompared", []) == ([f"x.yaml: {name} x"] if is_told else [])
 
 
 @pytest.mark.parametrize(("was", "to"), [('"image": "i"', '"image": "new"'), ('"cpu": "1"', '"cpu": "2"')])
@@ -683,10 +668,13 @@ def test_changed_workloads_that_the_cluster_lacks_are_not_simulated(
     web = deployment("web", 1, "2", priorityClassName="high")
     image = json.loads(json.dumps(old).replace(was, to))
     sides = versions({"a.yaml": [old]}, {"a.yaml": [image, web]})
-    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    told = "1 changed workload not simulated, because the snapshot does not have Deployment shop/old. Fix: take a new"
-    assert text.startswith('### Cluster "c": shop/batch loses 1 of 1 Pod (preempted by shop/web) (incomplete)\n')
-    assert f"\n**{GAPS}**\n\n- {told} snapshot, " in text
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert (found["status"], found["counters"]["preempted"]) == ("HARM", 1)
+    lacks = "1 changed workload not simulated, because the cluster state lacks Deployment shop/old. Fix: take a new"
+    assert found["warnings"][0].startswith(lacks)
+    write(sides[1] / "a.yaml", image)
+    alone = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert (alone["status"], alone["clause"].partition(",")[0]) == ("WARN", "nothing is simulated")
 
 
 @pytest.mark.parametrize(("new", "is_rejected"), [([], True), ([CLASSES[0] | {"metadata": {"name": "hihg"}}], False)])
@@ -697,7 +685,8 @@ def test_a_missing_class_of_a_workload_that_the_cluster_lacks_is_reported(
     wrong = deployment("old", priorityClassName="hihg")
     sides = versions({"a.yaml": [deployment("old")]}, {"a.yaml": [wrong, *new]})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "--fail-on", "rejected")
-    assert (done.returncode, "Pods rejected: Deployment shop/old: " in done.stdout) == (int(is_rejected), is_rejected)
+    assert (done.returncode, "Pods of Deployment shop/old (" in done.stdout) == (int(is_rejected), is_rejected)
+    assert done.stdout.startswith("REJECTED  ") is is_rejected
 
 
 def test_the_network_is_for_those_who_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -714,18 +703,6 @@ def test_the_network_is_for_those_who_allow_it(monkeypatch: pytest.MonkeyPatch) 
     assert [request.rendering and request.rendering.network for request in requests] == [False, True]
 
 
-def test_of_many_objects_that_are_not_compared_the_first_are_named(versions: Callable[..., tuple[Path, Path]]) -> None:
-    kind = {"apiVersion": "example.org/v1", "kind": "Database", "spec": {"replicas": 3}}
-    databases = [kind | {"metadata": {"name": f"d{number:02}"}} for number in range(22)]
-    sides = versions({}, {"x.yaml": databases})
-    lines = forewarn("diff", *sides).stdout.splitlines()
-    assert len(lines) == 4 + 22
-    assert lines[2] == "  22 changed objects not compared: Database (22)"
-    assert lines[4] == "not compared: x.yaml: Database d00"
-    text = forewarn("diff", *sides, "-o", "markdown").stdout
-    assert "\n- and 2 more objects; use -o json for all\n" in text
-
-
 def test_only_what_differs_and_concerns_somebody_is_told(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
@@ -739,19 +716,16 @@ def test_only_what_differs_and_concerns_somebody_is_told(
         (side / "link.yaml").symlink_to("nowhere")
         (side / "broken.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
     (two / "new.yaml").write_text("apiVersion: v1\nkind: Pod\na: [\n")
-    done = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml")
-    lines = done.stdout.splitlines()
-    kept = "deletion of Deployment shop/old not simulated without --prune"  # and the PDB protects no Pod
-    assert lines[0] == f'cluster "c": no effect of what is simulated; {kept} (incomplete)'
-    assert any(
-        line.startswith("Removed from the manifests, deletion not simulated: Deployment shop/old. ") for line in lines
+    found = asked(one, two, "--cluster", tmp_path / "c.yaml")
+    assert (found["status"], counters_of(found)) == ("WARN", {})  # the PDB protects no Pod
+    starts = (
+        f"not compared: {two}: new.yaml:",
+        "deletion not simulated: Deployment shop/old. Fix: pass --prune ",
+        "1 changed workload not simulated, because the cluster state lacks Deployment shop/web",
     )
-    assert lines[2].startswith(f"  not compared: {two}: new.yaml:")
-    assert lines[3].startswith(
-        "  1 changed workload not simulated, because the snapshot does not have Deployment shop/web"
-    )
-    assert lines[4].endswith("; 1 object deleted, 1 object changed, 1 object created")
-    assert ".: changed Deployment shop/web: tolerations[] key b, operator Exists → removed" in lines
+    assert [text.startswith(start) for text, start in zip(found["warnings"], starts, strict=True)] == [True] * 3
+    text = forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml", "-v").stdout
+    assert "  tolerations[] key b, operator Exists → removed\n" in text
     assert "--prune" not in forewarn("diff", one, two, "--cluster", tmp_path / "c.yaml", "--prune").stdout
 
 
@@ -761,18 +735,12 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
     one, two = versions({"base/web.yaml": [deployment("web")]}, {"base/web.yaml": [deployment("web", 2)]})
     for side in (one, two):
         (side / "base/kustomization.yaml").write_text("resources: [web.yaml, https://example.com/x.yaml]\n")
-    done = forewarn("diff", one, two)
     cause = "base/kustomization.yaml:1: cannot render: https://example.com/x.yaml: network access is off"
     fix = "Fix: pass --render-network, or exclude the directory"
-    assert f"  not compared: {cause}. {fix}\n" in done.stdout
+    assert f"not compared: {cause}. {fix}" in asked(one, two)["warnings"]
     for side in (one, two):
         shutil.copytree(side / "base", side / "other")
-    assert forewarn("diff", one, two).stdout.startswith(
-        f"Deployment shop/web: replicas 1 → 2 (incomplete)\n{GAPS.lower()}:\n"
-    )
-    comment = forewarn("diff", one, two, "-o", "markdown").stdout.replace("\\", "").replace("`", "")
-    assert f"- Not compared: {cause} (and 1 more directory). {fix}.\n" in comment
-    assert f"\n- {cause} (and 1 more directory). {fix}; also in other\n" in comment
+    assert f"not compared: {cause} (and 1 more directory). {fix}; also in other" in asked(one, two)["warnings"]
 
 
 def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
@@ -787,7 +755,7 @@ def test_revisions_of_git_are_compared(tmp_path: Path) -> None:
     write(tmp_path / "web.yaml", deployment("web", 5))
     done = forewarn("diff", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Deployment shop/web: replicas 1 → 5" in done.stdout
+    assert "replicas 1 → 5\n" in done.stdout
     git("commit", "-q", "-a", "-m", "two")
     assert "replicas 5 → 1" in forewarn("diff", "HEAD", "HEAD~1", cwd=tmp_path).stdout
     wrong = forewarn("diff", "nowhere", cwd=tmp_path)
@@ -826,13 +794,12 @@ def test_replicas_that_the_change_removes_are_not_lost(
         for n in range(3)
     ]
     write(tmp_path / "c.yaml", *objects, state(3), *pods)
-    done = forewarn(
-        "diff", *versions({"web.yaml": [state(3)]}, {"web.yaml": [state(1)]}), "--cluster", tmp_path / "c.yaml"
-    )
-    assert done.stdout.startswith('cluster "c": 2 Pods of shop/web removed\n'), done.stdout
-    given = ("--cluster", tmp_path / "c.yaml", "-o", "json")
-    (cluster,) = json.loads(forewarn("diff", tmp_path / "one", tmp_path / "two", *given).stdout)["clusters"]
-    assert cluster["answer"]["running"] == {"before": 3, "after": 1}
+    one, two = versions({"web.yaml": [state(3)]}, {"web.yaml": [state(1)]})
+    given = (one, two, "--cluster", tmp_path / "c.yaml")
+    assert "preempted 0 | Pending 0 | lost 0 | Pods removed 2\n" in forewarn("diff", *given).stdout
+    found = asked(*given)
+    assert (found["status"], counters_of(found)) == ("OK", {})
+    assert found["clusters"][0]["answer"]["running"] == {"before": 3, "after": 1}
     gone = json.loads(
         forewarn("whatif", "apply", "-f", tmp_path / "two", "--cluster", tmp_path / "c.yaml", "-o", "json").stdout
     )
@@ -840,13 +807,11 @@ def test_replicas_that_the_change_removes_are_not_lost(
     shutil.copy(tmp_path / "c.yaml", tmp_path / "d.yaml")
     write(tmp_path / "two/web.yaml", state(0))
     write(tmp_path / "none/web.yaml")
-    of_two = ("--clusters", tmp_path / "[cd].yaml")
     for head in ("two", "none"):
-        done = forewarn("diff", tmp_path / "one", tmp_path / head, *of_two, "--prune")
-        assert done.stdout.startswith("both clusters: 3 Pods of shop/web removed\n"), done.stdout
-        assert "\n  c        unknown              3\n" in done.stdout
-        assert "All Pods of" not in done.stdout
-        assert "\n  Pods of deleted or scaled-down workloads removed: shop/web (3 of 3)\n" in done.stdout
+        done = forewarn("diff", one, tmp_path / head, "--clusters", tmp_path / "[cd].yaml", "--prune", "-v")
+        assert done.stdout.startswith("OK  "), done.stdout
+        assert ": all alike: 3 Pods removed\n" in done.stdout
+        assert "\nPODS REMOVED OF  PODS  RUNNING BEFORE\nshop/web            3               3\n" in done.stdout
 
 
 def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
@@ -858,58 +823,37 @@ def test_a_changed_class_affects_the_new_pods_of_workloads_that_stay(
     write(tmp_path / "one.yaml", named, deployment("bare", 0))
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": [CLASSES[1], default]})
     given = (*sides, "--cluster", tmp_path / "full.yaml", "--cluster", tmp_path / "one.yaml")
-    kept = forewarn("diff", *given).stdout
-    assert kept.startswith(
-        'cluster "full": new Pods of 1 workload get priority 20 instead of 0, '
-        "pruning PriorityClass low would reject new Pods of 1 workload\n"
-    ), kept
-    text = "If the GitOps tool prunes PriorityClass low, new Pods of 1 workload are rejected: shop/named. Fix: "
-    assert f"\n  {text}" in kept
-    (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
-    assert [(row["newPriority"], row["pruned"]) for row in cluster["namespaces"]] == [(1, 1)]
+    kept = asked(*given)
+    assert (kept["status"], kept["clause"]) == ("WARN", "new Pods of 1 workload change priority")
+    assert kept["warnings"][-1] == (
+        "if the GitOps tool prunes PriorityClass low, new Pods of 1 workload are rejected. "
+        "Fix: keep it until no workload names it"
+    )
+    (cluster,) = kept["clusters"]
+    assert [row["newPriority"] for row in cluster["namespaces"]] == [1]
+    assert [(item["priorityClass"], item["names"]) for item in cluster["pruned"]] == [("low", ["shop/named"])]
+    assert cluster["passed"] == [{"priorityClass": "low", "outranked": 1, "outranking": 0}]
     assert "shop/named" not in forewarn("diff", *given, "--disclose", "counts").stdout
-    pruned = forewarn("diff", *given, "--prune").stdout
-    first = 'cluster "full": new Pods of 1 workload rejected, new Pods of 1 workload get priority 20 instead of 0\n'
-    assert pruned.startswith(first), pruned
-    effects = [
-        "- New Pods of shop/named with PriorityClass low rejected.",
-        (
-            "- New Pods of shop/bare get priority 20 instead of 0, and now outrank 1 running Pod of other workloads "
-            "(of PriorityClass low)."
-        ),
-        "- Fix: keep low until no workload has it.",
-    ]
-    assert "ignored" not in pruned
-    lines = forewarn("diff", *given, "--prune", "-o", "markdown").stdout.splitlines()
-    assert lines[2:7] == [
-        "- PriorityClass default created (value 20, globalDefault true) and PriorityClass low deleted (value 10).",
-        "",
-        *effects,
-    ]
-    (cluster,) = json.loads(forewarn("diff", *given, "--prune", "-o", "json").stdout)["clusters"]
+    pruned = asked(*given, "--prune")
+    clause = "new Pods of 1 workload rejected, new Pods of 1 workload change priority"
+    assert (pruned["status"], pruned["clause"]) == ("HARM", clause)
+    (cluster,) = pruned["clusters"]
     new_pods = {row["workload"]: row["newPods"]["after"] for row in cluster["answer"]["newPods"]}
     preempts = {"preemptionPolicy": "PreemptLowerPriority"}
     assert new_pods == {"shop/bare": {"priority": 20, **preempts}, "shop/named": None}
 
 
-def test_what_all_clusters_reject_is_written_once(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+def test_what_all_clusters_reject_is_in_each_row(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     for name in ("one", "two"):
         snapshot(tmp_path / f"{name}.yaml", 2, (name, 2, "low"))
     wrong = deployment("wrong", priorityClassName="hihg")
     sides = versions({"web.yaml": []}, {"web.yaml": [wrong, deployment("web", 1, "2", priorityClassName="high")]})
-    lines = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout.splitlines()
-    rejected = (
-        'Pods of Deployment shop/wrong rejected (no PriorityClass with name hihg was found; did you mean "high"?)'
-    )
-    worst = f"{rejected}, shop/one loses 1 of 1 Pod (preempted by shop/web)"
-    assert lines[0] == f"### Both clusters affected, one most (equal: two): {worst}"
-    new = "shop/web (new Deployment, priorityClassName high, replicas 1, requests cpu 2)"
-    fault = "spec.template.spec.priorityClassName: no PriorityClass with name hihg was found"
-    told = f'Pods rejected: Deployment shop/wrong: {fault}; did you mean "high"?'
-    assert f"- **one, two** (the same in each): {told}" in lines
-    for name in ("one", "two"):
-        assert f"- shop/{name} (priority 10) loses 1 of 1 Pod: 1 preempted by {new}." in lines
-    assert lines.count("- All Pods of shop/web run.") == 2
+    found = asked(*sides, "--clusters", tmp_path / "*.yaml")
+    assert (found["status"], found["clause"]) == ("REJECTED", "all alike: 1 object rejected, 1 of 1 new Pod runs")
+    why = 'Pods of Deployment shop/wrong (no PriorityClass with name hihg was found; did you mean "high"?)'
+    rows = [(row["status"], row["rejected"], row["preempted"], row["because"]) for row in found["rows"]]
+    assert rows == [("REJECTED", 1, 1, why)] * 2
+    assert counters_of(found) == {"victims": 2, "preempted": 2, "lost": 2, "rejected": 2}
 
 
 def test_replicas_that_something_else_has_added_are_scaled_down(
@@ -921,11 +865,12 @@ def test_replicas_that_something_else_has_added_are_scaled_down(
     write(tmp_path / "c.yaml", *objects, deployment("web", 5), *(deployment(*each) for each in others.items()))
     before = [deployment("web", 1), deployment("as-written", 5), deployment("more-before", 6)]
     after = {"web.yaml": [deployment("web", 2), deployment("as-written", 3), deployment("more-before", 3)]}
-    done = forewarn("diff", *versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
-    first = 'cluster "c": 3 running replicas scaled down because of drift\n'
-    assert done.stdout.startswith(first), done.stdout
-    down = "Scaled down, because the cluster has more replicas than the manifests: shop/web from 5 to 2. Fix: "
-    assert f"\n    {down}" in done.stdout
+    found = asked(*versions({"web.yaml": before}, after), "--cluster", tmp_path / "c.yaml")
+    assert found["status"] == "WARN"
+    drift = "because the cluster has more than the manifests (drift)"
+    assert found["warnings"][0].startswith(f"the apply scales down 3 running replicas {drift}. Fix: raise ")
+    scaled = {"workload": "shop/web", "before": 5, "after": 2, "base": 1}
+    assert found["clusters"][0]["scaledDown"] == [scaled]
 
 
 def test_replicas_that_the_change_removes_are_its_own_effect(
@@ -935,31 +880,33 @@ def test_replicas_that_the_change_removes_are_its_own_effect(
     snapshot(tmp_path / "c.yaml", 8)
     write(tmp_path / "c.yaml", *yaml.safe_load_all((tmp_path / "c.yaml").read_text()), before)
     del after["spec"]["replicas"]
-    done = forewarn("diff", *versions({"web.yaml": [before]}, {"web.yaml": [after]}), "--cluster", tmp_path / "c.yaml")
-    assert "\n  Without spec.replicas, an apply scales down shop/web from 4 to 1. Fix: " in done.stdout
-    assert "rift" not in done.stdout
+    found = asked(*versions({"web.yaml": [before]}, {"web.yaml": [after]}), "--cluster", tmp_path / "c.yaml")
+    (told,) = (text for text in found["warnings"] if "scales down" in text)
+    assert told.startswith("the apply scales down 3 running replicas because spec.replicas is removed. Fix: ")
 
 
 @pytest.mark.parametrize("spec", [{"minAvailable": "100%"}, {"maxUnavailable": 0}])
-def test_a_pdb_that_blocks_every_drain_is_in_the_first_line(
+def test_a_pdb_that_blocks_every_drain_is_named(
     spec: dict[str, Any], versions: Callable[..., tuple[Path, Path]]
 ) -> None:
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop"}}
     sides = versions({"b.yaml": [{**budget, "spec": {"minAvailable": 1}}]}, {"b.yaml": [{**budget, "spec": spec}]})
-    assert forewarn("diff", *sides).stdout.partition("\n")[0].endswith("; 1 changed PDB never allows an eviction")
+    found = asked(*sides)
+    told = ["PDB shop/b allows no eviction and blocks drains. Fix: maxUnavailable: 1"]
+    assert (found["status"], found["warnings"]) == ("WARN", told)
 
 
 def test_the_rollout_of_a_workload_with_rejected_pods_is_not_simulated(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
-    for name in ("one", "two"):
-        snapshot(tmp_path / f"{name}.yaml", 4)
-        with (tmp_path / f"{name}.yaml").open("a") as state:
-            yaml.safe_dump_all([deployment("web", 1)], state, explicit_start=True)
+    snapshot(tmp_path / "c.yaml", 4)
+    with (tmp_path / "c.yaml").open("a") as state:
+        yaml.safe_dump_all([deployment("web", 1)], state, explicit_start=True)
     wrong = deployment("web", 1, "1", priorityClassName="hihg")
     sides = versions({"web.yaml": [deployment("web", 1)]}, {"web.yaml": [wrong, deployment("new", 1, "8")]})
-    text = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "-o", "markdown").stdout
-    assert text.count("Rollouts of workloads with rejected Pods are not simulated") == 1
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert (found["status"], counters_of(found)) == ("REJECTED", {"rejected": 1, "pending": 1})
+    assert any(text.startswith("rollouts of workloads with rejected Pods are not ") for text in found["warnings"])
 
 
 def audiences(name: str, *given: str | Path) -> set[str]:
@@ -968,7 +915,7 @@ def audiences(name: str, *given: str | Path) -> set[str]:
     return {who for who, form in shown if name in forewarn(*given, "--disclose", who, "-o", form).stdout}
 
 
-def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+def test_pods_over_a_quota_are_rejected(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     snapshot(tmp_path / "c.yaml", 64)
     objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "shop"}}
@@ -976,32 +923,27 @@ def test_pods_over_a_quota_are_in_the_first_line(versions: Callable[..., tuple[P
     write(tmp_path / "c.yaml", *objects, short, deployment("web", 2))
     sides = versions({"web.yaml": [deployment("web", 2)]}, {"web.yaml": [deployment("web", 9)]})
     given = ("--cluster", tmp_path / "c.yaml")
-    done = forewarn("diff", *sides, *given, "--fail-on", "quota")
-    by = "6 Pods of shop/web rejected by quota shop/q (3 of 9 new Pods run)"
-    assert (done.returncode, by in done.stdout.splitlines()[0]) == (1, True)
+    done = forewarn("diff", *sides, *given, "--fail-on", "rejected")
+    assert (done.returncode, "3 of 9 new Pods run, 6 Pods rejected" in done.stdout.splitlines()[0]) == (1, True)
     cause = {"number": 6, "kind": "quota", "reason": "quota shop/q rejects them"}
     for side, rejected, causes in zip(sides, (0, 6), (None, [cause]), strict=True):
         done = forewarn("whatif", "apply", "-f", side, *given, "--fail-on", "rejected", "-o", "json")
         found = json.loads(done.stdout)
         told = (done.returncode, found["counters"]["rejected"], found.get("why", {}).get("causes"))
         assert told == (int(rejected > 0), rejected, causes)
-    assert audiences("shop/q", "diff", *sides, *given) == {"names", "own-namespace"}
+    assert audiences("shop/q", "diff", *sides, *given) == {"names"}
 
 
 @pytest.mark.parametrize("names", ["abc", "bca", "cab"])
-def test_the_cluster_with_the_most_pods_that_cannot_be_recreated_is_first(
+def test_clusters_with_the_same_effects_are_in_the_order_of_their_names(
     names: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     for name, pods in (("a", 2), ("b", 3), ("c", 3)):
         snapshot(tmp_path / f"{name}.yaml", 8, *((f"p{number}", 1, "low") for number in range(pods)))
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "shop"}}
-    sides = versions({}, {"quota.yaml": [quota | {"spec": {"hard": {"pods": "1"}}}]})
+    web = deployment("web", 1, "6", priorityClassName="high")
     clusters = [part for name in names for part in ("--clusters", tmp_path / f"{name}.yaml")]
-    lines = forewarn("diff", *sides, *clusters).stdout.splitlines()
-    rejected = "new Pods of 3 workloads rejected by ResourceQuotas (2 running Pods cannot be recreated)"
-    assert lines[0] == f"all 3 clusters affected, b most (equal: c): {rejected}"
-    assert "  CLUSTER  SNAPSHOT  NOT RECREATABLE" in lines
-    assert "  a        unknown                 1" in lines
+    rows = asked(*versions({}, {"web.yaml": [web]}), *clusters)["rows"]
+    assert [(row["cluster"], row["lost"]) for row in rows] == [("b", 1), ("c", 1), ("a", 0)]
 
 
 def test_the_cluster_that_loses_the_highest_priority_is_first(
@@ -1011,9 +953,8 @@ def test_the_cluster_that_loses_the_highest_priority_is_first(
     snapshot(tmp_path / "b.yaml", 2, ("web-0", 2, "high"))
     top = {**CLASSES[0], "metadata": {"name": "top"}, "value": 2000}
     web = deployment("web", 1, "2", priorityClassName="top")
-    clusters = ("--clusters", tmp_path / "[ab].yaml")
-    line = forewarn("diff", *versions({}, {"web.yaml": [top, web]}), *clusters).stdout.partition("\n")[0]
-    assert line.startswith("both clusters affected, b most: shop/web-0 loses 1 of 1 Pod"), line
+    rows = asked(*versions({}, {"web.yaml": [top, web]}), "--clusters", tmp_path / "[ab].yaml")["rows"]
+    assert [(row["cluster"], row["lost"]) for row in rows] == [("b", 1), ("a", 2)]
 
 
 def test_a_workload_that_is_not_as_in_the_first_version_is_named(
@@ -1025,17 +966,10 @@ def test_a_workload_that_is_not_as_in_the_first_version_is_named(
     before = [deployment("web", 1), deployment("same", 0)]
     after = [deployment("web", 2, priorityClassName="high"), deployment("same", 0, priorityClassName="high")]
     sides = versions({"web.yaml": before}, {"web.yaml": after})
-    reported = [
-        "Drift: changed in the cluster, not by this change; an apply resets it (now → after the apply):",
-        "The apply also resets: shop/web (requests.cpu 2 → 1)",
-    ]
-    given = (*sides, "--cluster", tmp_path / "c.yaml")
-    assert [
-        line.strip() for line in forewarn("diff", *given).stdout.splitlines() if re.search("Drift|also resets", line)
-    ] == reported
-    (cluster,) = json.loads(forewarn("diff", *given, "-o", "json").stdout)["clusters"]
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert "drift: the apply also resets fields of 1 workload in the cluster" in found["warnings"]
     fields = [{"name": "requests.cpu", "before": "2", "after": "1"}]
-    assert cluster["differing"] == [{"workload": "shop/web", "fields": fields}]
+    assert found["clusters"][0]["differing"] == [{"workload": "shop/web", "fields": fields}]
 
 
 def test_live_values_are_for_those_who_may_see_names(
@@ -1051,8 +985,8 @@ def test_live_values_are_for_those_who_may_see_names(
     )
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
     for disclose, count in (("names", 6), ("own-namespace", 0), ("counts", 0)):
-        text = forewarn(*given, "--disclose", disclose).stdout
-        assert text.count("(requests.cpu 3 → 1)") == count
+        text = forewarn(*given, "--disclose", disclose, "-v").stdout
+        assert len(re.findall("requests.cpu +3 +1\n", text)) == count
 
 
 @pytest.mark.parametrize("name", ["one", "new"])
@@ -1061,30 +995,20 @@ def test_a_workload_with_an_invalid_policy_is_rejected(
 ) -> None:
     snapshot(tmp_path / "c.yaml", 2, ("one", 2, "low"))
     sides = versions({"web.yaml": [deployment(name)]}, {"web.yaml": [deployment(name, preemptionPolicy="Sometimes")]})
-    answer = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert f": Deployment shop/{name} rejected (the string value of PreemptionPolicy (Sometimes) " in answer.stdout
+    ((_, why),) = causes_of(asked(*sides, "--cluster", tmp_path / "c.yaml"))
+    assert why.startswith(f"Deployment shop/{name} (the string value of PreemptionPolicy (Sometimes) ")
 
 
-@pytest.mark.parametrize(
-    ("disclose", "changed", "first"),
-    [
-        ("names", (("low", 11),), "PriorityClass low rejected (value: immutable, stays 10)"),
-        ("counts", (("low", 11),), "1 changed object rejected"),
-        ("names", (("low", 11), ("high", 1001)), "2 changed objects rejected"),
-    ],
-)
-def test_the_only_rejected_object_is_named_with_the_reason(
-    disclose: str,
-    changed: tuple[tuple[str, int], ...],
-    first: str,
-    versions: Callable[..., tuple[Path, Path]],
-    tmp_path: Path,
+@pytest.mark.parametrize(("disclose", "is_named"), [("names", True), ("own-namespace", False), ("counts", False)])
+def test_reasons_of_rejections_are_for_those_who_may_see_names(
+    disclose: str, is_named: bool, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     snapshot(tmp_path / "c.yaml", 4)
-    after = [{**each, "value": value} for each, value in zip(CLASSES, (VALUES | dict(changed)).values(), strict=True)]
+    after = [{**each, "value": value} for each, value in zip(CLASSES, (11, 1001), strict=True)]
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": after})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "--disclose", disclose)
-    assert done.stdout.startswith(f'cluster "c": {first}\n'), done.stdout
+    assert done.stdout.startswith("REJECTED  2 objects changed: 2 objects rejected\n          rejected 2\n")
+    assert ("    1  PriorityClass low (value: immutable, stays 10)\n" in done.stdout) is is_named
 
 
 def test_a_change_whose_objects_are_all_rejected_has_an_answer(
@@ -1093,13 +1017,11 @@ def test_a_change_whose_objects_are_all_rejected_has_an_answer(
     for name in ("one", "two"):
         snapshot(tmp_path / f"{name}.yaml", 4)
     sides = versions({"web.yaml": []}, {"web.yaml": [deployment("web", priorityClassName="hihg")]})
-    done = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "--fail-on", "rejected", "-o", "markdown")
+    done = forewarn("diff", *sides, "--clusters", tmp_path / "*.yaml", "--fail-on", "rejected")
     assert (done.returncode, done.stderr) == (1, "forewarn: fails on rejected (--fail-on)\n")
-    lines = done.stdout.splitlines()
-    why = 'no PriorityClass with name hihg was found; did you mean "high"?'
-    assert lines[0] == f"### Both clusters: Pods of Deployment shop/web rejected ({why})"
-    rejected = "- **one, two** (the same in each): Pods rejected: Deployment shop/web: "
-    assert any(line.startswith(rejected) for line in lines)
+    first, _, _, _, *rows = done.stdout.splitlines()[:6]
+    assert first == "REJECTED  Deployment shop/web created: all alike: 1 object rejected"
+    assert [row.split()[:3] for row in rows] == [[name, "REJECTED", "1"] for name in ("one", "two")]
 
 
 def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
@@ -1108,22 +1030,23 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
     snapshot(tmp_path / "c.yaml", 4, ("one", 2, "low"), ("two", 2, "low"))
     new = [deployment("high", 1, "3", priorityClassName="high"), deployment("large", 2, "64")]
     sides = versions({"a.yaml": []}, {"a.yaml": new})
-    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    lost = "shop/one and shop/two lose 2 of 2 Pods (preempted by shop/high)"
-    why = "too small even when empty: insufficient cpu"
-    assert done.stdout.startswith(f'cluster "c": {lost}, 2 new Pods Pending ({why})\n'), done.stdout
-    assert "would try to scale up for both Pending Pods; too large for every node: 2\n" in done.stdout
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert counters_of(found) == {"victims": 2, "preempted": 2, "lost": 2, "pending": 2}
+    (large,) = (row for row in found["rows"] if row["workload"] == "shop/large")
+    assert (large["pending"], large["reason"]) == (2, "1 node: too small even when empty: insufficient cpu")
     long = (tmp_path / "c.yaml").rename(tmp_path / f"{'c' * 130}.yaml")
-    done = forewarn("diff", *sides, "--cluster", long)
-    assert done.stdout.splitlines()[0] == f'cluster "{long.stem}": {lost}, 2 new Pods Pending ({why})'
+    first, second = forewarn("diff", *sides, "--cluster", long).stdout.splitlines()[:2]
+    assert first == f"HARM  {found['question']}: {found['clause']}"
+    assert second == "      preempted 2 | Pending 2 | lost 2 of 2"
 
 
 def test_a_comment_on_very_many_clusters_is_one_that_github_accepts() -> None:
-    clusters = [OnCluster(f"cluster-{number}", [], [], reason=f"{number} " + "x" * 300) for number in range(1000)]
+    clusters = [OnCluster(f"cluster-{number}", [], [], reason=f"{number} " + "&" * 3000) for number in range(1000)]
     changed = ChangedObject(".", "Deployment", "shop", "web", "changed", [])
-    text = markdown(Diff("a", "b", [changed], clusters, []))
+    answer = answer_of(Diff("a", "b", [changed], clusters, ["x" * 3000] * 1000))
+    text = comment(answer.document, answer.head, answer.clusters)
     assert len(text.encode()) < 65_536
-    assert re.search(r"and \d+ more lines; use -o json for all", text)
+    assert re.search(r"and \d+ more clusters; use -o json for all", text)
 
 
 def stored(kind: str, replicas: int, *, redacted: bool, **pod: Any) -> list[dict[str, Any]]:
@@ -1197,26 +1120,19 @@ def test_pods_that_a_new_image_replaces_may_preempt(versions: Callable[..., tupl
     objects = yaml.safe_load_all((tmp_path / "c.yaml").read_text())
     write(tmp_path / "c.yaml", *objects, *stored("Deployment", 1, redacted=False, cpu="2", priorityClassName="high"))
     sides = versions({"web.yaml": [web]}, {"web.yaml": [new]})
-    given = ("--cluster", tmp_path / "c.yaml", "--fail-on", "change")
-    done = forewarn("diff", *sides, *given)
-    assert done.stdout.startswith('cluster "c": shop/batch loses 1 of 1 Pod (preempted by shop/web)\n'), done.stdout
-    assert ".: changed Deployment shop/web: new Pod template\n" in done.stdout
-    assert done.returncode == 0, done.stderr
-    comment = forewarn("diff", *sides, *given, "-o", "markdown").stdout
-    assert "loses 1 of 1 Pod: 1 preempted by shop/web (rollout: new Pod template).\n" in comment
-    assert "before they delete old ones (maxSurge), so they need more resources for a time: shop/web.\n" in comment
+    given = (*sides, "--cluster", tmp_path / "c.yaml", "--fail-on", "change")
+    found = asked(*given)
+    assert (found["status"], counters_of(found)) == ("HARM", {"victims": 1, "preempted": 1, "lost": 1})
+    surge = "requests do not grow, but the rollouts of shop/web start new Pods before they delete old ones (maxSurge)"
+    assert found["warnings"][0].startswith(surge)
+    assert [field["name"] for field in found["objects"][0]["fields"]] == ["template"]
     (sides[0] / "web.yaml").write_text(yaml.safe_dump({**web, "spec": {**web["spec"], "replicas": 3}}))
-    assert (
-        ".: changed Deployment shop/web: replicas 3 → 1, new Pod template\n" in forewarn("diff", *sides, *given).stdout
-    )
+    done = forewarn("diff", *given)
+    assert (done.returncode, "  replicas 3 → 1; new Pod template\n" in done.stdout) == (1, True)
     (sides[0] / "web.yaml").write_text(yaml.safe_dump(web))
-    assert forewarn("diff", *sides).stdout.startswith("no change of priorities, requests, replicas, quotas or PDBs\n")
+    assert asked(*sides)["objects"] == []
     snapshot(tmp_path / "c.yaml", 4, ("batch", 4, "low"))
-    assert (
-        forewarn("diff", *sides, *given)
-        .stdout.splitlines()[0]
-        .endswith("nothing simulated, so no statement on this change (incomplete)")
-    )
+    assert asked(*given)["clause"].startswith("nothing is simulated")
 
 
 @pytest.mark.parametrize("place", ["manifests", "cluster"])
@@ -1237,50 +1153,30 @@ def test_replicas_that_an_autoscaler_sets_do_not_last(
     scalers = [json.loads(json.dumps(scaler).replace("web", name).replace("by-load", name)) for name in names]
     new = [deployment("within", 4), deployment("beyond", 6), *scalers]
     sides = versions({"w.yaml": [deployment("web", 2), *others]}, {"w.yaml": [deployment("web", 3), *others, *new]})
-    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    lines = [line.strip() for line in done.stdout.splitlines()]
-    told = [line.partition(". Fix: set the scale in ")[0] for line in lines if "HorizontalPodAutoscalers " in line]
-    reduced = "the apply scales down workloads until their HorizontalPodAutoscalers act: shop/web (6 now → 3 applied → "
-    before = "HorizontalPodAutoscalers then change replicas; the other numbers are those before that: "
-    assert told[1:3] == [
-        f"Outage risk: {reduced}between 1 and 5, by load)",
-        f"{before}shop/beyond (6 applied → 5 by maxReplicas)",
-    ]
-    assert ("; no HorizontalPodAutoscalers" in done.stdout) is (place == "manifests")  # the cluster's
-    assert "HorizontalPodAutoscalers then scale 2 workloads" in lines[0]
-    assert "3 replicas scaled down until HorizontalPodAutoscalers act" in lines[0]
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert found["status"] == "WARN"
+    risk = "outage risk: the apply scales down 3 replicas until their HorizontalPodAutoscalers act. Fix: set the scale"
+    assert any(text.startswith(risk) for text in found["warnings"])
+    (cluster,) = found["clusters"]
+    assert ("no HorizontalPodAutoscalers" in cluster["answer"]["head"]["assumes"]) is (place == "manifests")
+    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-v").stdout
+    assert re.search(r"shop/web +6 +3 +3 +HorizontalPodAutoscaler by-load: 1 to 5", text)
+    assert re.search(r"shop/beyond +- +6 +5 +HorizontalPodAutoscaler beyond: 1 to 5", text)
     write(sides[1] / "w.yaml", deployment("web", 2), *others, *new)
-    first = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout.splitlines()[0]
-    assert "HorizontalPodAutoscalers then scale shop/beyond from 6 to 5 replicas" in first
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    then = "HorizontalPodAutoscalers then scale 1 workload: the counters are those before that. Fix: "
+    assert any(text.startswith(then) for text in found["warnings"])
 
 
-def test_each_changed_workload_is_named_with_its_victims(
+def test_each_changed_workload_has_the_number_of_its_victims(
     versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     snapshot(tmp_path / "c.yaml", 7, ("one", 4, "low"), ("two", 3, "low"))
     new = [deployment("big", 1, "4", priorityClassName="high"), deployment("small", 1, "3", priorityClassName="high")]
-    given = (*versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml", "-o", "markdown")
-    lines = forewarn("diff", *given).stdout.splitlines()
-    for name, cpu, victim in (("big", 4, "one"), ("small", 3, "two")):
-        new_one = f"shop/{name} (new Deployment, priorityClassName high, replicas 1, requests cpu {cpu})"
-        assert f"- shop/{victim} (priority 10) loses 1 of 1 Pod: 1 preempted by {new_one}." in lines
-
-
-def test_a_reason_of_pending_pods_has_the_number_of_all_nodes(
-    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
-    sides = versions({"a.yaml": []}, {"a.yaml": [deployment("web", 1, "3")]})
-    for sizes in ((2, 2), (2, 2, 2), (2,)):
-        nodes = [
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}}
-            | {"spec": {"unschedulable": number == 2}}
-            | {"status": {"allocatable": {"cpu": str(size), "memory": "64Gi", "pods": "110"}}}
-            for number, size in enumerate(sizes)
-        ]
-        write(tmp_path / "c.yaml", {"apiVersion": "v1", "kind": "PodList", "items": []}, *nodes)
-        text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-        assert f": 1 Pod is Pending and fits on none of {plural(len(sizes), 'node')} (" in text, text
-        assert "), so preemption does not help. Fix: lower the requests, or add " in text
+    given = (*versions({"a.yaml": []}, {"a.yaml": new}), "--cluster", tmp_path / "c.yaml")
+    text = forewarn("diff", *given).stdout
+    assert re.search(r"CHANGED OBJECT +DIRECTORY +PREEMPTS +CHANGE\nDeployment shop/big +\. +1 +created; ", text)
+    assert re.search(r"Deployment shop/small +\. +1 +created; ", text)
 
 
 def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
@@ -1292,33 +1188,16 @@ def test_placeholder_pods_are_counted_apart_from_others_of_their_namespace(
     objects[-2]["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
     write(tmp_path / "c.yaml", *objects)
     sides = versions({"a.yaml": []}, {"a.yaml": [deployment("web", 1, "3", priorityClassName="high")]})
-    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "json")
-    (namespace,) = json.loads(done.stdout)["clusters"][0]["namespaces"]
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    (namespace,) = found["clusters"][0]["namespaces"]
     assert (namespace["preempted"], namespace["placeholders"]) == (1, 1)
+    assert (found["counters"]["preempted"], found["counters"]["placeholders"]) == (1, 1)
     write(sides[1] / "a.yaml", deployment("web", 1, "2", priorityClassName="high"))
-    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert text.startswith('### Cluster "c": only placeholder Pods preempted by shop/web\n')
-    assert "- Placeholder Pods, which only reserve capacity: shop/pause (1 → 0 running, preempted by shop/web (" in text
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert (found["status"], counters_of(found)) == ("WARN", {"placeholders": 1})
     snapshot(tmp_path / "d.yaml", 4, ("batch", 4, "low"))
-    given = ("--clusters", tmp_path / "[cd].yaml", "-o", "markdown")
-    lost = "shop/batch loses 1 of 1 Pod (preempted by shop/web)"
-    assert forewarn("diff", *sides, *given).stdout.startswith(f'### Cluster "d": {lost}\n')
-
-
-def test_workloads_of_other_clusters_are_not_reported_to_run(
-    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
-    for name in ("one", "two"):
-        snapshot(tmp_path / f"{name}.yaml", 4, ("batch", 4, "low"))
-    pod_spec = deployment("p", 1, "4", priorityClassName="high")["spec"]["template"]["spec"]
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": pod_spec}
-    new = {"one/web.yaml": [deployment("web", 1, "4", priorityClassName="high")], "two/pod.yaml": [pod]}
-    config = tmp_path / "config.yaml"
-    config.write_text("clusters: {one: [one], two: [two]}\n")
-    given = ("--clusters", tmp_path / "[ot][nw][eo].yaml", "-c", config, "-o", "markdown")
-    text = forewarn("diff", *versions({}, new), *given).stdout
-    items = {item.partition("\n")[0]: item for item in text.split("\n#### ")[1:]}
-    assert ["All Pods of shop/web run" in items.get(name, "") for name in ("one", "two")] == [True, False]
+    rows = asked(*sides, "--clusters", tmp_path / "[cd].yaml")["rows"]
+    assert [(row["cluster"], row["status"]) for row in rows] == [("d", "HARM"), ("c", "WARN")]
 
 
 def test_an_object_that_directories_change_alike_is_counted_and_listed_once(
@@ -1326,16 +1205,13 @@ def test_an_object_that_directories_change_alike_is_counted_and_listed_once(
 ) -> None:
     objects = {path: [deployment("web", 2)] for path in ("a/web.yaml", "b/web.yaml")}
     sides = versions({}, objects)
-    lines = forewarn("diff", *sides).stdout.splitlines()
-    assert lines == [
-        "1 object created: Deployment shop/web",
-        f"compared: {sides[0]} → {sides[1]}",
-        "a: created Deployment shop/web: replicas 2, requests cpu 1 (also in b)",
+    done = forewarn("diff", *sides)
+    assert done.stdout.splitlines()[:4] == [
+        "WARN  Deployment shop/web created: not simulated, because no cluster is given",
+        "",
+        "CHANGED OBJECT       DIRECTORY  CHANGE",
+        "Deployment shop/web  a, b       created; replicas 2; requests cpu 1",
     ]
-    text = forewarn("diff", *sides, "-o", "markdown").stdout.replace("\\", "")
-    changed = f"Changed objects ({sides[0]} → {sides[1]}):"
-    listed = "- a: created Deployment shop/web: replicas 2, requests cpu 1 (also in b)"
-    assert text.split("\n") == ["### 1 object created: Deployment shop/web", "", changed, "", listed]
 
 
 @pytest.mark.parametrize(
@@ -1365,9 +1241,7 @@ def test_metadata_that_matters_makes_new_objects_different(
     assert ("changes in several directories" not in done.stdout) is is_alike
 
 
-def test_what_a_simulation_lacks_is_first_and_explained(
-    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
+def test_what_a_simulation_lacks_is_reported(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     """One CronJob starts its next Job within a day, and the other within a year. The time of the state is midnight."""
     snapshot(tmp_path / "c.yaml", 2, ("batch", 2, "low"))
     job = {"template": {"spec": deployment("p")["spec"]["template"]["spec"] | {"restartPolicy": "Never"}}}
@@ -1378,26 +1252,19 @@ def test_what_a_simulation_lacks_is_first_and_explained(
         return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec}
 
     web = deployment("web", 1, "2", priorityClassName="high")
-    given = ("--cluster", tmp_path / "c.yaml", "-o", "markdown")
-    for schedules, fixes in (
-        (["0 15 * * *", "0 0 1 1 *"], ["run forewarn diff with --until 15h."]),
-        (["0 0 1 1 *"], [""]),
-    ):
+    for schedules in (["0 15 * * *", "0 0 1 1 *"], ["0 0 1 1 *"]):
         crons = [cron(f"c{number}", schedule) for number, schedule in enumerate(schedules)]
         shutil.rmtree(tmp_path / "one", ignore_errors=True)
         shutil.rmtree(tmp_path / "two", ignore_errors=True)
-        lines = forewarn("diff", *versions({}, {"web.yaml": [web, *crons]}), *given).stdout.splitlines()
-        unread = f"{len(crons)} object{'s' if crons[1:] else ''} not simulated"
-        assert lines[0] == '### Cluster "c": shop/batch loses 1 of 1 Pod (preempted by shop/web) (incomplete)'
-        assert f"**{GAPS}**" in lines
-        (told,) = (line for line in lines if line.startswith(f"- {unread}: CronJob shop/c0: next Job after "))
-        assert told.count(": next Job after ") == len(crons)
-        assert [told.partition(". Fix: ")[2]] == fixes
+        found = asked(*versions({}, {"web.yaml": [web, *crons]}), "--cluster", tmp_path / "c.yaml")
+        told = [text for text in found["warnings"] if text.startswith("not simulated: CronJob shop/c")]
+        assert (len(told), all(": next Job after " in text for text in told)) == (len(crons), True)
+        assert sum("Fix: --until 15h" in text for text in told) == len(crons) - 1
 
 
-@pytest.mark.parametrize(("cpu", "preempted", "others"), [("2", "1 ", ", so its other Pod is deleted"), ("4", "", "")])
+@pytest.mark.parametrize(("cpu", "preempted"), [("2", 1), ("4", 2)])
 def test_pods_that_are_deleted_because_their_job_fails_are_explained(
-    cpu: str, preempted: str, others: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+    cpu: str, preempted: int, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     """A Job without retries loses its other Pod when one is preempted, but not if both are preempted."""
     snapshot(tmp_path / "c.yaml", 4)
@@ -1415,10 +1282,9 @@ def test_pods_that_are_deleted_because_their_job_fails_are_explained(
     ]
     write(tmp_path / "c.yaml", *objects, job, *pods)
     sides = versions({}, {"web.yaml": [deployment("web", 1, cpu, priorityClassName="high")]})
-    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    why = f"1 Job fails; {preempted}preempted by shop/web"
-    assert text.startswith(f'### Cluster "c": shop/etl loses 2 of 2 Pods ({why})\n'), text
-    assert f"; the Job fails (BackoffLimitExceeded, more Pods failed than backoffLimit 0){others}. Fix: wait" in text
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert counters_of(found) == {"victims": preempted, "preempted": preempted, "lost": 2, "jobsFailed": 1}
+    assert causes_of(found) == [(2, "1 Job fails: more of their Pods are deleted than backoffLimit allows")]
 
 
 @pytest.mark.parametrize(("strategy", "is_told"), [("RollingUpdate", True), ("Recreate", False)])
@@ -1439,14 +1305,12 @@ def test_only_a_rollout_that_starts_new_pods_first_is_said_to_do_so(
         shutil.rmtree(tmp_path / "one", ignore_errors=True)
         shutil.rmtree(tmp_path / "two", ignore_errors=True)
         sides = versions({"web.yaml": [web("2")]}, {"web.yaml": [web(cpu)]})
-        text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-        assert f"shop/web (rollout: requests.cpu 2 → {cpu})" in text or not (is_told or cpu == "3")
-        assert ("- Requests do not grow, but the rollouts start new Pods before they " in text) is (
-            is_told and cpu == "1900m"
-        )
+        warnings = asked(*sides, "--cluster", tmp_path / "c.yaml")["warnings"]
+        is_surge = any(text.startswith("requests do not grow, but the rollouts of shop/web ") for text in warnings)
+        assert is_surge is (is_told and cpu == "1900m")
 
 
-def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+def test_a_pdb_is_short_because_of_drift(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
     """The cluster has 3 replicas, and a PDB that needs them; the manifests have 1."""
     snapshot(tmp_path / "c.yaml", 8)
     objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
@@ -1454,43 +1318,22 @@ def test_effects_of_drift_have_their_own_heading(versions: Callable[..., tuple[P
     budget["spec"] = {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}
     write(tmp_path / "c.yaml", *objects, budget, *stored("Deployment", 3, redacted=False, priorityClassName="low"))
     both = [deployment("web", 1, cpu, priorityClassName="low") for cpu in ("1", "500m")]
-    sides = versions({"web.yaml": both[:1]}, {"web.yaml": both[1:]})
-    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout.replace("\\", "")
-    effect, _, drift = text.partition("\n**Drift: ")
-    assert "\n- PDB" not in effect
-    assert (
-        "- Scaled down, because the cluster has more replicas than the manifests: shop/web from 3 to 1. Fix: " in drift
-    )
-    assert "- PDBs of these workloads: shop/b (requires 3 healthy Pods, has 1 at the end)." in drift
+    found = asked(*versions({"web.yaml": both[:1]}, {"web.yaml": both[1:]}), "--cluster", tmp_path / "c.yaml")
+    assert (found["status"], counters_of(found)) == ("WARN", {"pdbsShort": 1})
+    assert found["warnings"][0].startswith("the apply scales down 2 running replicas because the cluster has more ")
 
 
-def test_fields_that_drift_changes_have_the_value_of_the_cluster(
-    versions: Callable[..., tuple[Path, Path]], tmp_path: Path
-) -> None:
-    snapshot(tmp_path / "c.yaml", 4, ("batch", 3, "low"))
-    objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
-    write(tmp_path / "c.yaml", *objects, *stored("Deployment", 1, redacted=False, cpu="1", priorityClassName="high"))
-    sides = versions(*({"web.yaml": [deployment("web", n, "2", priorityClassName="high")]} for n in (1, 2)))
-    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "markdown").stdout
-    assert "\n**Effect of this change and of the drift below**\n" in text
-    assert "preempted by shop/web (rollout: replicas 1 → 2, reset of drift)" in text
-
-
-@pytest.mark.parametrize(("cpu", "why"), [("2", " because of drift"), ("1", "")])
+@pytest.mark.parametrize(("cpu", "is_drift"), [("2", True), ("1", False)])
 def test_a_blocked_rollout_counts_all_its_pending_pods_and_names_drift(
-    cpu: str, why: str, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
+    cpu: str, is_drift: bool, versions: Callable[..., tuple[Path, Path]], tmp_path: Path
 ) -> None:
     snapshot(tmp_path / "c.yaml", 4)
     objects = [*yaml.safe_load_all((tmp_path / "c.yaml").read_text())]
     write(tmp_path / "c.yaml", *objects, *stored("Deployment", 4, redacted=False, cpu="1", priorityClassName="low"))
     both = (deployment("web", *each, priorityClassName="low") for each in ((3, cpu), (4, "2")))
-    sides = versions(*({"web.yaml": [each]} for each in both))
-    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout.splitlines()
-    assert done[0] == (
-        f'cluster "c": rollout of shop/web blocked{why}, shop/web loses 1 of 4 Pods, '
-        "2 new Pods Pending (insufficient cpu; no Pod of lower priority)"
-    )
-    assert any(line.startswith("  ") and "loses 1 of 4 Pods: 2 Pods are Pending" in line for line in done)
+    found = asked(*versions(*({"web.yaml": [each]} for each in both)), "--cluster", tmp_path / "c.yaml")
+    assert (found["status"], counters_of(found)) == ("BLOCKED", {"pending": 2, "lost": 1, "blocked": 1})
+    assert any(text.startswith("drift: ") for text in found["warnings"]) is is_drift
 
 
 def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -1505,23 +1348,21 @@ def test_a_claim_that_the_snapshot_lacks_is_a_gap(versions: Callable[..., tuple[
     sides = versions(
         *({"web.yaml": [deployment("web", 1, cpu, volumes=volumes, priorityClassName="low")]} for cpu in ("1", "2"))
     )
-    done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert done.stdout.splitlines()[2].startswith("  1 PersistentVolumeClaim not modelled (shop/data): "), done.stdout
-    assert "All Pods of" not in done.stdout
+    warnings = asked(*sides, "--cluster", tmp_path / "c.yaml")["warnings"]
+    assert any(text.startswith("not modelled: 1 PersistentVolumeClaim (shop/data): ") for text in warnings), warnings
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
+    ("config", "counters"),
     [
-        ("{}", "shop/reserve loses 1 of 1 Pod"),
-        ("recreatesPods: [example.com/Reserve]", "its replacement is Pending"),
-        (
-            "placeholderPods: {matchExpressions: [{key: app, operator: DoesNotExist}]}",
-            ": only placeholder Pods preempted by shop/web\n",
-        ),
+        ("{}", {"victims": 1, "preempted": 1, "lost": 1}),
+        ("recreatesPods: [example.com/Reserve]", {"victims": 1, "preempted": 1, "lost": 1, "pending": 1}),
+        ("placeholderPods: {matchExpressions: [{key: app, operator: DoesNotExist}]}", {"placeholders": 1}),
     ],
 )
-def test_the_configuration_names_placeholder_pods_and_controllers(config: str, expected: str, tmp_path: Path) -> None:
+def test_the_configuration_names_placeholder_pods_and_controllers(
+    config: str, counters: dict[str, int], tmp_path: Path
+) -> None:
     snapshot(tmp_path / "cluster.yaml", 4, ("reserve", 3, "low"))
     objects = list(yaml.safe_load_all((tmp_path / "cluster.yaml").read_text()))
     owner = {"apiVersion": "example.com/v1", "kind": "Reserve", "name": "reserve", "uid": "u", "controller": True}
@@ -1533,7 +1374,7 @@ def test_the_configuration_names_placeholder_pods_and_controllers(config: str, e
     write(tmp_path / "new/web.yaml", deployment("web", cpu="3", priorityClassName="high"))
     (tmp_path / "config.yaml").write_text(config)
     given = ("--cluster", tmp_path / "cluster.yaml", "--config", tmp_path / "config.yaml")
-    assert expected in forewarn("diff", tmp_path / "old", tmp_path / "new", *given).stdout
+    assert counters_of(asked(tmp_path / "old", tmp_path / "new", *given)) == counters
 
 
 def test_objects_without_a_prediction_are_neither_rejected_nor_running(
@@ -1548,12 +1389,11 @@ def test_objects_without_a_prediction_are_neither_rejected_nor_running(
     unreadable["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1x"}}
     new = [group, of_group, unreadable, deployment("other", schedulerName="other"), deployment("web")]
     sides = versions({"a.yaml": [deployment("old")]}, {"a.yaml": [deployment("old"), *new]})
-    text = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml").stdout
-    assert text.splitlines()[0] == (
-        'cluster "c": PodGroup shop/train rejected (no PriorityClass with name none was found) (incomplete)'
-    )
-    assert "  1 changed object not predicted: Deployment shop/member: kube-apiserver rejects PodGroup train" in text
-    assert "  As far as simulated, all Pods of shop/web run\n" in text
+    found = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert (found["status"], found["counters"]["rejected"]) == ("REJECTED", 1)
+    assert causes_of(found) == [(1, "PodGroup shop/train (no PriorityClass with name none was found)")]
+    told = "1 changed object not predicted: Deployment shop/member: kube-apiserver rejects PodGroup train"
+    assert found["warnings"][1].startswith(told)
 
 
 def test_a_blocked_rollout_is_first(versions: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
@@ -1566,7 +1406,5 @@ def test_a_blocked_rollout_is_first(versions: Callable[..., tuple[Path, Path]], 
     write(tmp_path / "c.yaml", node, none, quota, low, *others)
     sides = versions({"web.yaml": [low]}, {"web.yaml": [high]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
-    assert audiences("shop/q", *given) == {"names", "own-namespace"}
-    line = forewarn(*given).stdout.partition("\n")[0]
-    first = 'cluster "c": rollout of shop/web blocked by quota shop/q, new Pods of shop/web get priority '
-    assert line.startswith(first), line
+    assert audiences("shop/q", *given) == {"names"}
+    assert forewarn(*given).stdout.startswith("BLOCKED  Deployment shop/web changed: 1 rollout does not finish")

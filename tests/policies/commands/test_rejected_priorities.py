@@ -347,11 +347,11 @@ PART = {**deployment("db").obj, "kind": "StatefulSet", "spec": {"replicas": 3}}
         ("whatif apply", {}, f"rejected: {IMMUTABLE}\n"),
         ("headroom", {}, f"rejected: {IMMUTABLE}\n"),
         ("whatif events", {}, "REJECTED  2 events: 1 object rejected, "),
-        ("diff", {}, 'cluster "cluster.json": StatefulSet default/db rejected (serviceName: field is immutable)\n'),
+        ("diff -v", {}, "REJECTED  StatefulSet default/db changed: 1 object rejected\n"),
         ("lint", {}, "new/db.json:1:461: error: StatefulSet default/db: spec.serviceName: field is immutable"),
         ("predict", FORCED, "not predicted: StatefulSet default/db (a tool deletes and recreates the workload)\n"),
         ("whatif apply", FORCED, "HARM  2 objects applied: 1 workload down"),
-        ("diff", FORCED, 'cluster "cluster.json": 2 of 2 replicas of default/db down for 30 s\n'),
+        ("diff", FORCED, "HARM  StatefulSet default/db changed: 1 workload down for up to 30 s\n"),
     ],
 )
 def test_the_service_of_a_stateful_set_cannot_change(
@@ -370,7 +370,7 @@ def test_the_service_of_a_stateful_set_cannot_change(
     (tmp_path / "events.json").write_text(json.dumps([{"at": 0, "update": PART}, {"at": 60, "update": db.obj}]))
     given: dict[str, list[Any]] = {"whatif events": ["--events", tmp_path / "events.json"]}
     given |= {"diff": [tmp_path / "old", tmp_path / "new"], "lint": [tmp_path / "new"]}
-    files = given.get(command, ["-f", tmp_path / "new"])
+    files = given.get(command.removesuffix(" -v"), ["-f", tmp_path / "new"])
     answer = forewarn(*command.split(), *files, "--cluster", tmp_path / "cluster.json")
     assert answer.stdout.replace(f"{tmp_path}/", "").startswith(first)
     assert (DB_FIX in answer.stdout + answer.stderr) is (not annotations)
@@ -461,7 +461,7 @@ def test_lint_ignores_a_job_that_a_tool_recreates(
     ("command", "said"),
     [
         ("whatif apply", "OK  2 objects applied: no Pod preempted, newly Pending or lost"),
-        ("diff", "no replica lost, no Pod preempted or newly Pending"),
+        ("diff", "OK  Job reports/nightly changed: no Pod preempted, newly Pending or lost"),
         ("predict", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),
         ("headroom", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),
     ],
