@@ -120,7 +120,7 @@ def test_no_tree_hides_what_a_kustomization_deploys(
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_bytes(content.encode())
     for command in (("init", "-q"), ("add", "-A", "-f")):  # a file that is tracked is not ignored
-        subprocess.run(["git", "-C", tree, *command], check=True)
+        subprocess.run(["git", "-C", tree, *command], check=True, timeout=60)
     done = forewarn("lint", "-o", "json", ".", cwd=tree)
     found = {
         (each["object"]["name"], each["severity"]) for each in json.loads(done.stdout)["findings"] if each.get("object")
@@ -163,7 +163,9 @@ def test_git_runs_no_program_of_a_tree(
 
     def git(*arguments: str) -> None:
         who = ("-c", "user.name=test", "-c", "user.email=")
-        subprocess.run(["git", *who, *arguments], cwd=tree, env=environment, check=True, capture_output=True)
+        subprocess.run(
+            ["git", *who, *arguments], cwd=tree, env=environment, check=True, capture_output=True, timeout=60
+        )
 
     (tree / "deploy").mkdir(parents=True)
     git("init", "-q", "-b", "main")
@@ -190,7 +192,9 @@ def test_git_runs_no_program_of_a_tree(
     assert done.returncode in (0, 1, 2, 3)
     assert "Traceback" not in done.stderr
     if "core.fsmonitor" in keys:  # the attack is real
-        subprocess.run(["git", "status"], cwd=tree / "deploy", env=environment, check=False, capture_output=True)
+        subprocess.run(
+            ["git", "status"], cwd=tree / "deploy", env=environment, check=False, capture_output=True, timeout=60
+        )
         assert mark.exists()
 
 
