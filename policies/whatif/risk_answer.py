@@ -307,14 +307,14 @@ def _tables(risks: Risks) -> Iterator[Table]:
 
 
 _HEADS: Final = (
-    *("WORKLOAD", "CLASS", "VALUE", "PODS", "LOST", "WITH", "LOST WITH NEW NODES", "ONE POD LOST"),
+    *("WORKLOAD", "CLASS", "VALUE", "PODS", "LOST", "WITH", "NEW NODES", "ONE POD LOST"),
     *("EVICTED FIRST", "PREEMPTED BY"),
 )
 
 
 def _row(risk: WorkloadRisk) -> list[str | int]:
     loss = max(risk.loses_replicas_with, key=risk.loses_replicas_with.__getitem__, default="")
-    others = f" and {len(risk.loses_replicas_with) - 1:,} more" if len(risk.loses_replicas_with) > 1 else ""
+    others = f", {len(risk.loses_replicas_with) - 1:,} more" if len(risk.loses_replicas_with) > 1 else ""
     by_quota = ", by quota" if risk.refused_by_quota else ""
     first, nodes = risk.evicted_first_on
     now = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
@@ -334,12 +334,12 @@ def _row(risk: WorkloadRisk) -> list[str | int]:
 
 
 def _after(risk: WorkloadRisk) -> str:
-    """Return the largest loss after new nodes have arrived: `2: zone a`, or `all run after 4 min`."""
+    """Return the largest loss after new nodes have arrived: `2: zone a`, or `all run, 4 min`."""
     after, lasting = risk.with_new_nodes or {}, risk.lasting_losses
     if not after:
         return ""
     worst = max(lasting, key=lasting.__getitem__, default="")
-    return f"{lasting[worst]}: {worst}" if worst else f"all run after {duration(_last(after.values()))}"
+    return f"{lasting[worst]}: {worst}" if worst else f"all run, {duration(_last(after.values()))}"
 
 
 def _last(after: Iterable[AfterNewNodes]) -> float:

@@ -296,7 +296,7 @@ def test_a_quota_that_refuses_replacements_loses_them(
     (web,) = found["workloads"]
     assert web["losesReplicasWith"] == web["refusedByQuota"] == lost
     assert found["status"] == ("HARM" if lost else "OK")
-    assert found["rows"][0]["with"] == ("node a and 1 more, by quota" if lost else "")
+    assert found["rows"][0]["with"] == ("node a, 1 more, by quota" if lost else "")
     for what, count in lost.items():
         answer = json.loads(run(capsys, "whatif", "lose", *what.split(), "--cluster", str(dump), "-o", "json")[1])
         assert answer["rejectedByQuota"] == {"default/web": count}
@@ -339,10 +339,10 @@ def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsy
 def test_a_comment_and_a_page_have_a_row_for_each_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "-o", "markdown")
     rows = [line.replace("\\", "") for line in out.splitlines() if line.startswith("| ")]
-    assert rows[1] == "| reports/nightly | batch | 100 | 4 | 4 | zone a and 5 more | - | - | on 4 of 4 | gold |"
+    assert rows[1] == "| reports/nightly | batch | 100 | 4 | 4 | zone a, 5 more | - | - | on 4 of 4 | gold |"
     assert rows[-1] == "| reports/nightly | gold | 100,000 | - | more than 0.5 and up to 2 cpu |"
     _, page, err = run(capsys, "risk", "--cluster", SHOWN, "-o", "html")
-    assert (err, "zone a and 5 more" in page) == ("", True)
+    assert (err, "zone a, 5 more" in page) == ("", True)
     hostile = make_pod("x\x1b[2J|<b>").priority(1).on("n1").obj
     items = [make_node("n1").obj, make_node("n2").zone("<script>").obj, hostile]
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
