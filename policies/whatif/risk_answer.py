@@ -334,12 +334,12 @@ def _row(risk: WorkloadRisk) -> list[str | int]:
 
 
 def _after(risk: WorkloadRisk) -> str:
-    """Return the largest loss after new nodes have arrived: `2: zone a`, or `all run, 4 min`."""
+    """Return the largest loss after new nodes have arrived: `2: zone a`, or `all run`."""
     after, lasting = risk.with_new_nodes or {}, risk.lasting_losses
     if not after:
         return ""
     worst = max(lasting, key=lasting.__getitem__, default="")
-    return f"{lasting[worst]}: {worst}" if worst else f"all run, {duration(_last(after.values()))}"
+    return f"{lasting[worst]}: {worst}" if worst else "all run"
 
 
 def _last(after: Iterable[AfterNewNodes]) -> float:
