@@ -32,7 +32,7 @@ from several_clusters import SeveralClusters
 from forewarn.policies.application.classes import ClassPlan
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.findings import Report
-from forewarn.policies.application.headroom import HeadroomLine
+from forewarn.policies.application.headroom_answer import Capacity, HeadroomResult
 from forewarn.policies.application.node import NodePressure
 from forewarn.policies.application.predict import PredictLine
 from forewarn.policies.application.whatif import WhatIf
@@ -68,7 +68,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "whatif": ("`whatif`", WhatIf),
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),
-    "headroom": ("each line of `headroom`", HeadroomLine),
+    "headroom": ("`headroom`", HeadroomResult | Capacity),
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),
     "test": ("`test`", Expectations),

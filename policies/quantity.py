@@ -198,3 +198,18 @@ def _decimal_text(nano: int, notation: Format) -> str:
         return f"{nano}e{exponent}" if exponent else str(nano)
     # Above E there is no suffix, and upstream prints none.
     return f"{nano}{_DECIMAL_SUFFIX.get(exponent, '')}"
+
+
+_GIB: Final = 2**30
+_LARGE_CPU: Final = 10**8
+"""Amount of cpu in thousandths from which cores are printed without a fraction."""
+
+
+def cores(milli: int) -> str:
+    """An amount of cpu in cores as text."""
+    return f"{milli / 1000:g}" if milli < _LARGE_CPU else f"{milli // 1000}"
+
+
+def gibibytes(size: int) -> str:
+    """An amount of memory in GiB as text."""
+    return f"{size / _GIB:.4g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"

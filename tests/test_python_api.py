@@ -201,8 +201,8 @@ def test_a_short_repr() -> None:
     )
     assert repr(forewarn.whatif_each(cluster, "zone")) == "<Sweep 2 zones; worst: zone a>"
     fitting = forewarn.headroom(cluster, "docs/examples/headroom/cache.yaml")
-    room = "<Headroom Deployment shop/cache: 4 fit, 8 with preemption>"
-    assert repr(fitting) == f"<HeadroomResult <ObjectHeadroom {room}>>"
+    room = "Deployment shop/cache (gold; 0.5 cpu and 6Gi memory): 4 more Pods fit, 8 with preemption"
+    assert repr(fitting) == f"<HeadroomResult {room}>"
     result = forewarn.predict(cluster, "docs/examples/test/till.yaml")
     assert repr(result) == "<PredictResult 1 preempts; 1 victim, 0 faults>"
     assert repr(result.predictions) == "[<Prediction shop/till-0: preempts reports/nightly-4 on b-2>]"

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.cluster import Cluster, autoscaling_for, snapshot_of
+from forewarn.policies.application.headroom_answer import (
+    Capacity,
+    HeadroomResult,
+    ObjectHeadroom,
+    PoolCapacity,
+)
 from forewarn.policies.application.manifests import Manifest, with_manifests
-from forewarn.policies.application.places import Places, Rejected, refs_of
-from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot, head_of
-from forewarn.policies.documents import Inlined, to_dict
-from forewarn.policies.findings import cut, described, one_line
+from forewarn.policies.application.places import Places, Rejected
+from forewarn.policies.cluster.cache import ClusterSnapshot, head_of
+from forewarn.policies.findings import cut, grouped, one_line
 from forewarn.policies.objects.fields import ApiObject, at, check_numbers, check_one_of
 from forewarn.policies.options import Options
+from forewarn.policies.rules.support.predictions import is_placeholder
+from forewarn.policies.scheduling.event_handlers import is_pending
 from forewarn.policies.sources.cluster import objects_of
 from forewarn.policies.sources.files import SourceError
-from forewarn.policies.whatif.capacity_buffers import Buffers, CapacityBuffers
-from forewarn.policies.whatif.headroom import Headroom
+from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.headroom import headroom as headroom_of
-from forewarn.policies.whatif.placeholders import Placeholders, placeholders
+from forewarn.policies.whatif.node_groups import pool_of
+from forewarn.policies.whatif.placeholders import placeholders
 from forewarn.policies.whatif.questions import workloads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from forewarn.policies.scheduling.node_info import NodeInfo
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 _LONG: Final = 200
@@ -35,7 +43,8 @@ class HeadroomRequest:
 
     `namespace`: namespace of objects that name none. `workload`: `KIND/NAME`, instead of manifests. `placeholders`: the
     number of Pods that must start without waiting for new nodes. `autoscaling`: settings of autoscalers (default: those
-    of the cluster). `options`: those of rules, which select placeholder Pods.
+    of the cluster). `options`: those of rules, which select placeholder Pods. `at_least`: the number that must fit,
+    with preemption if `preempting`.
     """
 
     manifests: Manifest | Sequence[Manifest] = ()
@@ -44,54 +53,8 @@ class HeadroomRequest:
     autoscaling: Autoscaling | None = None
     workload: str = ""
     options: Options = field(default_factory=Options)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ObjectHeadroom:
-    """The headroom for one object."""
-
-    headroom: Inlined[Headroom]
-    placeholders: Placeholders | None = None
-    capacity_buffers: Buffers | None = None
-
-    def __repr__(self) -> str:
-        return described(self, repr(self.headroom))
-
-
-class HeadroomLine(NamedTuple):
-    """A line of `forewarn headroom`: one object.
-
-    `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has CapacityBuffers. `notCounted`: the
-    objects that are left out because of errors.
-    """
-
-    head: AnswerHead
-    object: Inlined[ObjectHeadroom]
-    not_counted: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class HeadroomResult:
-    """The headroom for each object; of several Pods of a PodGroup, only for the first.
-
-    `faults`: errors of the objects that are left out.
-    """
-
-    head: AnswerHead
-    cluster: ClusterSnapshot
-    objects: Sequence[ObjectHeadroom]
-    faults: Sequence[Exception] = ()
-
-    def __repr__(self) -> str:
-        return described(self, "; ".join(map(repr, self.objects)))
-
-    def least(self, *, preempting: bool = False) -> Headroom:
-        """The headroom of the object of which the fewest replicas fit. `preempting`: with preemption."""
-        return min((obj.headroom for obj in self.objects), key=lambda headroom: headroom.more[preempting])
-
-    def documents(self) -> Iterator[dict[str, Any]]:
-        """Yield a JSON object for each object."""
-        yield from (to_dict(HeadroomLine(self.head, obj, refs_of(self.faults))) for obj in self.objects)
+    at_least: int | None = None
+    preempting: bool = False
 
 
 def headroom(
@@ -129,7 +92,36 @@ def headroom(
                 reserve = placeholders(cluster, obj, room, wanted, request.options, autoscaling.cutoff, buffered)
             results.append(ObjectHeadroom(room, reserve, own))
     head = head_of(cluster, (clause for room in rooms for clause in room.assumes))
-    return HeadroomResult(head, cluster, results, faults)
+    return HeadroomResult(head, cluster, results, faults, request.at_least, request.preempting)
+
+
+def capacity(cluster: Cluster | ClusterSnapshot, options: Options | None = None) -> Capacity:
+    """Return how full each pool of nodes is. `options`: those of rules, which select placeholder Pods."""
+    snapshot, options = snapshot_of(cluster), options or Options()
+    pools = grouped((pool_of(info.node), info) for info in snapshot.scheduling.node_infos)
+    rows = [_capacity_of(name, infos, options) for name, infos in pools.items()]
+    total = _capacity_of("", snapshot.scheduling.node_infos, options)
+    pending = sum(is_pending(pod, snapshot.semantics.scheduler_names) for pod in snapshot.waiting_pods.values())
+    ordered = sorted(rows, key=lambda pool: (-max(pool.percents), pool.pool))
+    return Capacity(head_of(snapshot), ordered, total, pending)
+
+
+def _capacity_of(name: str, infos: Sequence[NodeInfo], options: Options) -> PoolCapacity:
+    sizes, usable = [info.node.allocatable for info in infos], [info for info in infos if not info.node.unschedulable]
+    return PoolCapacity(
+        name,
+        len(infos),
+        len(infos) - len(usable),
+        sum(len(info.pods) for info in infos),
+        sum(size.allowed_pod_number for size in sizes),
+        sum(info.milli_cpu for info in infos),
+        sum(size.milli_cpu for size in sizes),
+        sum(info.memory for info in infos),
+        sum(size.memory for size in sizes),
+        max((max(info.node.allocatable.milli_cpu - info.milli_cpu, 0) for info in usable), default=0),
+        max((max(info.node.allocatable.memory - info.memory, 0) for info in usable), default=0),
+        sum(is_placeholder(pod, options) for info in infos for pod in info.pods),
+    )
 
 
 def _one_of_each_group(objects: Sequence[ApiObject]) -> list[ApiObject]:

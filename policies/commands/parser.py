@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from _typeshed import SupportsWrite
 
-    from forewarn.policies.application.headroom import HeadroomResult
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import Result
     from forewarn.policies.documents.answer import AnswerDocument
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     Lines = Callable[[Paint], Iterable[str]]
 
 T = TypeVar("T")
-R = TypeVar("R", bound="Result | HeadroomResult | PredictResult")
+R = TypeVar("R", bound="Result | PredictResult")
 
 
 class Output(NamedTuple):

@@ -9,8 +9,8 @@ from forewarn.policies.findings import duration, first_line, fitting, grouped, l
 from forewarn.policies.kube_apiserver.quota import quota_in
 from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX, PriorityClass
+from forewarn.policies.quantity import cores, gibibytes
 from forewarn.policies.render import Painter, plain, whatif
-from forewarn.policies.render.headroom import cpu, memory
 from forewarn.policies.render.simulation import settled, violated
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
 from forewarn.policies.render.whatif import named, on_new_pods, pair, quotas_of
@@ -139,7 +139,7 @@ def _reach(level: PriorityLevel) -> list[str]:
 
 
 def _capacity(requested: Requested) -> list[str]:
-    return [cpu(requested.milli_cpu), memory(requested.memory)]
+    return [cores(requested.milli_cpu), gibibytes(requested.memory)]
 
 
 def _matrix_heads(levels: Classes) -> list[str]:

@@ -41,7 +41,6 @@ from forewarn.policies.objects.fields import (
 from forewarn.policies.render import plain
 from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import after_verdict, on_page
-from forewarn.policies.render.headroom import render as headroom_lines
 from forewarn.policies.render.html import pages
 from forewarn.policies.render.html.answer import page as answer_page
 from forewarn.policies.render.html.elements import Page, display_text, element, section, table
@@ -385,13 +384,10 @@ class State(NamedTuple):
         (obj,) = workloads_of(self.cache.snapshot(), [fields.pop("workload")], fields["namespace"])
         request = HeadroomRequest([obj], autoscaling=self.autoscaling, options=self.config.options, **fields)
         result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
-        page = pages.headroom_page(result.objects[0].headroom, result.cluster)
-        if request.placeholders:
-            page = _with_lines(page, headroom_lines(result.objects[0]))
         count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
         line = CommandLine("headroom", ("-f", "-", "-n", request.namespace, *count))
-        (document,) = result.documents()
-        return _answer(self._on_page(page, result.head), document, on_standard_input(line, self.named, _yaml([obj])))
+        page = pages.headroom_page(result, self._head(result.head))
+        return _answer(page, result.to_dict(), on_standard_input(line, self.named, _yaml([obj])))
 
     def plan(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the steps that replace a PriorityClass."""

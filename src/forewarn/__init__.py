@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from forewarn.policies.application.expectations import ExpectationsRequest as ExpectationsRequest
     from forewarn.policies.application.expectations import test as test
     from forewarn.policies.application.headroom import HeadroomRequest as HeadroomRequest
-    from forewarn.policies.application.headroom import HeadroomResult as HeadroomResult
-    from forewarn.policies.application.headroom import ObjectHeadroom as ObjectHeadroom
     from forewarn.policies.application.headroom import headroom as headroom
+    from forewarn.policies.application.headroom_answer import HeadroomResult as HeadroomResult
+    from forewarn.policies.application.headroom_answer import ObjectHeadroom as ObjectHeadroom
     from forewarn.policies.application.lint import Lint as Lint
     from forewarn.policies.application.lint import lint as lint
     from forewarn.policies.application.manifests import Manifest as Manifest
@@ -103,7 +103,8 @@ _MODULES: Final = {
     "policies.objects.pod": ("Pod",),
     "policies.application.classes": ("classes", "plan_classes", "ClassPlanRequest", "ClassPlan"),
     "policies.whatif.priority_levels": ("Classes", "PriorityLevel"),
-    "policies.application.headroom": ("headroom", "HeadroomRequest", "HeadroomResult", "ObjectHeadroom"),
+    "policies.application.headroom": ("headroom", "HeadroomRequest"),
+    "policies.application.headroom_answer": ("HeadroomResult", "ObjectHeadroom"),
     "policies.whatif.headroom": ("Headroom",),
     "policies.application.whatif": ("whatif", "WhatIf", "whatif_each", "risk", "Workloads"),
     "policies.whatif.answer": ("WorkloadCount", "Preemption"),

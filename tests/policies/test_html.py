@@ -344,11 +344,13 @@ def test_names_in_these_stay_text_too(command: str, tmp_path: Path, capsys: pyte
     assert any(HOSTILE[0] in name for name in drawn(text)["names"])
 
 
-def test_a_page_of_headroom_is_for_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_of_headroom_about_several_objects_has_no_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number in range(2):
         (tmp_path / f"{number}.json").write_text(json.dumps(make_pod(f"p{number}").obj))
-    assert main(["headroom", "-f", str(tmp_path), "--cluster", SHOWN, "-o", "html"]) == 3
-    assert "takes one object" in capsys.readouterr().err
+    text = page(capsys, "-f", str(tmp_path), "--cluster", SHOWN, command="headroom")
+    assert ("least of 2 objects" in text, "nodes-data" in text.partition("<script")[0]) == (True, False)
 
 
 def test_what_is_too_large_to_draw_is_said() -> None:

@@ -354,11 +354,12 @@ def by_headroom(state: str, manifest: str, wanted: int) -> Answer:
     if status == 3:
         assert _NO_CLASS in err, err
         return Answer(no_class=True)
-    without, preempting = (min(documents[0][key]["pods"], wanted) for key in ("withoutPreemption", "withPreemption"))
-    if preempting != without or "quota" in documents[0]:  # of Pods before any preemption, and quota before it is freed
-        is_limited = documents[0].get("quota", {"pods": wanted})["pods"] < wanted
+    (found,) = documents[0]["objects"]
+    without, preempting = (min(found[key]["pods"], wanted) for key in ("withoutPreemption", "withPreemption"))
+    if preempting != without or "quota" in found:  # of Pods before any preemption, and quota before it is freed
+        is_limited = found.get("quota", {"pods": wanted})["pods"] < wanted
         return Answer(ends=None if is_limited else preempting, no_class=False)
-    quota = documents[0].get("quota", {"pods": wanted})["pods"]
+    quota = found.get("quota", {"pods": wanted})["pods"]
     return Answer(without, ends=preempting, quota=max(wanted - quota, 0), no_class=False)
 
 

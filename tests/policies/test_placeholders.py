@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.application.headroom import ObjectHeadroom
+from forewarn.policies.application.headroom_answer import HeadroomResult, ObjectHeadroom
+from forewarn.policies.cluster.cache import head_of
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.options import Options
-from forewarn.policies.render.headroom import render
 from forewarn.policies.rules.support.predictions import is_placeholder
 from forewarn.policies.scheduling.schedule_one import Prediction
 from forewarn.policies.whatif.headroom import fill, headroom
@@ -75,11 +75,13 @@ def test_pending_placeholder_pods_reserve_nothing() -> None:
     found = asked(state, make_pod("new").priority(10).request(cpu="4"), 3)
     assert (found.existing[:3], found.create.pods) == ((1, 1, 1), 2)
     room = headroom(state, make_pod("new").priority(10).request(cpu="4").obj)
-    shown = [*render(ObjectHeadroom(room, found, None))]
-    pending = "    1 placeholder Pod Pending: no capacity reserved yet"
-    assert f"{pending}; once scheduled, they may replace some of the following" in shown
     enough = asked(state, make_pod("new").priority(10).request(cpu="4"), 1)
-    assert pending in render(ObjectHeadroom(room, enough, None))
+    warned = [
+        HeadroomResult(head_of(state), state, [ObjectHeadroom(room, each)]).document.warnings
+        for each in (found, enough)
+    ]
+    pending = "1 placeholder Pod is Pending: no capacity reserved yet"
+    assert warned == [[f"{pending}; once scheduled, they may replace some of the needed ones"], [pending]]
 
 
 def test_pods_that_never_preempt_cannot_use_placeholder_pods() -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application.findings import counts
-from forewarn.policies.findings import Finding, Severity, one_line, plural
+from forewarn.policies.findings import Finding, Severity, plural
+from forewarn.policies.quantity import cores, gibibytes
 from forewarn.policies.render import node_pressure
-from forewarn.policies.render.headroom import about, answer_of, cpu, limits_text, memory, stranded_text, with_limits
 from forewarn.policies.render.html.answer import body, footer
 from forewarn.policies.render.html.answer import header as answer_header
+from forewarn.policies.render.html.answer import page as answer_page
 from forewarn.policies.render.html.elements import (
     MAX_ROWS,
     Amount,
@@ -22,7 +23,6 @@ from forewarn.policies.render.html.elements import (
     display_text,
     element,
     listing,
-    notes_section,
     page_header,
     section,
     table,
@@ -31,7 +31,6 @@ from forewarn.policies.render.html.elements import (
 from forewarn.policies.render.html.nodes import cascade, node_data, nodes, preemption_section
 from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.report import found
-from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif.answer import Answer, Preemption
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
@@ -41,17 +40,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from xml.etree.ElementTree import Element
 
+    from forewarn.policies.application.headroom_answer import HeadroomResult
     from forewarn.policies.application.node import NodePressure, Order
     from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.application.whatif import WhatIf
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot
     from forewarn.policies.forecast.placement import Placement
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.kubelet.admission import Admission
     from forewarn.policies.kubelet.eviction import Group
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
-    from forewarn.policies.whatif.headroom import Count, Headroom, OfGroup
+    from forewarn.policies.whatif.headroom import Headroom
 
 
 _MAX_OPEN: Final = 40
@@ -88,10 +88,10 @@ def _classes(answer: Answer) -> Iterator[Element]:
             priority,
             before.pods,
             after.pods,
-            Amount(cpu(before.milli_cpu), before.milli_cpu),
-            Amount(cpu(after.milli_cpu), after.milli_cpu),
-            Amount(memory(before.memory), before.memory),
-            Amount(memory(after.memory), after.memory),
+            Amount(cores(before.milli_cpu), before.milli_cpu),
+            Amount(cores(after.milli_cpu), after.milli_cpu),
+            Amount(gibibytes(before.memory), before.memory),
+            Amount(gibibytes(after.memory), after.memory),
             preempted[priority, name],
         )
         for (priority, name), (before, after) in sorted(requests.items(), reverse=True)
@@ -117,20 +117,16 @@ def _moment(line: str) -> Element:
 
 _MAX_DRAWN = 200_000
 """Maximum new Pods in the picture."""
-_TILES: Final = ("more Pods fit", "more Pods with preemption")
 
 
-def headroom_page(headroom: Headroom, cluster: ClusterSnapshot, beside: tuple[str, str] = ("", "")) -> Page:
-    """Return the page, with the nodes now and after adding Pods until no more fit without preemption.
-
-    `beside`: the start and the end of the title, about objects that are left out.
-    """
-    drawn = node_data(NodeBands(Placed(cluster, _new_pods(headroom)), ()), (), between=False)
-    below = *_why(headroom), *_headroom_classes(headroom), *_groups(headroom), *_where(headroom)
-    notes = notes_section("also-title", headroom.notes)
-    skip = element("a", "skip to what runs out", href="#why-title", class_="skip")
-    parts = [_headroom_header(headroom, *beside), *below, *notes, nodes(drawn), data("nodes-data", drawn)]
-    return Page(f"headroom: {headroom.name}", parts, skip)
+def headroom_page(result: HeadroomResult, head: AnswerHead) -> Page:
+    """Return the page, for one object with the nodes now and after adding Pods until no more fit without preemption."""
+    if len(result.objects) > 1:
+        return answer_page(result.document, head)
+    new = _new_pods(result.objects[0].headroom)
+    drawn = node_data(NodeBands(Placed(result.cluster, new), ()), (), between=False)
+    page = answer_page(result.document, head, nodes(drawn), data("nodes-data", drawn))
+    return page._replace(scripts=("tables.js", "page.js"))
 
 
 def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
@@ -143,60 +139,6 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
             number += 1
             pod = replace(headroom.pod, name=f"{headroom.pod.name}-{number}")
             yield pod, node, f"{headroom.name.rpartition(' ')[2]} (new)"
-
-
-def _headroom_header(headroom: Headroom, start: str, end: str) -> Element:
-    first = " and ".join(headroom.stranded[0].insufficient) if headroom.stranded else "-"
-    counts = ((name, _number(count), not count.pods) for name, count in zip(_TILES, headroom.pods, strict=True))
-    tiles = (*counts, ("runs out on most nodes", first, False))
-    return page_header(f"{start}{answer_of(headroom)}: {headroom.name}{end}", tiles, about(headroom.pod))
-
-
-def _number(count: Count) -> str:
-    return f"{count.pods}" if count.is_exact else f"{count.pods} or more"
-
-
-def _why(headroom: Headroom) -> Iterator[Element]:
-    rows = [(in_short(reason), count) for reason, count in headroom.reasons]
-    shown = table("Why no more Pods fit", ("reason", "nodes"), rows, len(rows))
-    stranded = [(" and ".join(s.insufficient), s.nodes, stranded_text(s) or "-") for s in headroom.stranded]
-    beside = table("Stranded capacity", ("insufficient", "nodes", "still free"), stranded, len(stranded))
-    if headroom.quota is not None:
-        limits = limits_text(headroom.without)
-        text = f"{limits}. Then the quota rejects the next Pod: {one_line(headroom.quota.message)}"
-        yield section("Quota", "quota-title", element("p", display_text(text)))
-    parts = [shown] if rows else [element("p", "Too many Pods fit to determine what runs out first.")]
-    yield section("What runs out", "why-title", *parts, beside if stranded else None)
-
-
-def _of_group(group: OfGroup) -> Cell:
-    return _number(group.more) if group.more.quota is None else with_limits(group.more)
-
-
-def _groups(headroom: Headroom) -> Iterator[Element]:
-    if headroom.node_groups:
-        rows = [(group.group, group.nodes, group.reason or _of_group(group)) for group in headroom.node_groups]
-        if (together := headroom.all_node_groups) is not None:
-            rows.append(("all together", together.nodes, _of_group(together)))
-        heads = ("node group", "maximum new nodes", "more Pods")
-        yield section("With scale-up", "groups", table("By node group", heads, rows, len(rows)))
-
-
-def _headroom_classes(headroom: Headroom) -> Iterator[Element]:
-    if headroom.by_class:
-        rows = [
-            (row.class_, row.priority, "yes" if row.preempts else "never", with_limits(row.fitting))
-            for row in headroom.by_class
-        ]
-        heads = ("class", "priority", "preempts", "fit with preemption")
-        yield section("With another PriorityClass", "classes", table("By class", heads, rows, len(rows)))
-
-
-def _where(headroom: Headroom) -> Iterator[Element]:
-    by_node = sorted((headroom.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
-    rows = [(node, count) for node, count in by_node if count]
-    if rows:
-        yield section("Where", "where", table("By node", ("node", "more Pods"), rows, len(rows)))
 
 
 _MAX_LINES: Final = 500

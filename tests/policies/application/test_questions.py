@@ -24,7 +24,8 @@ TILL = "docs/examples/test/till.yaml"
 def test_a_manifest_is_a_path_or_an_object(name: str, as_object: bool) -> None:
     ask: Callable[..., Any] = getattr(forewarn, name)
     manifest = yaml.safe_load(Path(TILL).read_text()) if as_object else TILL
-    documents = list(ask(forewarn.load(CLUSTER), manifest).documents())
+    result = ask(forewarn.load(CLUSTER), manifest)
+    documents = [*result.documents()] if name == "predict" else [json.loads(json.dumps(result.to_dict()))]
     printed = command(name, "-f", TILL, "--cluster", CLUSTER, "-o", "json").stdout
     assert documents == [json.loads(line) for line in printed.splitlines()]
 

@@ -66,7 +66,7 @@ def line(directory: Path, time: str = READ) -> str:
     return f"cluster: {directory / 'cluster.json'} at {time}, Kubernetes 1.37 (assumed), profile default-scheduler"
 
 
-IN_FORM: Final = ("risk", "whatif", "whatif apply", "whatif class", "whatif events", "whatif --each")
+IN_FORM: Final = ("headroom", "risk", "whatif", "whatif apply", "whatif class", "whatif events", "whatif --each")
 """Commands whose answers end with the input."""
 
 

@@ -196,7 +196,7 @@ def test_what_nodes_lack_is_told_in_the_plural_and_as_room(tmp_path: Path, capsy
     file = tmp_path / "pod.yaml"
     file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n")
     assert main(["headroom", "-f", str(file), "--cluster", SHOWN]) == 0
-    assert "stranded on nodes with insufficient Pod slots: 2 cpu and 64Gi memory" in capsys.readouterr().out
+    assert "Pod slots                    4  2         64Gi\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("name", "pods"), [("batch", 4), ("idle", 0)])

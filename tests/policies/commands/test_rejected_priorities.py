@@ -255,7 +255,7 @@ def test_a_class_change_is_answered_although_the_restart_is_rejected(tmp_path: P
     assert re.search(r"^default/web +5 +6 ", answer.stdout, re.MULTILINE), answer.stdout
 
 
-@pytest.mark.parametrize("command", ["predict", "headroom"])
+@pytest.mark.parametrize("command", ["predict"])
 def test_the_first_line_stays_short_with_many_rejected_objects(command: str, tmp_path: Path) -> None:
     bad = [deployment(letter * 63, priority=6) for letter in "abcd"]
     first = asked(tmp_path, command, [*bad, deployment("good")]).stdout.partition("\n")[0]

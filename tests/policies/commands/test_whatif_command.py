@@ -669,7 +669,7 @@ def test_a_stored_run_of_a_cron_job_is_not_repeated(
     [
         (("whatif", "apply"), "OK  Pod default/new applied: 1 of 1 new Pod runs"),
         (("predict",), "default/new (priority 0): fits on n1"),
-        (("headroom",), "1 more Pod, 1 with preemption"),
+        (("headroom",), "OK  Pod default/new (priority 0; 1 nvidia.com/gpu): 1 more Pod fits, 1 with"),
     ],
     ids=" ".join,
 )
