@@ -29,6 +29,8 @@ MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 256 << 20
 _MAX_SETTINGS: Final = 1 << 20
 """Maximum bytes of a small file of a git directory."""
+_MAX_PATHS: Final = 4096
+"""Maximum characters of paths in a message: a command must have them whole."""
 _SETTINGS: Final = ("safe.bareRepository=explicit", "core.fsmonitor=false", "protocol.allow=never")
 _VARIABLES: Final = {
     "GIT_ALLOW_PROTOCOL": "",
@@ -184,7 +186,7 @@ def _link_objects(common: str, target: str) -> None:
     if not is_inside(source, common):
         others = os.path.realpath(source)
     if others and _ALTERNATES not in os.environ:
-        where = shlex.quote(cut(others.replace("\n", os.pathsep), 200))
+        where = shlex.quote(cut(others.replace("\n", os.pathsep), _MAX_PATHS))
         fix = f"set {_ALTERNATES}={where} if you trust this clone"
         raise SourceError("git", f"the clone has its objects in another directory. Fix: {fix}")
     os.makedirs(os.path.join(target, "info"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -219,11 +220,11 @@ def test_objects_elsewhere_need_the_consent_of_the_user(tree: Path, monkeypatch:
     monkeypatch.chdir(shared)
     with pytest.raises(SourceError) as raised:
         compared()
-    advice = f"GIT_ALTERNATE_OBJECT_DIRECTORIES={tree}/.git/objects"
+    advice = f"GIT_ALTERNATE_OBJECT_DIRECTORIES={shlex.quote(f'{tree}/.git/objects')}"
     assert str(raised.value) == (
         f"git: the clone has its objects in another directory. Fix: set {advice} if you trust this clone"
     )
-    monkeypatch.setenv(*advice.split("="))
+    monkeypatch.setenv("GIT_ALTERNATE_OBJECT_DIRECTORIES", f"{tree}/.git/objects")
     assert compared() == (OLD, ["a.yaml"])
 
 

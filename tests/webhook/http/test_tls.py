@@ -57,7 +57,10 @@ def test_no_client_chooses_an_expensive_key_exchange(group: str, served: Running
     from socket import create_connection
 
     context = served.client
-    context.set_ecdh_curve(group)
+    try:
+        context.set_ecdh_curve(group)
+    except ssl.SSLError:
+        pytest.skip("early releases of Python 3.11 have no name for the group")
     with (
         create_connection(("127.0.0.1", served.port), 5) as raw,
         pytest.raises((ssl.SSLError, ConnectionError)),
