@@ -22,7 +22,9 @@ from forewarn.policies.lint.tools import Trees, find_program, safe_path
 from forewarn.policies.manifests import Fault, values
 from forewarn.policies.manifests.differences import Version, fields_about_pods, other_objects
 from forewarn.policies.manifests.groups import KUSTOMIZATIONS, kustomized
+from forewarn.policies.manifests.object_finder import items_of
 from forewarn.policies.manifests.values import scalars_in
+from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.reviewed_object import Operation
 from forewarn.policies.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
 from forewarn.policies.sources.git import GITIGNORE, CodeOwners, Ignores
@@ -176,8 +178,16 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
             notes.append(f"{where}:{diagnostic.location.line}: {diagnostic.message}{advice}{also}")
     templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
     notes += [f"{path}: a template, not compared" for path in sorted(templates & differing)]
+    snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
+    paths = [os.path.relpath(os.path.realpath(file), root) for file in snapshots]
+    notes += [f"{path}: a cluster snapshot, not compared" for path in sorted(differing.intersection(paths))]
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
-    return Version(members, side.root), notes
+    return Version([member for member in members if member.file not in snapshots], side.root), notes
+
+
+def _is_running(obj: Any) -> bool:
+    """Whether an object is a Pod on a node, with its status: from a cluster, and not from a manifest."""
+    return at(obj, "kind") == "Pod" and bool(at(obj, "spec", "nodeName")) and at(obj, "status", "phase") is not None
 
 
 def _within(root: str, config: Config) -> Config:
@@ -236,6 +246,8 @@ def not_compared(base: Side, head: Side, changed: Iterable[str], within: Sequenc
 def _others(path: str) -> Mapping[str, list[Any]]:
     with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison names it
         texts = [value for value, _ in values(read_file(path), path)]
+        if any(_is_running(obj) for text in texts for obj in (items_of(text) or [text])):
+            return {}
         if _VALUES.search(os.path.basename(path)) and not _is_rendered(path):
             return {CHART_VALUES: fields_about_pods(texts)}
         return other_objects(texts)

@@ -1408,3 +1408,20 @@ def test_a_blocked_rollout_is_first(versions: Callable[..., tuple[Path, Path]], 
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
     assert audiences("shop/q", *given) == {"names"}
     assert forewarn(*given).stdout.startswith("BLOCKED  Deployment shop/web changed: 1 rollout does not finish")
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_cluster_snapshot_in_the_repository_is_not_compared(
+    is_list: bool, versions: Callable[..., tuple[Path, Path]]
+) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}}
+    pod |= {"spec": deployment("p")["spec"]["template"]["spec"] | {"nodeName": "n1"}, "status": {"phase": "Running"}}
+    scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"}}
+    before, after = (
+        [pod, deployment("web", replicas), scaler | {"spec": {"maxReplicas": replicas}}] for replicas in (1, 9)
+    )
+    lists = ({"apiVersion": "v1", "kind": "List", "items": objects} for objects in (before, after))
+    old, new = ([each] for each in lists) if is_list else (before, after)
+    found = asked(*versions({"snapshots/a.json": old}, {"snapshots/a.json": new, "web.yaml": [deployment("x")]}))
+    assert [each["name"] for each in found["objects"]] == ["x"]
+    assert found["warnings"] == ["not compared: snapshots/a.json: a cluster snapshot, not compared"]
