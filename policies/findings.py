@@ -454,13 +454,6 @@ def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     return groups
 
 
-def equal_to(names: list[str], noun: str) -> str:
-    """A phrase with the cases that are as bad as the one before it, or their number; "" without any."""
-    which = text if len(text := listed(names)) <= _LONGEST_NAMES else plural(len(names), f"more {noun}")
-    return f" (equal: {which})" if names else ""
-
-
-_LONGEST_NAMES: Final = 60
 NAMED: Final = 3
 """Number of items that `first_of` names, if there are more."""
 

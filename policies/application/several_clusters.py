@@ -79,7 +79,7 @@ def document_of(question: str, clusters: Sequence[OnCluster], counters: Effects 
         status=min((each.status for each in clusters), key=lambda status: status.rank),
         question=question,
         clause=clause if others else one_line(first.clause),
-        counters=counters or Effects(),
+        counters=counters,
         shown=[Counter("clusters", len(clusters)), Counter("affected", affected)],
         tables=_tables(clusters),
         more="-v the answer about each cluster",

@@ -15,6 +15,7 @@ from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.disclosure import Disclose
+from forewarn.policies.documents.answer import AnswerStatus
 from forewarn.policies.findings import Finding, Severity
 from forewarn.policies.objects.fields import InvalidInput
 
@@ -124,9 +125,11 @@ def _evaluated(result: Audit, fails_at: Severity | None, printed: Printed, notic
     fails = fails_at is not None and any(finding.severity <= fails_at for finding in findings)
     worst = next((f"{one_line_finding(each)} [{each.rule}]" for each in worst_first(findings)), "-")
     by_severity = dict(zip(("ERRORS", "WARNINGS", "NOTES"), numbers, strict=True))
-    row: dict[str, str | int] = {"PODS": len(result.cluster.pods), **by_severity, "WORST FINDING": worst}
+    status = AnswerStatus.WARN if findings else AnswerStatus.OK
+    row: dict[str, str | int] = {"STATUS": str(status), "PODS": len(result.cluster.pods), **by_severity}
     verdict = next(_verdict(result, head=False))
-    return Evaluated(FINDINGS if fails else OK, numbers, row, printed, notices, verdict)
+    exit_status = FINDINGS if fails else OK
+    return Evaluated(exit_status, numbers, row | {"BECAUSE": worst}, printed, notices, verdict, result.head)
 
 
 def _changes(

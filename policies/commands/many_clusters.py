@@ -11,7 +11,6 @@ import os
 import re
 import sys
 from fnmatch import filter as matching
-from functools import partial
 from glob import iglob
 from importlib import import_module
 from itertools import islice
@@ -29,7 +28,7 @@ from forewarn.policies.commands.cluster_command import (
     print_answer,
     status_without_answer,
 )
-from forewarn.policies.commands.parser import Output, Printed
+from forewarn.policies.commands.parser import Output, Printed, print_lines
 from forewarn.policies.findings import LONGEST_PATH, cut, no_command_in_json, one_line, quote
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.process_pool import Lost, pooled
@@ -38,6 +37,7 @@ from forewarn.policies.sources.files import FAILED, MissingFile, no_such_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from forewarn.policies.cluster.cache import AnswerHead
     from forewarn.policies.render.clusters import Outcome
 
 MAX_CLUSTERS: Final = 1_000
@@ -48,8 +48,8 @@ class Evaluated(NamedTuple):
     """The result for one cluster.
 
     `rank`: numbers that are larger for a worse cluster, for sorting. `row`: the cluster's row in the table of
-    several clusters, by column head. `notices`: lines for standard error, after the report. `verdict`: on this
-    cluster (default: that of `printed`).
+    several clusters, by column head. `notices`: lines for standard error, after the report. `headline`: of this
+    cluster (default: that of `printed`). `head`: the input.
     """
 
     status: int
@@ -57,7 +57,8 @@ class Evaluated(NamedTuple):
     row: Mapping[str, str | int] = {}
     printed: Printed = Printed()
     notices: Iterable[str] = ()
-    verdict: str = ""
+    headline: str = ""
+    head: AnswerHead | None = None
 
 
 class Evaluation(NamedTuple):
@@ -139,8 +140,8 @@ def _evaluated(cluster: Cluster, evaluation: Evaluation, of_all: Run) -> Outcome
         return Outcome(*own, FAILED, "out of memory")
     except Exception as fault:
         return Outcome(*own, FAILED, f"internal error: {type(fault).__name__}: {_reason(fault)}")
-    verdict, messages = result.verdict or result.printed.verdict(), errors.getvalue().splitlines()
-    return Outcome(*own, result.status, "", result.rank, result.row, report, verdict, messages)
+    headline, messages = result.headline or result.printed.verdict(), errors.getvalue().splitlines()
+    return Outcome(*own, result.status, "", result.rank, result.row, report, headline, messages, result.head)
 
 
 def _reason(fault: BaseException) -> str:
@@ -163,13 +164,9 @@ def print_outcomes(command: str, outcomes: Sequence[Outcome], output: Output, *,
     elif output.form == "openreports":
         sys.stdout.write(clusters.openreports(outcomes))
     elif output.form == "markdown":
-        sys.stdout.write(terminal.as_markdown(clusters.markdown(command, outcomes, in_full=in_full)))
+        sys.stdout.write(terminal.as_markdown(clusters.markdown(outcomes, in_full=in_full)))
     else:
-        color = output.color == "always"
-        plain = partial(terminal.clean, color=False)
-        width = terminal.table_width(sys.stdout)
-        lines = clusters.render(command, outcomes, terminal.painter(color), plain, width=width, in_full=in_full)
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        print_lines(output, lambda paint: clusters.lines(outcomes, paint, output.level if in_full else 0))
     sys.stdout.flush()
     for outcome in outcomes:
         for line in outcome.messages:

@@ -59,8 +59,9 @@ def evaluate_sweep(
     from forewarn.policies.application.several_clusters import rank_of, row_of
 
     document = sweep.document
-    cells = {"CASES": len(sweep.cases), **row_of(document), "WORST CASE": sweep.cases[0].case}
-    return Evaluated(status_of(sweep, options.fail_on), rank_of(document), cells, printed_sweep(sweep, run.output))
+    cells = {**row_of(document), "CASES": len(sweep.cases), "WORST CASE": sweep.cases[0].case}
+    status, printed = status_of(sweep, options.fail_on), printed_sweep(sweep, run.output)
+    return Evaluated(status, rank_of(document), cells, printed, head=sweep.head)
 
 
 def _group_options(node_templates: str | None, autoscaling: Autoscaling) -> dict[str, Any]:

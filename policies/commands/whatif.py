@@ -74,7 +74,8 @@ def main(arguments: Sequence[str]) -> int:
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
         status = FAILED if result.faults or result.answer.incomplete else len(failures)
         printed = _printed(result, run.output, timeline=options.timeline)
-        return Evaluated(status, rank_of(result.document), row_of(result.document), printed, failures)
+        document, head = result.document, result.head
+        return Evaluated(status, rank_of(document), row_of(document), printed, failures, head=head)
 
     request = options.request(options)
     modules = ("sources.cluster", "render.answer", "application.whatif")

@@ -180,7 +180,7 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     notes += [f"{path}: a template, not compared" for path in sorted(templates & differing)]
     snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
     paths = [os.path.relpath(os.path.realpath(file), root) for file in snapshots]
-    notes += [f"{path}: a cluster snapshot, not compared" for path in sorted(differing.intersection(paths))]
+    notes += [f"{path}: a cluster snapshot" for path in sorted(differing.intersection(paths))]
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
     return Version([member for member in members if member.file not in snapshots], side.root), notes
 

@@ -6,11 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, grouped, listed, plural
-from forewarn.policies.render.table import TitledTable, left_out, limited
-from forewarn.policies.scheduling.reasons import in_short
+from forewarn.policies.render.table import left_out, limited
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Option
     from forewarn.policies.whatif import autoscalers
@@ -165,47 +164,6 @@ def _scaled_up(scale_up: autoscalers.ScaleUp) -> str:
         return line
     lots = "; random choice among equals" if scale_up.ties else ""
     return f"{line}; {scale_up.expander}: {', '.join([*how, f'instead of {listed(others)}'])}{lots}"
-
-
-def arrived_table(answer: Answer) -> TitledTable | None:
-    """The end with new nodes: the workloads for which new nodes matter, before, at worst and with new nodes; None
-    without a simulation with new nodes. `lines_of` has the reasons for Pods that no new node helps.
-    """
-    arrived = answer.with_new_nodes
-    if arrived is None:
-        return None
-    plan, launches = answer.autoscalers.node_groups, answer.autoscalers.node_pools
-    explained = {left.workload for left in (plan.no_scale_up if plan else ())}
-    explained.update(left.workload for left in (launches.no_launch if launches else ()))
-    cores = {group: f"{milli_cpu / 1000:g} cores" for group, milli_cpu in arrived.milli_cpu_by_group.items()}
-    nodes = listed([f"{number} of {group} with {cores[group]}" for group, number in arrived.nodes.items()])
-    running, at = arrived.worst
-    worst = f"{plural(running, 'Pod runs', 'Pods run')} at the worst moment ({duration(at)})"
-    left = arrived.nodes_not_simulated
-    omitted = f"; not simulated: {plural(left, 'more new node')}" if left else ""
-    at_end = "at the end" if arrived.first_node_at is None else "with new nodes"
-    daemons = f" ({arrived.daemon_pods} more of DaemonSets)" if arrived.daemon_pods else ""
-    end = f"{worst}, {arrived.running} {at_end}{daemons}, {arrived.pending} Pending{omitted}"
-    count = plural(sum(arrived.nodes.values()), "new node")
-    rows = [
-        row
-        for row in arrived.workloads
-        if row.without_new_nodes != row.after or row.pending or row.pending_without_new_nodes
-    ]
-    more = "".join(left_out(len(rows), MAX_LINES, "workload"))
-    cells = [(row.workload, row.before, row.worst, row.after, _back_at(row, explained)) for row in rows[:MAX_LINES]]
-    what = "with scale-down" if arrived.first_node_at is None else f"{count} from {duration(arrived.first_node_at)} on"
-    title = f"{what}{f' ({nodes})' if nodes else ''}: {end}"
-    return TitledTable(title, _ARRIVED, cells, _TEXTS, more)
-
-
-def _back_at(row: autoscalers.WorkloadBack, explained: Container[str]) -> str:
-    if row.pending:
-        why = f": {in_short(row.message)}" if row.message and row.workload not in explained else ""
-        return f"{row.pending} Pending{why}"
-    if row.message:
-        return row.message
-    return "-" if row.at is None else duration(row.at)
 
 
 def _idle(option: Option | autoscalers.ScaleUp) -> str:

@@ -11,9 +11,9 @@ from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX, PriorityClass
 from forewarn.policies.quantity import cores, gibibytes
 from forewarn.policies.render import Painter, plain, whatif
-from forewarn.policies.render.simulation import settled, violated
+from forewarn.policies.render.simulation import pair, settled, violated
 from forewarn.policies.render.table import left_out, markdown_table, table, text_of
-from forewarn.policies.render.whatif import named, on_new_pods, pair, quotas_of
+from forewarn.policies.render.whatif import named, on_new_pods, quotas_of
 from forewarn.policies.whatif.answer import pairs
 
 if TYPE_CHECKING:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import cut, duration, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
-from forewarn.policies.simulation.summary import Summary, unsettled
+from forewarn.policies.simulation.summary import Summary, preemption_text, unsettled
+
+if TYPE_CHECKING:
+    from forewarn.policies.whatif.answer import Preemption
 
 _LONGEST: Final = 100
+_MAX_NAMED: Final = 10
 NO_PREEMPTION: Final = "no Pods are preempted"
 
 
@@ -91,3 +95,13 @@ def new_pods(summary: Summary, noun: str = "new Pod") -> str:
     if summary.new_pods == 1:
         return f"the {noun} is scheduled after {after}"
     return f"{'both' if summary.new_pods == 2 else f'all {summary.new_pods}'} {noun}s are scheduled after {after}"
+
+
+def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
+    """Return a line about the preemptions between two workloads. `key`: name and priority of the preemptor, then of
+    the victim.
+    """
+    by, by_priority, victim, priority = key
+    victims = listed([preemption.victim.rpartition("/")[2] for preemption in preemptions], _MAX_NAMED)
+    text = preemption_text(by, by_priority, f"{plural(len(preemptions), 'Pod')} of {victim}", priority)
+    return text if victim == preemptions[0].victim else f"{text}: {victims}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.evaluation.suppressions import path_of
 from forewarn.policies.findings import Finding, cut, one_line, plural
@@ -18,26 +18,6 @@ if TYPE_CHECKING:
     from forewarn.policies.documents.findings import ReportChange
 
     Rows = Sequence[Sequence[str | int]]
-
-
-class TitledTable(NamedTuple):
-    """A table of text and Markdown. `texts`: heads of columns aligned to the left. `more`: a line below it, or ""."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Rows
-    texts: Sequence[str]
-    more: str = ""
-
-    def lines(self, paint: Painter = plain) -> Iterator[str]:
-        yield self.title
-        yield from table(self.heads, self.rows, paint, texts=self.texts) if self.rows else ()
-        yield from [f"  {self.more}"] if self.more else []
-
-    def markdown(self) -> Iterator[str]:
-        yield from (text_of(self.title), "")
-        yield from [*markdown_table(self.heads, self.rows), ""] if self.rows else []
-        yield from [text_of(self.more), ""] if self.more else []
 
 
 LONGEST: Final = 48
@@ -128,18 +108,6 @@ def fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
             size = grown
             yield text
     yield from left_out(more, 0, noun)
-
-
-def not_empty(heads: list[str], rows: list[tuple[str | int, ...]]) -> tuple[list[str], list[tuple[str | int, ...]]]:
-    """The columns that are not empty."""
-    shown = [column for column in range(len(heads)) if any(row[column] for row in rows)]
-    return [heads[column] for column in shown], [tuple(row[column] for column in shown) for row in rows]
-
-
-def first_rows(heads: Sequence[str], rows: Rows, most: int, noun: str) -> str:
-    """A Markdown table of the first rows, and the number of the others."""
-    more = f"\n\nand {plural(len(rows) - most, f'more {noun}')}" if len(rows) > most else ""
-    return "\n".join(markdown_table(titles(heads), rows[:most])) + more
 
 
 def folded(summary: str, body: str) -> str:

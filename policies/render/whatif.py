@@ -3,79 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.findings import (
     NAMED,
-    capital,
     cut,
     duration,
     first_of,
-    grouped,
-    listed,
     one_line,
     plural,
 )
-from forewarn.policies.kinds.registry import DAEMON_SET, NODE, STATEFUL_SET
+from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import QUOTAS, rejecting
-from forewarn.policies.objects.fields import group_kind, text_at
-from forewarn.policies.objects.pod_loss import PodLoss, loss_phrases
-from forewarn.policies.objects.workload import IGNORE_DISRUPTIONS
-from forewarn.policies.render import Painter, autoscalers, plain
-from forewarn.policies.render.drain import emptied, upgrade_tables
-from forewarn.policies.render.simulation import settled
-from forewarn.policies.render.table import MAX_LINES, TitledTable, limited, markdown_table, text_of
-from forewarn.policies.rules.wording.forecasts import NOT_CREATED, NOT_CREATED_AFTER_REJECTED
-from forewarn.policies.scheduling.reasons import FitError, in_short
-from forewarn.policies.simulation.summary import Summary, preemption_text
-from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, Preemption, WithoutChange, WorkloadCount, pairs
-from forewarn.policies.whatif.autoscalers import WithNewNodes, not_predicted
-from forewarn.policies.whatif.effects import desired, not_created, of_runs, own_workloads
+from forewarn.policies.scheduling.reasons import FitError
+from forewarn.policies.whatif.answer import NO_CAUSES, Answer, Causes, WorkloadCount, pairs
+from forewarn.policies.whatif.effects import own_workloads
 from forewarn.policies.whatif.interruptions import FAILS, MINUTE
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.kube_apiserver.priority import Resolved
-    from forewarn.policies.whatif.class_change import ClassChange, Ranked
+    from forewarn.policies.whatif.class_change import Ranked
     from forewarn.policies.whatif.interruptions import Interruption
-    from forewarn.policies.whatif.new_nodes import PendingDaemonSet, ScheduledOnNewNodes
-    from forewarn.policies.whatif.upgrade import DrainBlocker, ForcedPod
+    from forewarn.policies.whatif.upgrade import DrainBlocker
 
 _WITHOUT: Final = "also without the change"
 OR_PENDING: Final = " or newly Pending"
 NO_EFFECT: Final = f"no replica lost, no Pod preempted{OR_PENDING}"
-_NAMED: Final = 10
-_FEW: Final = 4
 _EFFECTS: Final = 7
 """The most effects in a first line."""
 _BRIEF: Final = 4
 """The most effects in a first line with fewer details."""
 _FEWEST: Final = 3
 """The least effects in a first line that is too long."""
-_LONGEST: Final = 300
 _LONGEST_NAME: Final = 100
 _LONGEST_NAMES: Final = 60
 """Characters of several names."""
 _TOO_FEW: Final = "with too few healthy Pods"
-_SAME: Final = "same reason"
-
-
-def dangers(answer: Answer, told: Container[str] = (), *, are_named: bool = True) -> Iterator[str]:
-    """Yield phrases about what is impossible after the change: replacements of running Pods, and drains. `told`: PDBs
-    of which another phrase says that they block these.
-    """
-
-    def names_of(names: Iterable[str], noun: str) -> str:
-        return named(names, noun) if are_named else plural(len({*names}), noun)
-
-    if answer.blocks.recreation:
-        running = sum(each.pods for each in answer.blocks.recreation.values())
-        by = f" by {_against_replacements(answer, are_named=are_named)}"
-        yield _rejected(names_of(answer.blocks.recreation, "workload"), by, running)
-    blockers = [each for each in answer.blocks.drains if each.budget not in told] if answer.upgrade is None else []
-    yield from filter(None, [_blocked_drains(blockers, are_named=are_named)])
 
 
 def _blocked_drains(blockers: Sequence[DrainBlocker], health: str = "", *, are_named: bool = True) -> str:
@@ -102,14 +67,6 @@ def _unhealthy(answer: Answer, *, is_brief: bool) -> Iterator[str]:
     yield _blocked_drains(blocking, f" {_TOO_FEW}")
 
 
-def _against_replacements(answer: Answer, *, are_named: bool) -> str:
-    """What rejects replacements of running Pods."""
-    recreation = answer.blocks.recreation
-    quotas = {name: each.message for name, each in recreation.items() if each.by == "ResourceQuota"}
-    by_quotas = [quotas_of(answer, quotas if are_named else {})] if quotas else []
-    return " and ".join([*by_quotas, *["LimitRanges"] * (len(quotas) < len(recreation))])
-
-
 def _rejected(workloads: str, by: str, running: int) -> str:
     return f"new Pods of {workloads} rejected{by}{_not_recreated(running)}"
 
@@ -118,63 +75,10 @@ def _not_recreated(running: int) -> str:
     return f" ({plural(running, 'running Pod')} cannot be recreated)" if running else ""
 
 
-def _node_events(answer: Answer) -> Iterator[tuple[str, str]]:
-    """Yield (operation, node) of the events by time."""
-    for each in sorted(answer.simulation.world.arrivals, key=lambda each: each.at):
-        if each.at <= answer.simulation.clock.now and group_kind(each.object) == NODE:
-            yield each.op, text_at(each.object, "metadata", "name")
-
-
 def unfinished(answers: Sequence[Answer]) -> list[str]:
     """A phrase if a simulation ended while Pods changed."""
     ends = [each.summary.ended_at for each in answers if each.summary.is_cut_off and each.upgrade is None]
     return [f"no steady state after {duration(max(ends))}"] if ends else []
-
-
-def on_new_nodes(answer: Answer, most: int = _EFFECTS) -> str:
-    """A phrase with the new nodes and the end with these; "" without any, and for an upgrade. `most`: effects."""
-    arrived, end = answer.with_new_nodes, _with_same_new_pods(answer)
-    if arrived is None or not arrived.nodes or answer.upgrade is not None:
-        return ""
-    new = "more new node" if answer.new_nodes else "new node"
-    of_groups = f" of {named(arrived.nodes, 'group')}" if most >= _FEWEST - 1 else ""
-    nodes = f"{plural(sum(arrived.nodes.values()), new)}{of_groups}"
-    wanted = [phrase for phrase in (_created(end, most), _on_added_nodes(end, most), _progress(end)) if phrase]
-    effects = effects_of(end, most=most)
-    if not (_counts(end, placeholders=False)[2] or (wanted and effects)):
-        effects.insert(0, "no replica lost")
-    told = end.causes.pending + _counts(end, placeholders=True)[1] + sum(each.not_started for each in end.workloads)
-    others = arrived.pending - max(told, _new_pending(end), WithAddedNodes.of(end).staying.total())
-    if others > 0 or not arrived.pending:
-        effects.append(f"{plural(others, 'other Pod') if others > 0 else 'no Pod'} Pending")
-    times = [at for at in _times_of_helped(answer, arrived) if not end.fewer and not arrived.pending]
-    when = f" after {duration(max(times))}" if times else ""
-    further = ", further nodes not predicted" if any(not_predicted(answer.autoscalers)) else ""
-    return f"with {nodes}, {', '.join([*wanted, joined(effects, max(most, _FEWEST), 1)])}{when}{further}"
-
-
-def _times_of_helped(answer: Answer, arrived: WithNewNodes) -> Iterator[float]:
-    """Yield when the last Pod of each workload runs that the new nodes help."""
-    rows = answer.workloads
-    counted = {each.workload for each in rows if (each.missed or each.pending_before if answer.fewer else each.pending)}
-    for each in arrived.workloads:
-        if each.workload in counted and each.after > each.without_new_nodes and each.at is not None:
-            yield each.at
-
-
-def _with_same_new_pods(answer: Answer) -> Answer:
-    """The end with new nodes, with the number of the workloads' new Pods, and without DaemonSet Pods on new nodes."""
-    end, before = answer.end, answer.summary
-    pending = sum(each.pending for each in end.workloads if each.workload in before.new_workloads)
-    pending = min(pending, before.new_pods_pending)
-    summary = end.summary._replace(
-        new_pods=before.new_pods,
-        new_pods_pending=pending,
-        new_pods_ended=min(end.summary.new_pods_ended, before.new_pods - pending),
-        new_workloads=before.new_workloads,
-    )
-    new = [each for each in end.interruptions if each not in answer.interruptions]
-    return end._replace(summary=summary, interruptions=new)
 
 
 def row(answer: Answer) -> list[int]:
@@ -479,11 +383,6 @@ def on_placeholders(preempted: int, pending: int, lost: int) -> str:
     return f"{plural(lost, 'placeholder Pod')} lost{at_end}" if lost else ""
 
 
-def _ranked(answer: Answer, change: ClassChange | None = None) -> Sequence[Ranked]:
-    """The workloads whose new Pods change priority."""
-    return change.changed if change else [*answer.new_pods, *answer.reprioritized]
-
-
 def on_new_pods(changed: Sequence[Ranked], *, are_named: bool = True, class_: str = "") -> list[str]:
     """Phrases about the workloads whose new Pods change priority. `are_named`: with names. `class_`: that of
     all, instead of the names.
@@ -551,114 +450,14 @@ class WithAddedNodes(NamedTuple):
         return cls(helped, staying, gone, Counter({name: later[name] for name in helped & later}))
 
 
-def _on_added_nodes(answer: Answer, most: int) -> str:
-    """Which Pods run only with the added nodes, or how many nodes Pending Pods need; "" for other events."""
-    added = len(answer.new_nodes.nodes) if answer.new_nodes else 0
-    if not (added or answer.until_scheduled):
-        return ""
-    helped, staying, gone, later = WithAddedNodes.of(answer)
-    why = _reasons(answer, staying, most)
-    whose = of_workloads(staying if {*staying} != {*helped} else ())
-    left = f", {plural(staying.total(), f'Pod{whose} stays', f'Pods{whose} stay')} Pending{why}" if staying else ""
-    left += f", {plural(gone.total(), 'Pod')}{of_workloads(gone)} not replaced" if gone else ""
-    if not added:
-        return f"no new nodes {'help' if staying else 'needed'}{left or ', no Pod is Pending'}"
-    nodes, count, whose = plural(added, "new node"), helped.total(), of_workloads(helped)
-    if not helped and not left:
-        return _scheduled_on(nodes, answer)
-    if not helped:
-        return f"{plural(added, 'new node helps', 'new nodes help')} no Pending Pod{left}"
-    left = f", then {plural(later.total(), 'new Pod')}{left}" if later else left
-    lost = answer.without_change.lost if answer.without_change else {}
-    if not lost.keys().isdisjoint(helped):  # others preempt running Pods without the new nodes
-        pods = f"{plural(count, 'Pod')}{whose} would be Pending"
-        return f"{f'{nodes} needed, or {pods}' if answer.until_scheduled else f'{pods} without {nodes}'}{left}"
-    needed = f"{nodes} needed for {plural(count, 'Pending Pod')}{whose}"
-    return f"{needed if answer.until_scheduled else _now_run(count, whose)}{left}"
-
-
-def _scheduled_on(nodes: str, answer: Answer) -> str:
-    """A phrase about these nodes, if no Pod is Pending without them: which Pods are scheduled there."""
-    daemons = {each.workload for each in answer.workloads if each.kind == DAEMON_SET}
-    scheduled = answer.new_nodes.scheduled if answer.new_nodes else ()
-    pods = Counter({each.workload: each.pods for each in scheduled if each.workload not in daemons})
-    where = f"{plural(pods.total(), 'Pod')}{of_workloads(pods)} scheduled on {nodes}"
-    return where if pods else f"{nodes} not needed, no Pod is Pending"
-
-
-def _now_run(count: int, whose: str, after: int = 0) -> str:
-    """`after`: when the last one runs, in seconds; 0 to omit it."""
-    if after:
-        return f"{plural(count, f'Pending Pod{whose} runs', f'Pending Pods{whose} run')} after {duration(after)}"
-    return plural(count, f"Pending Pod{whose} now runs", f"Pending Pods{whose} now run")
-
-
 def _waiting_without(answer: Answer) -> Counter[str]:
     """By workload, the Pods that are Pending at the end without the change."""
     waiting = answer.without_change.summary.waiting if answer.without_change else ()
     return Counter({each.group: each.pods for each in waiting})
 
 
-def _progress(answer: Answer) -> str:
-    """How far an upgrade or drain gets, and the lost nodes of several events; "" for other events."""
-    if answer.upgrade is not None:
-        upgrade = answer.upgrade
-        done = f"{len(upgrade.done)} of {plural(len(upgrade.steps), 'node')} upgraded"
-        forced = _forced(upgrade.forced)
-        if upgrade.complete:
-            return f"{done} in {duration(upgrade.seconds)}{forced}"
-        nodes = named((step.node for step in upgrade.under_way), "node")
-        why = _blocked(answer, f" at {nodes}") or f", {nodes} under way when the simulation ends"
-        return f"{done}{forced}{why}"
-    return ", ".join(filter(None, (_drained(answer), _lost_nodes(answer))))
-
-
-def _lost_nodes(answer: Answer) -> str:
-    """A phrase with the number of lost nodes, unless the event is their loss."""
-    lost = len({name for operation, name in _node_events(answer) if operation == "lost"})
-    is_loss = all(arrival.op == "lost" and not arrival.at for arrival in answer.simulation.world.arrivals)
-    return "" if is_loss or not lost else f"{plural(lost, 'node')} lost"
-
-
-def _drained(answer: Answer) -> str:
-    """How far drains get; "" without any."""
-    if not answer.drained:
-        return ""
-    nodes, stuck = plural(len(answer.drained), "node"), len(answer.not_drained)
-    pdbs = {each.budget for each in answer.drains_blocked_by}
-    drained = f"{len(answer.drained) - stuck} of {nodes} drained" if stuck else f"{nodes} drained"
-    drained += " (only with --force)" if answer.bare else ""
-    if not stuck or pdbs or not answer.summary.is_changing:
-        blocked = {pod for pod, found in answer.eviction_blocked_by.items() if not pdbs.isdisjoint(found)}
-        at = [node for node, pods in answer.not_drained.items() if not blocked.isdisjoint(pods)]
-        where = f" at {named(at, 'node')}" if at and answer.drained[1:] else ""
-        return f"{drained}{_blocked(answer, where)}"
-    waiting = sum(any(pod in answer.eviction_blocked_by for pod in pods) for pods in answer.not_drained.values())
-    others = [*dict.fromkeys(pdb for found in answer.eviction_blocked_by.values() for pdb in found)]
-    why = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for {_named_pdbs(others)})" if waiting else ""
-    return f"{drained} after {duration(answer.summary.ended_at)}{why}"
-
-
-def _blocked(answer: Answer, where: str) -> str:
-    """The PDBs that block drains or an upgrade, and why if all overlap or Pods of a single one are not ready."""
-    blockers = answer.drains_blocked_by
-    unready = blockers[0].all_unready if len(blockers) == 1 else 0
-    why = f" ({unready} of {plural(blockers[0].expected, 'Pod')} not ready)" if unready else ""
-    why = ", which select the same Pods" if all(each.overlaps for each in blockers) else why
-    return f", blocked{where} by {_named_pdbs([each.budget for each in blockers])}{why}" if blockers else ""
-
-
 def _named_pdbs(pdbs: Sequence[str]) -> str:
     return f"PDB{'s' * (len(pdbs) > 1)} {named(pdbs, 'PDB')}"
-
-
-def _forced(pods: Sequence[ForcedPod]) -> str:
-    """A phrase with the Pods that an upgrade deletes after the drain timeout; "" for none."""
-    names, blocked = [group for _, group in {each.workload for each in pods}], sum(each.blocked for each in pods)
-    of = named(names) if len(names) == 1 else plural(len(names), "workload")
-    those = "" if blocked == len(pods) else f", {blocked} of them"
-    why = f"{those} in spite of PDBs" if blocked else ""
-    return f", {plural(len(pods), 'Pod')} of {of} deleted after --drain-timeout{why}" if pods else ""
 
 
 def _creates(answer: Answer) -> bool:
@@ -674,51 +473,6 @@ def _new_pending(answer: Answer) -> int:
     return min(max(summary.new_pods_pending, own), summary.new_pods) if _creates(answer) else 0
 
 
-def _created(answer: Answer, most: int, *, is_short: bool = False) -> str:
-    """What becomes of the new Pods; "" without any. Of blocked rollouts, that first. `is_short`: without names."""
-    summary, blocked = answer.summary, answer.blocks.rollouts
-    names = summary.new_workloads or answer.over_quota
-    if not names or not (_creates(answer) or blocked):
-        return rollouts(answer)
-    own = [each for each in answer.workloads if each.workload in names]
-    later = sum(not_created(each, answer) for each in own)
-    missing = sum(answer.over_quota[name] for name in names)
-    total = max(summary.new_pods + later + missing, sum(desired(each, answer) for each in own if blocked))
-    pending = max(summary.new_pods_pending, _new_pending(answer))
-    which = _subject_of_new(answer, [*names], total, is_short=is_short)
-    why = _reasons(answer, names, most)
-    counts = _counts_of_new(summary._replace(new_pods_pending=pending), total, which, why)
-    counts += f", {later} {NOT_CREATED if pending else NOT_CREATED_AFTER_REJECTED}" if later else ""
-    return f"{rollouts(answer)}: {counts}" if blocked else counts
-
-
-def _subject_of_new(answer: Answer, names: Sequence[str], total: int, *, is_short: bool) -> str:
-    """The new Pods of the named workloads as the subject of a phrase, unless a blocked rollout names them."""
-    of_named = f" of {named(names) if len(names) == 1 else plural(len(names), 'workload')}"
-    whose = "" if names == [*answer.blocks.rollouts] else of_named
-    if total != 1:
-        return "" if is_short else f" new Pods{whose}"
-    return f"Pod {named(names[:1])}" if _is_pod(names[0], answer) else f"1 new Pod{whose}"
-
-
-def _reasons(answer: Answer, names: Container[str], most: int) -> str:
-    """Why Pods of these workloads are Pending, in parentheses; in a line with fewer effects, only the first reason, or
-    none. "" if unknown.
-    """
-    pending = (each for each in answer.workloads if each.pending and each.workload in names)
-    found = grouped((in_short(each.message), each.workload) for each in pending)
-    whys = [f"{f'{named(found[why][:1])}: ' if len(found) > 1 else ''}{why}" for why in filter(None, found)]
-    shown = whys[: {_EFFECTS: _FEW, _EFFECTS - 1: 1}.get(most, 0)]
-    return f" ({'; '.join(shown)})" if shown else ""
-
-
-def rollouts(answer: Answer, quotas: str = "") -> str:
-    """A phrase about the rollouts that do not complete; "" for none. `quotas`: what rejects Pods, without names."""
-    end, names = "blocked" if answer.has_blocked_rollouts else "not finished", named(answer.blocks.rollouts)
-    by = f" by {quotas or rejected_by(answer)}" if _blocked_by_quotas(answer) else ""
-    return f"rollout of {names} {end}{by}" if names else ""
-
-
 def _blocked_by_quotas(answer: Answer) -> Sequence[str]:
     """The workloads with blocked rollouts, if only ResourceQuotas block these, and no replica is lost."""
     others = {each.workload for each in answer.workloads if each.pending or each.missed}
@@ -726,169 +480,7 @@ def _blocked_by_quotas(answer: Answer) -> Sequence[str]:
     return names if {*names} <= {*answer.over_quota} - others else ()
 
 
-def _counts_of_new(summary: Summary, total: int, which: str, reason: str) -> str:
-    """How many new Pods run at the end, and what becomes of the others. `reason`: of Pending Pods."""
-    pending, ended = summary.new_pods_pending, summary.new_pods_ended
-    run, preempted = max(summary.new_pods - pending - ended, 0), min(summary.new_pods_preempted, ended)
-    every = "" if total == 1 else "both" if total == 2 else f"all {total}"
-    if ended - preempted == total == summary.new_pods_running:
-        return f"{every}{which} {'runs until it is' if total == 1 else 'run until they are'} removed"
-    if total == 1:
-        end = "runs" if run else "is preempted" if preempted else "is removed again" if ended else "does not run"
-        return f"{which} {f'stays Pending{reason}' if pending else end}"
-    counts = f"{every if run == total else f'{run} of {total}'}{which} run"
-    counts += f", {plural(pending, 'stays Pending', 'stay Pending')}{reason}" if pending else ""
-    counts += f", {preempted} preempted" if preempted else ""
-    return f"{counts}, {ended - preempted} removed again" if ended > preempted else counts
-
-
-def _is_pod(name: str, answer: Answer) -> bool:
-    namespace, _, own = name.partition("/")
-    return (namespace, own) in answer.simulation.api.pods
-
-
-def times(answer: Answer) -> str:
-    """Return sentences with the time of the steady state."""
-    return " ".join(f"{capital(text)}." for text in (settled(answer.summary), *of_runs(answer)))
-
-
-def is_affected(workload: WorkloadCount) -> bool:
-    return bool(workload.lost or workload.pending or workload.unreplaced or workload.failure)
-
-
-def _without(answer: Answer) -> str:
-    return " without new nodes" if on_new_nodes(answer) else ""
-
-
-def affected(losses: Sequence[PodLoss]) -> Iterator[str]:
-    """Return phrases about the workloads that fail or are interrupted because they lose a Pod."""
-    return loss_phrases(losses, MAX_LINES, "losing", "; use -o json for all")
-
-
-def _lost(answer: Answer) -> str:
-    """Return the parts of the difference between the running Pods before and after; "" if there is only one part."""
-    left = sum(max(each.before - each.after, 0) - each.lost for each in answer.workloads)
-    gone = answer.fewer + answer.daemon_pods_of_lost_nodes + answer.scaled_down + answer.completed + left
-    started = gone - (answer.running_before - answer.running_after)
-    reserving, fewer = _counts(answer, placeholders=True)[2], _counts(answer, placeholders=False)[2]
-    daemons = answer.daemon_pods_of_lost_nodes
-    lost = plural(daemons, "DaemonSet Pod leaves with its node", "DaemonSet Pods leave with their nodes")
-    parts = [
-        f"{fewer} lost" if fewer or daemons else "",
-        f"{plural(reserving, 'placeholder Pod')} lost" if reserving else "",
-        lost if daemons else "",
-        f"{answer.scaled_down} scaled down" if answer.scaled_down else "",
-        f"{answer.completed} completed" if answer.completed else "",
-        f"{plural(left, 'replacement')} not simulated" if left else "",
-        f"{started} more of other workloads" if started else "",
-    ]
-    found = [part for part in parts if part]
-    return f" ({', '.join(found)})" if len(found) > 1 else ""
-
-
-def fix_of_failures(answer: Answer) -> Iterator[str]:
-    """Yield the fix if Jobs fail because they lose Pods."""
-    if any(each.failure and "DeadlineExceeded" not in each.failure for each in answer.workloads):
-        yield f"Fix: wait until the failing Jobs have completed; for new Jobs, {IGNORE_DISRUPTIONS}"
-
-
-def new_node_lines(answer: Answer, paint: Painter = plain) -> Iterator[str]:
-    """Which Pods get to new nodes first, and the DaemonSets that do not, or that a restart leaves Pending."""
-    found = answer.new_nodes
-    if found is None:
-        yield from _pending_daemons(answer.pending_daemon_sets, "DaemonSets with Pending Pods:", paint)
-        return
-    stay = "" if found.pods else " (running Pods do not move to new nodes)"
-    yield f"scheduled on new nodes: {plural(found.pods, 'Pod') if found.pods else 'no Pods'}{stay}"
-    yield from limited([*map(_first, found.scheduled)], "workload")
-    yield from _pending_daemons(found.pending_daemon_sets, "DaemonSets with Pending Pods on new nodes:", paint)
-
-
-def _pending_daemons(starved: Sequence[PendingDaemonSet], title: str, paint: Painter) -> Iterator[str]:
-    if starved:
-        yield paint(title, "warning")
-    yield from limited([*map(_starved, starved)], "DaemonSet")
-    if any(each.ranks_too_low for each in starved):
-        yield "Fix: give these DaemonSets a PriorityClass with a higher value than the Pods on their nodes"
-
-
-def _first(first: ScheduledOnNewNodes) -> str:
-    last = duration(first.last)
-    when = last if last == duration(first.first) else f"{duration(first.first)} to {last}"
-    return f"{when}: {plural(first.pods, 'Pod')} of {first.workload} (priority {first.priority})"
-
-
-def _starved(each: PendingDaemonSet) -> str:
-    why = "; no Pod on a node has a lower priority" if each.ranks_too_low else ""
-    return f"{each.workload} (priority {each.priority}): {plural(each.pods, 'Pod')}{why}"
-
-
-def with_and_without_new_nodes(answer: Answer) -> Iterator[TitledTable]:
-    """The table of the numbers of an upgrade with new nodes, and of the same upgrade without."""
-    counts = ("preempted", "more Pending", "replicas lost", "PDB violations", "placeholders preempted")
-    heads = ("new nodes", "upgraded", "takes", *counts)
-    both = {"with": answer.of_upgrade, "without": answer}
-    cells: list[list[str | int]] = []
-    for name, each in both.items():
-        if (run := each.upgrade) is not None:
-            takes = duration(run.seconds) if run.complete else "-"
-            cells.append([name, f"{len(run.done)} of {len(run.steps)}", takes, *row(each)])
-    if answer.of_upgrade is not answer:
-        yield TitledTable("with and without new nodes:", heads, cells, heads[:1])
-
-
-def _each_reason_once(workloads: Iterable[WorkloadCount]) -> Iterator[WorkloadCount]:
-    """Yield the workloads, those of one priority with the same reason together; of several with the same reason in a
-    row, only the first has the reason.
-    """
-    before = ""
-    for _, equal in groupby(workloads, lambda workload: workload.priority):
-        groups = grouped((in_short(each.message) if each.pending else "", each) for each in equal)
-        for reason, group in groups.items():
-            for workload in group:
-                yield workload._replace(message=_SAME) if reason and reason == before else workload
-                before = reason
-
-
-def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:
-    """Return a line about the preemptions between two workloads. `key`: name and priority of the preemptor, then of
-    the victim.
-    """
-    by, by_priority, victim, priority = key
-    victims = listed([preemption.victim.rpartition("/")[2] for preemption in preemptions], _NAMED)
-    text = preemption_text(by, by_priority, f"{plural(len(preemptions), 'Pod')} of {victim}", priority)
-    return text if victim == preemptions[0].victim else f"{text}: {victims}"
-
-
-def without_it(answer: Answer) -> Iterator[str]:
-    """Yield a sentence about the simulation without the change, if its outcome differs from the current state."""
-    result = answer.without_change
-    if result is None:
-        return
-    waiting = sum(each.pods for each in result.summary.waiting)
-    victims = len(result.summary.evictions)
-    preempted = plural(victims, "Pod") if victims else "no Pods"
-    yield f"without this change: {preempted} preempted, {plural(waiting, 'Pod')} Pending at the end{_outcomes(result)}"
-
-
-def _outcomes(result: WithoutChange) -> str:
-    """A phrase about other effects without the change: `, 2 replicas lost, 1 rejected by a ResourceQuota`; "" for
-    none.
-    """
-    rejected = sum(each.pods for each in result.summary.missing)
-    fewer = f", {plural(result.fewer, 'replica')} lost" if result.fewer else ""
-    return fewer + (f", {rejected} rejected by a ResourceQuota" if rejected else "")
-
-
 # A class that changes
-
-
-def _new_pods(changed: Iterable[Ranked]) -> Iterator[str]:
-    """A line for each change of the priority, with its workloads."""
-    changes = grouped((f"priority {_rank(each.before)} → {_rank(each.after)}", each) for each in changed)
-    for priorities, alike in changes.items():
-        pods = plural(sum(sum(each.running.values()) for each in alike), "Pod")
-        yield f"{listed([each.workload for each in alike], _FEW)}: {priorities} ({pods})"
 
 
 def _rank(resolved: Resolved | None) -> str:
@@ -898,33 +490,3 @@ def _rank(resolved: Resolved | None) -> str:
 
 
 # Markdown
-
-
-def counts_and_tables(answer: Answer, most: int = MAX_LINES) -> list[str]:
-    """The lines with the counts, and the tables. `most`: maximum number of workloads."""
-    both, answer = list(with_and_without_new_nodes(answer)), answer.of_upgrade
-    counts = f"Running Pods{_without(answer)}: {answer.running_before} → {answer.running_after}{_lost(answer)}"
-    lines = [f"{counts}. {times(answer)}", ""]
-    lines += [line for affected_workloads in without_it(answer) for line in (text_of(affected_workloads), "")]
-    priorities = (f"new Pods of {line}" for line in _new_pods(_ranked(answer)))
-    progress = [f"- {text_of(line.strip())}" for line in (*priorities, *emptied(answer), *new_node_lines(answer))]
-    lines += [*progress, ""] if progress else []
-    lines += [line for each in (*both, *upgrade_tables(answer)) for line in each.markdown()]
-    affected_workloads = [*filter(is_affected, answer.workloads)]
-    if affected_workloads:
-        rows = map(_row, _each_reason_once(affected_workloads[:most]))
-        lines += markdown_table(_HEADS, rows, longest=_LONGEST)
-        more = len(affected_workloads) - most
-        lines += [f"\nand {plural(more, 'more workload')}"] if more > 0 else []
-    if arrived := autoscalers.arrived_table(answer):
-        lines += [*([""] if lines[-1] else []), *arrived.markdown()]
-    return lines
-
-
-_HEADS: Final = ("workload", "class", "priority", "running", "Pending", "reason")
-
-
-def _row(workload: WorkloadCount) -> tuple[str | int, ...]:
-    own = workload.workload, workload.priority_class or "-", workload.priority
-    why = in_short(workload.message) or workload.failure
-    return *own, f"{workload.before} → {workload.after}", workload.pending, why

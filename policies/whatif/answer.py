@@ -547,11 +547,6 @@ class Answer(NamedTuple):
         """Whether a rollout never completes."""
         return self.summary.settled and bool(self.blocks.rollouts)
 
-    def new_pending(self, workload: WorkloadCount) -> int:
-        """The additional Pending Pods of a workload at the end: of a rollout all, of others without lost ones."""
-        more = max(workload.pending - workload.pending_before, 0)
-        return more if workload.workload in self.blocks.rollouts else workload.not_started
-
     @property
     def blocked(self) -> bool:
         """Whether a drain or an upgrade is incomplete."""

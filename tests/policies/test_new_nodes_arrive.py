@@ -12,13 +12,11 @@ import yaml
 
 import forewarn
 from forewarn.policies.cli import main
-from forewarn.policies.render.whatif import on_new_nodes
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.whatif import arrivals, autoscalers, questions
 from forewarn.policies.whatif.arrivals import Worst
-from forewarn.policies.whatif.autoscalers import WorkloadBack
 from forewarn.policies.whatif.comparison import count_by_workload
 from forewarn.policies.whatif.new_nodes import namer
 from tests.builders import Made, cluster_text, make_node, make_pod
@@ -207,23 +205,6 @@ def test_nodes_of_similar_groups_are_no_alternatives(tmp_path: Path, capsys: Cap
     more = (status(("b-1", 1, 0, 9), ("b-2", 1, 0, 9)), autoscaler("--balance-similar-node-groups"))
     main(["whatif", "lose", "zone", "a", "--cluster", labelled(tmp_path, groups, *more), "-v"])
     assert "\nb-1, b-2          2     4\n" in capsys.readouterr().out
-
-
-def test_the_time_in_the_first_line_is_that_of_lost_replicas(tmp_path: Path) -> None:
-    """One workload loses Pods only without new nodes. A DaemonSet gets its last Pod later, with a node for others."""
-    cluster = forewarn.load(labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9))))
-    answer = forewarn.whatif(cluster, forewarn.LoseZone("a")).answer
-    arrived, lost = answer.with_new_nodes, answer.workloads[0]
-    assert arrived is not None
-    kept, agent = lost._replace(workload="kept", after=3), lost._replace(workload="agent", after=2, with_node=2)
-    rows = [
-        WorkloadBack("kept", 4, 4, 4, without_new_nodes=3, pending=0, message="", at=None),
-        WorkloadBack("agent", 4, 2, 3, without_new_nodes=2, pending=0, message="", at=9999.0),
-    ]
-    more = answer._replace(workloads=[*answer.workloads, kept, agent])
-    more = more._replace(with_new_nodes=arrived._replace(workloads=[*arrived.workloads, *rows]))
-    assert on_new_nodes(more) == on_new_nodes(answer)
-    assert on_new_nodes(more).endswith(" after 4 min 15 s")
 
 
 def test_groups_without_known_sizes_are_not_used(tmp_path: Path, capsys: Capture) -> None:

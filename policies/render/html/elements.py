@@ -136,12 +136,6 @@ def page_header(
     )
 
 
-def notes_section(name: str, notes: Iterable[str]) -> list[Element]:
-    """The section of notes, if there are any."""
-    shown = listing(notes)
-    return [section("Notes", name, shown)] if len(shown) else []
-
-
 def listing(lines: Iterable[str]) -> Element:
     """A list of texts."""
     return element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")

@@ -11,7 +11,7 @@ import numpy as np
 
 from forewarn.policies.findings import cut, duration, one_line, plural
 from forewarn.policies.render.html.elements import chart, display_text, element, section, table, template
-from forewarn.policies.render.whatif import pair
+from forewarn.policies.render.simulation import pair
 from forewarn.policies.whatif.answer import Preemption, pairs
 from forewarn.policies.whatif.node_bands import Band, Frame, NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import pool_of

@@ -17,7 +17,6 @@ from forewarn.policies.commands.whatif import argument_parser
 from forewarn.policies.findings import LONGEST_LINE, first_line
 from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.node import ZONE
-from forewarn.policies.render.whatif import named
 from tests.builders import (
     Made,
     cluster_text,
@@ -347,12 +346,6 @@ def test_a_rollout_that_the_line_calls_blocked_meets_the_condition(
 def test_a_long_line_ends_with_a_whole_part(text: str, end: str, line: str) -> None:
     assert first_line(text, end) == line
     assert len(line) <= LONGEST_LINE
-
-
-def test_a_list_does_not_end_with_one_more() -> None:
-    long = f"shop/{'b' * 90}"
-    assert named(["shop/a", long]) == named(["shop/a", long], is_counted=True) == f"shop/a and {long}"
-    assert named(["shop/a", long, "shop/c"]) == "shop/a and 2 more workloads"
 
 
 def test_every_command_is_recorded() -> None:
