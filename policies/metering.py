@@ -76,7 +76,7 @@ class Meter:
             self._check_time()
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The units of work that remain."""
         return self._most
 

@@ -378,7 +378,7 @@ def test_a_question_is_cancelled_while_a_case_is_simulated(monkeypatch: pytest.M
         if len(counts) == 3:
             raise Cancelled
 
-    monkeypatch.setattr(Tally, "of", slow)
+    monkeypatch.setattr(Tally, "measure", slow)
     cluster, start = forewarn.load(CLUSTER), monotonic()
     with pytest.raises(Cancelled):
         forewarn.whatif_each(cluster, "zone", progress=progress)

@@ -61,7 +61,7 @@ class RejectionReason(StrEnum):
     OTHER = "other"
 
     @classmethod
-    def of(cls, status: int) -> RejectionReason:
+    def from_status(cls, status: int) -> RejectionReason:
         """Return the reason for an HTTP status, if no more specific reason is known."""
         return _REJECTION_REASONS.get(status, cls.OTHER)
 
@@ -227,7 +227,7 @@ class Metrics:
         self.count(self._rejected, reason)
 
     def reject_by_status(self, status: int) -> None:
-        self.reject(RejectionReason.of(status))
+        self.reject(RejectionReason.from_status(status))
 
     def count(self, counter: Counter, *labels: str) -> None:
         """Add 1 to a counter with these labels."""

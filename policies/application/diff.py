@@ -218,7 +218,7 @@ class OnCluster(NamedTuple):
         names, first = self.answer.answer.summary.names, dict[str, float]()
         for event in self.answer.answer.simulation.timeline.events:
             if event.event == "deleted" and event.node and event.origin and event.origin.before:
-                first.setdefault(names.of(event.origin.workload), event.t)
+                first.setdefault(names.name_of(event.origin.workload), event.t)
         preempted = ((each.by_workload, each.t) for each in self.answer.preemptions)
         return [*dict.fromkeys(name for name, t in preempted if name in updated and t < first.get(name, inf))]
 
@@ -383,7 +383,7 @@ def _on_cluster(
             concerned=of_all,
         )
         effect = _with_reasons(effect, [*answer.faults, *without_class])
-        affected = _affected(effect, answer, lambda namespace: labels.get(namespace) or owners.of(namespace))
+        affected = _affected(effect, answer, lambda namespace: labels.get(namespace) or owners.first_owners(namespace))
         return effect._replace(namespaces=affected)
     except Rejected as fault:
         return _with_reasons(OnCluster(name, [], [], concerned=[item.changed for item in concerned]), fault.faults)
@@ -672,7 +672,7 @@ class _Applied:
             """Deletions come last, as with Argo CD and Helm."""
             obj, kind = (difference.after or difference.before), difference.changed.kind
             step = position_of(obj.object) if obj else None
-            depth = self.order.depth(self.order.of(difference.changed.directory))
+            depth = self.order.depth(self.order.nearest(difference.changed.directory))
             return (
                 difference.after is None,
                 depth,

@@ -86,7 +86,7 @@ def headroom(
         rooms = [room._replace(notes=[*room.notes, buffers.note]) for room in rooms] if buffers.note else rooms
         results = []
         for obj, room in zip(objects, rooms, strict=True):
-            own = buffers.of(obj, request.placeholders)
+            own = buffers.buffers_for(obj, request.placeholders)
             buffered, reserve = own.provisioned if own else 0, None
             if wanted := request.placeholders:
                 reserve = placeholders(cluster, obj, room, wanted, request.options, autoscaling.cutoff, buffered)

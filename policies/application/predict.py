@@ -168,7 +168,7 @@ class PredictResult:
             yield PredictedPodGroup(
                 head=self.head,
                 group=group,
-                consequences=Consequences.of(group.victims, self.cluster.workload),
+                consequences=Consequences.from_victims(group.victims, self.cluster.workload),
                 violated_pdbs=group.violated_pdbs(self.cluster.scheduling),
             )
 
@@ -184,7 +184,7 @@ class PredictResult:
             attempts=self.applied.attempts_of(prediction),
             how=explanation_of(prediction) if self.explain else None,
             basis=placement.basis,
-            consequences=Consequences.of(prediction.victims, self.cluster.workload),
+            consequences=Consequences.from_victims(prediction.victims, self.cluster.workload),
             autoscalers=scaled,
             violated_pdbs=prediction.violated_pdbs,
             blocked=placement.is_blocked,

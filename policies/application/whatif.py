@@ -189,7 +189,7 @@ def whatif(
         answered = partial(ask, random=runs.random) if runs else typical
 
         def answer_to(question: questions.Question, world: World, after: ClusterSnapshot) -> Answer:
-            with Branch(question, autoscaling.after(question.lost), Worst.of) as branch:
+            with Branch(question, autoscaling.after(question.lost), Worst.from_simulation) as branch:
                 answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
                 answer = with_new_nodes(answer, branch)
             pods, options = cluster.snapshot.pods.values(), cluster.config.options
@@ -310,7 +310,7 @@ def _next_jobs(
     after = replace(with_applied(after, of_kind, []), charged_quotas=quotas)
     namespaces = {ref_of(arrival.object, DEFAULT_NAMESPACE).namespace for arrival in question.arrivals}
     for key in api.keys_of(CRON_JOB) if api.quotas else ():
-        name = answer.summary.names.of((key[0], f"{key[1]}/{key[2]}"))
+        name = answer.summary.names.name_of((key[0], f"{key[1]}/{key[2]}"))
         if key[1] in namespaces and name not in answer.rejected_by_quota:
             stored, found = before.workload(*key), missing_pods(after, api.workloads[key].object)
             if found and quota_in(found.why) and not (stored and missing_pods(before, stored.object)):
@@ -333,7 +333,10 @@ def _by_limit_ranges(
         fault = simulated.fault_of_defaults(after, obj) if creates else None
         if fault is not None and simulated.fault_of_defaults(before, obj) is None:
             message = f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}"
-            yield answer.summary.names.of((kind, "/".join(names))), NotRecreated(running, message, "LimitRange")
+            yield (
+                answer.summary.names.name_of((kind, "/".join(names))),
+                NotRecreated(running, message, "LimitRange"),
+            )
 
 
 def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
@@ -382,7 +385,7 @@ if TYPE_CHECKING:
 class Counting(Protocol):
     """Measures a simulation; created from a simulation of the same cluster before it runs."""
 
-    def of(self, simulation: Simulation, question: questions.Question) -> Any:
+    def measure(self, simulation: Simulation, question: questions.Question) -> Any:
         """Run the simulation of the question, and return the measured values."""
 
 
@@ -411,13 +414,13 @@ def counted(
 
     def in_shared_simulation(question: questions.Question) -> Any:
         simulation.expect(question.arrivals)
-        values = losses.of(simulation, question)
+        values = losses.measure(simulation, question)
         if ahead and not simulation.is_as_if_new:
             raise ValueError("a new simulation has to tell")
         return values
 
     def in_new_simulation(question: questions.Question) -> Any:
-        return losses.of(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
+        return losses.measure(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
 
     yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
 

@@ -169,7 +169,7 @@ class ClusterSnapshot:
 
     def scheduled_as(self, snapshot: Snapshot) -> ClusterSnapshot:
         """Return the cluster with another scheduling Snapshot, for example with Pods that will be created."""
-        return replace(self, _scheduling=LazySnapshot.of(snapshot))
+        return replace(self, _scheduling=LazySnapshot.from_snapshot(snapshot))
 
     def with_objects(self, objects: ClusterObjects) -> ClusterSnapshot:
         """Return the cluster with these objects for the scheduler; nodes and Pods must be the same."""

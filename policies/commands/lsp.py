@@ -390,7 +390,7 @@ class Workspace:
         at = next((at for at, member in enumerate(files.members) if self._real[member.file] == own), len(files.members))
         given = Input()
         given.members = [m._replace(reported=False) for m in files.members if self._real[m.file] != own]
-        given.members[at:at] = [Member.of(subject, path) for subject in reading.subjects]
+        given.members[at:at] = [Member.from_object(subject, path) for subject in reading.subjects]
         given.kustomizations = files.kustomizations
         given.reported, given.objects = [path], reading.objects
         given.diagnostics = list(reading.diagnostics)

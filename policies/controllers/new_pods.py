@@ -303,9 +303,9 @@ class DaemonPods(MadeOnAccess[Pod]):
         return [self._nodes[place] for place in self.places]
 
     def _made(self, place: int) -> Pod:
-        return self.of(self._nodes[place])
+        return self.pod_on(self._nodes[place])
 
-    def of(self, node: str) -> Pod:
+    def pod_on(self, node: str) -> Pod:
         return on_node(self.named_for(node), node)
 
     def named_for(self, node: str) -> Pod:

@@ -128,7 +128,7 @@ class Adoption:
         self._cluster = cluster
         self._by_namespace: dict[str, _ByLabel] = {}
 
-    def of(self, pod: Pod) -> Pod:
+    def adopt(self, pod: Pod) -> Pod:
         """Return the Pod, with the workload that adopts it as its owner."""
         if pod.owner is not None or pod.terminal or pod.terminating:
             return pod

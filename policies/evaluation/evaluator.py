@@ -125,7 +125,7 @@ def evaluate(request: EvaluationRequest) -> list[Finding]:
         subjects = (*wholes, *_parts(subjects, config.options.class_paths))
         findings = (finding for subject in subjects for finding in _evaluate(subject, context, config))
         by_order = {finding.order: finding for finding in findings}
-    for impact in predictions.found:
+    for impact in predictions.computed:
         request.predicted(impact)
     return [by_order[key] for key in sorted(by_order)]
 
@@ -144,7 +144,7 @@ def impact_of(
     """The impact of an object's new Pods; None without new Pods, or if no nodes are known."""
     context = Context(ChangeSet((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired)
     with metered(expired):
-        return context.once(Predicted, recall).of(subject)
+        return context.once(Predicted, recall).impact_of(subject)
 
 
 def count_open(

@@ -259,7 +259,7 @@ class Replacements:
         self.evicted: set[str] = set()
         """Identities of the victims so far, which recreate no Pods."""
 
-    def of(self, victim: Pod) -> Pod | None:
+    def replacement_for(self, victim: Pod) -> Pod | None:
         """Return the replacement of a victim; None if no controller creates one, the Job fails, or admission rejects
         it. Raises CutShort, and InvalidObject for an unreadable Job.
         """
@@ -497,7 +497,7 @@ class _Cascade:
         heappush(self._due, (deletion_time, next(self._numbers), victim))
         if not is_replaced:
             return
-        replacement = self._replacements.of(victim)
+        replacement = self._replacements.replacement_for(victim)
         if replacement is None:
             self._lost += 1
             self._assumed += recreator_of(victim, self._cluster, self._recreated).is_assumption

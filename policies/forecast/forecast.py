@@ -241,7 +241,7 @@ class Forecast:
         self._next = lambda: snapshot
         return snapshot
 
-    def of(self, subject: ReviewedObject, quotas: QuotaLimits | None = None) -> Impact | None:
+    def predict_impact(self, subject: ReviewedObject, quotas: QuotaLimits | None = None) -> Impact | None:
         """Return the impact of the next object; None without new Pods, or for an object that rules report as invalid.
 
         `quotas`: None for no limits besides those of the cluster during a rollout.
@@ -573,7 +573,7 @@ class Forecast:
             work.charge(1 + BINDING)
             by_chance = True if is_elsewhere or impact.by_chance else None
             decision = Decision([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
-            predictions.append(Prediction(snapshot, arriving.of(node), decision))
+            predictions.append(Prediction(snapshot, arriving.pod_on(node), decision))
             victims += len(candidate.victims) if candidate else 0
         self._next = partial(with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
@@ -676,7 +676,9 @@ def place_rollout(
     if not is_rollout and not is_limited and not _has_retries(change, cluster):
         return None
     limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
-    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False, explains=True).of(subject, limits)
+    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False, explains=True).predict_impact(
+        subject, limits
+    )
     if not is_rollout and (impact is None or not impact.preempting):
         return None
     if impact is None:  # No new Pods yet, or Pods of another scheduler.

@@ -348,7 +348,7 @@ class _Run(Simulation):
 
     def _take_in(self, pod: Pod) -> bool:
         """Load the top workload that recreates a Pod, with all its Pods; return False if the workload is unknown."""
-        owner = controller_of(self._adoption.of(pod))
+        owner = controller_of(self._adoption.adopt(pod))
         top = None if owner is None else self._stored(owner)
         if top is None:
             return False
@@ -400,7 +400,7 @@ class _Run(Simulation):
         ready = started if pod.node_name and pod.ready and not pod.terminal else None
         if not pod.uid or (pod.ready and not pod.node_name):
             pod = replace(pod, uid=pod.identity, ready=pod.ready and bool(pod.node_name))
-        return PodState(self._adoption.of(pod), created=float(pod.created or started), ready=ready)
+        return PodState(self._adoption.adopt(pod), created=float(pod.created or started), ready=ready)
 
     # What happens
 

@@ -317,7 +317,7 @@ def _read(file: File, given: Input, *, reported: bool, deployed: bool = False, r
     if reading.defined:
         given.defining.append((file, reading.defined))
     place = file.called or file.path
-    given.members += (Member.of(subject, place, reported=reported) for subject in reading.subjects)
+    given.members += (Member.from_object(subject, place, reported=reported) for subject in reading.subjects)
     _read_names(content, file, given, reading)
     if not reported:
         return
@@ -638,16 +638,16 @@ def read_by_schema(given: Input, config: Config, more: Sequence[str], *, every: 
     done = {*config.options.class_paths, *config.options.pod_template_paths}
     texts = _Texts(given)
     for file, kinds in defining:
-        if any(kind not in done and (every or not kind or texts.of(kind)) for kind in kinds):
+        if any(kind not in done and (every or not kind or texts.files_with(kind)) for kind in kinds):
             _add_paths(file, given, done)
-    if more and any(texts.of(kind) for kind in given.files_of):
+    if more and any(texts.files_with(kind) for kind in given.files_of):
         from forewarn.policies.sources.cluster import objects_of
 
         for definition in chain.from_iterable(objects_of(source, "definitions") for source in more):
             kind, paths = class_paths_of(definition)
-            if paths and kind not in done and (every or texts.of(kind)):
+            if paths and kind not in done and (every or texts.files_with(kind)):
                 given.class_paths[kind] = paths
-    for name in dict.fromkeys(name for kind in given.class_paths for name in texts.of(kind)):
+    for name in dict.fromkeys(name for kind in given.class_paths for name in texts.files_with(kind)):
         _add(given.sources[name], texts.found[name], given)
 
 
@@ -668,7 +668,7 @@ class _Texts:
         self._texts = given.texts
         self.found: dict[str, bytes] = {}
 
-    def of(self, kind: str) -> list[str]:
+    def files_with(self, kind: str) -> list[str]:
         """Return the names of the files with objects of a kind (in any API group) that may name a PriorityClass."""
         return [file.name for file in self._files_of.get(kind.rpartition("/")[2], ()) if self._text(file)]
 
@@ -697,7 +697,7 @@ def _add(file: File, content: bytes, given: Input) -> None:
     reading = read(content, file.name, given.class_paths, namespace=given.namespace, again=True)
     place = file.called or file.path
     for subject in reading.subjects:
-        given.members.append(Member.of(subject, place))
+        given.members.append(Member.from_object(subject, place))
         given.skipped[str(subject.object["kind"])] -= 1
     given.skipped += type(given.skipped)()  # without what is 0
     given.suppressions += of_annotations(reading.subjects)

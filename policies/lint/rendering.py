@@ -394,7 +394,7 @@ class Origins:
     def __init__(self, parts: Iterable[ReviewedObject]) -> None:
         self._by_kind = grouped((group_kind(part.object), part) for part in parts if part.ref.name)
 
-    def of(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
+    def candidates_for(self, built: ReviewedObject) -> Sequence[ReviewedObject]:
         """Return the objects of which one may be built: those with the longest name that is part of its name."""
         name = built.ref.name
         parts = self._by_kind.get(group_kind(built.object), ())[:_MAX_PARTS]
@@ -476,7 +476,7 @@ class _Renderer:
         self._given, self._config, self._namespace = given, request.config, request.namespace or ""
         self._allowed = {*allowed.flags, *([NETWORK] if allowed.network else [])}
         self._is_trusted = bool(allowed.config) and not tools.is_of_checkout(allowed.config, request.paths)
-        self._trees, self._variables = tools.Trees.of(request.paths), tuple(allowed.variables)
+        self._trees, self._variables = tools.Trees.from_paths(request.paths), tuple(allowed.variables)
         self._checker, self._path = Checker(), tools.safe_path(self._trees)
         self._wanted = wanted_kinds(request.config)
         self._failures = defaultdict[str, list[tuple[str, tools.Failure]]](list)
@@ -643,7 +643,7 @@ class _Renderer:
 
     def _add(self, directory: str, subjects: Sequence[ReviewedObject]) -> None:
         place = os.path.join(directory, RENDERED)
-        self._given.members += (Member.of(subject, place) for subject in subjects)
+        self._given.members += (Member.from_object(subject, place) for subject in subjects)
 
 
 def render(
@@ -741,7 +741,7 @@ def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:
     """Return a built object with its positions in patches and bases; with suppressions, in the rendered text."""
     if at(subject.object, "metadata", "annotations", ANNOTATION) is not None:
         return subject
-    return subject._replace(source=OverlaySource(subject.source, subject.object, origins.of(subject)))
+    return subject._replace(source=OverlaySource(subject.source, subject.object, origins.candidates_for(subject)))
 
 
 def _found(paths: Sequence[str], config: Config, *, as_git: bool) -> _Found:

@@ -54,7 +54,7 @@ class Trees(NamedTuple):
     roots: tuple[str, ...]
 
     @classmethod
-    def of(cls, paths: Iterable[str]) -> Trees:
+    def from_paths(cls, paths: Iterable[str]) -> Trees:
         """The checked directories, and the work trees of git that contain them, but not the home directory."""
         roots = dict.fromkeys(os.path.realpath(path) for path in paths if os.path.isdir(path))
         home = _identities(os.path.expanduser("~"))

@@ -92,7 +92,7 @@ def versions(base: str, head: str) -> Iterator[Versions]:
 @contextmanager
 def _repository() -> Iterator[Repository]:
     """Yield the repository that contains the working directory. Raises SourceError."""
-    trees = Trees.of([os.curdir])
+    trees = Trees.from_paths([os.curdir])
     git = find_program("git", trees)
     if not git:
         raise SourceError("git", "not installed, or only in a checked directory")
@@ -287,10 +287,10 @@ class Owners:
         return files
 
     @cache  # noqa: B019  (as long as the answer)
-    def of(self, namespace: str) -> str:
+    def first_owners(self, namespace: str) -> str:
         """Return the first owners as text; "" if there are none."""
         files = islice(sorted(self._files.get(namespace, ())), _MAX_FILES)
-        counts = Counter(owner for file in files for owner in self._owners.of(file))
+        counts = Counter(owner for file in files for owner in self._owners.owners_of(file))
         return listed([owner for owner, _ in counts.most_common()])
 
 

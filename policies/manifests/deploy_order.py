@@ -92,7 +92,7 @@ class FluxOrder:
             self._needs[name] = [need for need in names if isinstance(need, str)]
             self._paths[os.path.normpath(text_at(obj, "spec", "path"))] = name
 
-    def of(self, directory: str) -> str:
+    def nearest(self, directory: str) -> str:
         """The Kustomization with the longest path in a directory's path; "" for none."""
         within = f"/{os.path.normpath(directory)}/" if self._paths else ""
         paths = [path for path in self._paths if path != os.curdir and f"/{path}/" in within]

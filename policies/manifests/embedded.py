@@ -20,7 +20,7 @@ class Place(NamedTuple):
     indent: int = 0
     at: Location | None = None
 
-    def of(self, document: Document) -> Document:
+    def moved(self, document: Document) -> Document:
         """A document of the embedded text, at its position in the file."""
         return Document(document.data, document.file, document.line + self.line, document.column, self.indent, self.at)
 

@@ -69,7 +69,7 @@ class Member:
         return Member(**({name: getattr(self, name) for name in ("subject", "file", "reported", "home")} | changes))
 
     @classmethod
-    def of(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
+    def from_object(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
         """A member for an object of a file."""
         home = f"{os.path.normpath(file)}: {subject.within.replace(os.sep, '.')}" if subject.within else None
         return cls(subject, file, reported, home)

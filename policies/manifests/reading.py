@@ -102,7 +102,9 @@ class _Texts:
         from forewarn.policies.manifests.yaml.nodes import compose
         from forewarn.policies.manifests.yaml.source import Construction
 
-        document = place_of(text, source, path).of(Document(f"{text}\n".encode("utf-8", "surrogatepass"), self._file))
+        document = place_of(text, source, path).moved(
+            Document(f"{text}\n".encode("utf-8", "surrogatepass"), self._file)
+        )
         try:
             root, _ = compose(document)
             return Construction(root).value, YamlSource(Tree(document))
@@ -154,7 +156,7 @@ class _FileReader:
             above, before = before, document.data
             if fault is not None and _ENDS_WITH_ACTION.search(above[-_LONGEST_ACTION:]):
                 continue  # a branch of a template, which the document above reports
-            document = self._place.of(document) if self._place else document
+            document = self._place.moved(document) if self._place else document
             if self._exceeds_limit(document, count):
                 return
             try:
@@ -226,7 +228,7 @@ class _FileReader:
         from forewarn.policies.manifests.json_text import JsonReader, NotJson, Spans
 
         document = Document(data, self._file)
-        document = self._place.of(document) if self._place else document
+        document = self._place.moved(document) if self._place else document
         text = document.text  # what is no UTF-8 is U+FFFD to kubectl
         values, spans = JsonReader(text), Spans(document)
         position, count = values.skip(0), 0

@@ -71,7 +71,7 @@ class Consequences(NamedTuple):
     daemon_set_victims: Sequence[DaemonSetVictim] = ()
 
     @classmethod
-    def of(cls, victims: Sequence[Pod], workload: Workloads) -> Consequences:
+    def from_victims(cls, victims: Sequence[Pod], workload: Workloads) -> Consequences:
         """Return the consequences for these victims. `workload`: see `losses_of`."""
         daemons = [
             DaemonSetVictim(pod.key, f"{pod.namespace}/{pod.owner.name}", pod.node_name)

@@ -97,8 +97,8 @@ def _as_launched(counted: autoscalers.Considered, launches: autoscalers.Launches
     """The sentence about Karpenter, if its NodePools and instance types are known."""
     if launches.not_predicted:
         return _considered("Karpenter", counted)
-    others = {**counted.ignored, "no NodePool helps": launches.left}
-    helped = _some(counted.considered - launches.left, counted.pending, others, over_time=over_time)
+    others = {**counted.ignored, "no NodePool helps": launches.not_helped}
+    helped = _some(counted.considered - launches.not_helped, counted.pending, others, over_time=over_time)
     return f"Karpenter would add nodes for {helped}"
 
 

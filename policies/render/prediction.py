@@ -410,7 +410,7 @@ def _about_victims(
         yield f"  PDB: {violating(num_violations)} with no disruptions allowed ({listed(violated)})"
     elif pdbs := pdbs_of([victim for victim in victims if not victim.terminating], cluster):
         yield f"  {listed([f'PDB {pdb}' for pdb in pdbs])} allow{'s' if len(pdbs) == 1 else ''} this disruption"
-    yield from (f"  {line}" for line in Consequences.of(victims, cluster.workload).phrases())
+    yield from (f"  {line}" for line in Consequences.from_victims(victims, cluster.workload).phrases())
     seconds = plural(wait_seconds(victims), "second")
     stored = (cluster.pods.get((victim.namespace, victim.name)) for victim in victims)
     if any(pod is not None and pod.terminating for pod in stored):  # since when, or held by a finalizer, is not known

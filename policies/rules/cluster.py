@@ -255,7 +255,7 @@ def restart_preempts(_: ReviewedObject, context: Context) -> Iterator[Problem]:
     """
     of_placeholders: list[ObjectRef] = []
     most, restarts = 0, context.once(Restarts)
-    for restart in restarts.found:
+    for restart in restarts.computed:
         own = restart.impact.own
         preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
         victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
@@ -334,7 +334,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     also set `maxUnavailable: 1` in a Deployment.
     """
     restarts = context.once(Restarts)
-    for restart in restarts.found:
+    for restart in restarts.computed:
         if restart.is_blocked:
             pending = next(prediction for prediction in restart.impact.predictions if prediction.outcome == "pending")
             fits, new_nodes = needs_class(pending), restart.new_nodes

@@ -392,11 +392,11 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
         return
     from forewarn.policies.rules.support.quota_use import QuotaUse
 
-    use = context.once(QuotaUse).of(subject)
+    use = context.once(QuotaUse).use_by(subject)
     exceeds_without_old = use is not None and 0 < use.first <= use.arrivals.replicas
     beside_old = None if exceeds_without_old else context.once(QuotaUse).beside_old(subject)
     if use is not None and beside_old is not None:
-        impact = context.once(Predicted).of(subject)
+        impact = context.once(Predicted).impact_of(subject)
         if impact is not None and impact.rejected and (not use.first or impact.rejected < impact.new):
             use = (use if use.first else beside_old)._replace(stops_after=impact.new - impact.rejected, present=0)
     if use is None or not use.first or not use.faults:
@@ -431,7 +431,7 @@ def _finishes(subject: ReviewedObject, use: Use) -> bool:
 
 def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
     """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
-    quota = use.found(fault.quota)
+    quota = use.quota_named(fault.quota)
     if quota is None or not fault.resources:
         return cut(f"{rule_text.pods_of(use.template)} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
@@ -464,7 +464,7 @@ def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: 
     """Yield sentences that explain the used amount, if it differs from the amount in the cluster."""
     from forewarn.policies.rules.support.quota_use import QuotaUse
 
-    quota = use.found(fault.quota)
+    quota = use.quota_named(fault.quota)
     if quota is None or not fault.resources:
         return
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
@@ -541,7 +541,7 @@ def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iter
         return
     from forewarn.policies.rules.support.quota_use import QuotaUse
 
-    use = context.once(QuotaUse).of(subject)
+    use = context.once(QuotaUse).use_by(subject)
     fault = use.faults[0] if use is not None and use.faults else None
     if use is None or fault is None or fault.kind != "must-specify":
         return
@@ -611,7 +611,7 @@ def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> It
 
 def _left(use: Use, quota_name: str, resource: str) -> str:
     """A resource with the amount that the quota still has for the new Pods, for example `cpu (2 left for 3 Pods)`."""
-    quota = use.found(quota_name)
+    quota = use.quota_named(quota_name)
     if quota is None or resource not in quota.hard or resource not in quota.used:
         return resource
     left, replicas = quota.hard[resource] - quota.used[resource], use.arrivals.replicas
@@ -830,7 +830,7 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
     for workload in context.of_kind(kind):
         if (workload.ref.name, workload.effective_namespace) != (at(target, "name"), subject.effective_namespace):
             continue
-        use = context.once(QuotaUse).of(workload)
+        use = context.once(QuotaUse).use_by(workload)
         if use is None or (use.first and use.first <= use.arrivals.replicas):
             continue  # quota-exceeded
         first, check_ = first_rejected(use.pod, use.before, replicas=max(most - use.present, 0))

@@ -48,7 +48,7 @@ class LazySnapshot:
         """Whether the values that the first prediction needs are computed (bulk.py)."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> LazySnapshot:
+    def from_snapshot(cls, snapshot: Snapshot) -> LazySnapshot:
         """Return a LazySnapshot for a Snapshot that is already built."""
         lazy = cls(snapshot.objects)
         lazy._built = snapshot

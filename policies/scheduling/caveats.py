@@ -107,7 +107,7 @@ def _while_binding(framework: Framework, cycle: tuple[CycleState, Pod, str]) -> 
 
 def _of_binding(status: Status, point: str, plugin: str) -> Status:
     if status.rejected:
-        return status.of(plugin)
+        return status.with_plugin(plugin)
     return status.while_running(f'running {point} plugin "{plugin}"', plugin)
 
 

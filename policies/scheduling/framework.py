@@ -58,7 +58,7 @@ class Status:
         """Whether the status is a rejection, not an error. Source: upstream `IsRejected`."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
-    def of(self, plugin: str) -> Status:
+    def with_plugin(self, plugin: str) -> Status:
         return Status(self.code, self.reasons, plugin)
 
     def while_running(self, what: str, plugin: str) -> Status:
@@ -684,7 +684,7 @@ class Framework:
                 if result.status.code is Code.SKIP:
                     state.skip_filter.add(plugin.name)
                     continue
-                status = result.status.of(plugin.name)
+                status = result.status.with_plugin(plugin.name)
                 if not status.rejected:
                     status = status.while_running(f'running PreFilter plugin "{plugin.name}"', plugin.name)
                 if status.code is not Code.UNSCHEDULABLE:
@@ -808,7 +808,7 @@ def run_pre_enqueue_plugins(plugins: Iterable[PreEnqueuePlugin], pod: Pod) -> St
     for plugin in plugins:
         status = plugin.pre_enqueue(pod)
         if status is not None:
-            return status.of(plugin.name)
+            return status.with_plugin(plugin.name)
     return None
 
 

@@ -396,7 +396,7 @@ class RecurringCycle:
         """
         self.snapshot, self.pod = snapshot, pod
         self._matrix, self._spec, self._request = matrix, spec, request
-        own = nominations.of(pod)
+        own = nominations.nomination_of(pod)
         self._own = None if own is None else Own(own, request, matrix)
         """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
 
@@ -442,7 +442,7 @@ class RecurringCycle:
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
-        return Scores(framework_in_columns(self.snapshot, self.pod), self.pod, self._matrix).of(rows)
+        return Scores(framework_in_columns(self.snapshot, self.pod), self.pod, self._matrix).total_scores(rows)
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""

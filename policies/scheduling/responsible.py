@@ -215,7 +215,7 @@ class NodeFilters:
         self._own: dict[str, _OwnFilters] = {}
         self._known: dict[Hashable, Callable[[Node], bool]] = {}
 
-    def of(self, pod: Pod) -> Callable[[Node], bool]:
+    def filter_for(self, pod: Pod) -> Callable[[Node], bool]:
         """Return a function: node -> whether the filters of the Pod's profile allow the node, with any Pods on it."""
         own = self._own.get(pod.spec.scheduler_name) or self._read(pod.spec.scheduler_name)
         read, constraints = read_by_filters(pod, whole=own.reads_whole_pod)

@@ -488,7 +488,7 @@ class Prediction:
             return []
         rows, infos = self._rows_of(self._decision.feasible), self.snapshot.node_infos
         with self.snapshot.derived.locked(), suppress(NotValid):
-            totals = self._in_tables().of(rows)
+            totals = self._in_tables().total_scores(rows)
             return sorted(infos[row].name for row in rows[totals == totals.max()].tolist())
         return []
 

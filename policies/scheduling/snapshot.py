@@ -562,7 +562,7 @@ class Snapshot:
 
     @cached_property
     def devices_in_use(self) -> InUse:
-        return InUse.of(claim.allocation for claim in self.objects.resource_claims.values())
+        return InUse.from_allocations(claim.allocation for claim in self.objects.resource_claims.values())
 
     @cached_property
     def extended_resources(self) -> Mapping[str, DeviceClass]:

@@ -82,7 +82,7 @@ class Scores:
         if not framework.plan.scores:
             raise NotValid
 
-    def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def total_scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
         return np.zeros(len(rows), np.int64) + sum(worth for _, worth in self._weighted(rows))
 
@@ -387,7 +387,7 @@ class Cycle:
         rows = np.flatnonzero(~passing & left).tolist()
         charge(len(rows) // 8)
         names = [infos[row].node.name for row in rows]
-        statuses.by_node = dict(zip(names, rejections.of(rows), strict=True))
+        statuses.by_node = dict(zip(names, rejections.statuses_of(rows), strict=True))
         return Filtered(nodes, statuses, restricting=restricting)
 
     def preempt(self) -> Preemption:
@@ -436,7 +436,7 @@ class Cycle:
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
-        return self.in_tables.of(rows)
+        return self.in_tables.total_scores(rows)
 
 
 def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
@@ -445,7 +445,7 @@ def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> NDArray[np.b
     Filters in columns run first. Each other filter evaluates only nodes that its `may_reject` includes and that the
     earlier filters pass.
     """
-    known = nodes.known()
+    known = nodes.known_nodes()
     passing = np.ones(len(known), np.bool_)
     for one in sorted(filters, key=lambda one: one.in_columns is None):
         if one.in_columns is not None:
@@ -499,13 +499,13 @@ class FirstRejections:
         new = (self.codes < 0) & (rejections.codes >= 0)
         if new.any():
             self.codes[new] = rejections.codes[new] + len(self.statuses)
-            self.statuses += [status.of(plugin) for status in rejections.statuses]
+            self.statuses += [status.with_plugin(plugin) for status in rejections.statuses]
 
     def where(self, code: Code) -> NDArray[np.bool_]:
         """Return [node], bool: whether the status of the node has this code."""
         return np.array([*(status.code is code for status in self.statuses), False])[self.codes]
 
-    def of(self, rows: Sequence[int]) -> list[Status]:
+    def statuses_of(self, rows: Sequence[int]) -> list[Status]:
         """Return the statuses of these nodes, all of which must be rejected. `rows`: row numbers."""
         return [self.statuses[code] for code in self.codes[rows].tolist()]
 
@@ -617,5 +617,5 @@ def _first(plugins: Sequence[Any], state: CycleState, pod: Pod, info: NodeInfo) 
         if status is not None:
             if not status.rejected:
                 raise NotValid
-            return status.of(plugin.name)
+            return status.with_plugin(plugin.name)
     raise NotValid  # a plugin that contradicts what it says of itself in columns

@@ -837,7 +837,7 @@ class ControllerView:
         cached = self._selected.get(state.key)
         if cached is None or cached.object is not state.object:
             cached = self._selected[state.key] = _Selected(state.object)
-        return cached.of(self._api.tally.by_labels.get(state.key[1], {}))
+        return cached.select(self._api.tally.by_labels.get(state.key[1], {}))
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         return list(self._api.by_node.get(node, {}).values())
@@ -873,7 +873,7 @@ class _Selected:
         self.object, self._pdb = obj, PodDisruptionBudget.from_api(obj)
         self._looked_at, self._found = 0, list[Tally]()
 
-    def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
+    def select(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
         """Return the matching tallies. `tallies`: all of the namespace, including those of the last call."""
         if self._looked_at < len(tallies):
             new = islice(tallies.values(), self._looked_at, None)

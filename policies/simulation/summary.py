@@ -44,7 +44,7 @@ class Names:
         }
         self._groups = {name: group for (_, group), name in self._display_names.items()}
 
-    def of(self, workload: tuple[str, str]) -> str:
+    def name_of(self, workload: tuple[str, str]) -> str:
         """Return the display name of (`group/Kind`, `namespace/name`); the latter for an unknown workload."""
         return self._display_names.get(workload, workload[1])
 
@@ -221,7 +221,7 @@ class Summary(NamedTuple):
 
     @in_json
     def by_workload(self) -> Counter[str]:
-        return Counter(self.names.of(eviction.origin.workload) for eviction in self.evictions)
+        return Counter(self.names.name_of(eviction.origin.workload) for eviction in self.evictions)
 
     @in_json
     def by_namespace(self) -> Counter[str]:
@@ -253,7 +253,7 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
     events = simulation.timeline.events
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
     names, origins, created = names_in(simulation), simulation.timeline.origins, _new_pods(simulation, levels)
-    new = {pod: name for pod in created if (name := names.of(origins[pod].workload)) not in others}
+    new = {pod: name for pod in created if (name := names.name_of(origins[pod].workload)) not in others}
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in new}
     states = _existing(simulation, new)
     completed = {event.pod for event in events if event.event == "succeeded"}
@@ -278,7 +278,7 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
         names=names,
         assumes=_assumptions(simulation),
         new_workloads=new_workloads,
-        quotas=sorted({quota for workload, quota in delaying.items() if names.of(workload) in new_workloads}),
+        quotas=sorted({quota for workload, quota in delaying.items() if names.name_of(workload) in new_workloads}),
         new_pod_names=frozenset(new),
         new_pods_ended=len(ended),
         new_pods_preempted=len(ended & {event.pod for event in events if event.event == "preempted"}),
@@ -371,7 +371,7 @@ def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missi
     rejections = simulation.controllers.rejections.by_workload()
     for workload, rejected in sorted(rejections, key=lambda item: (item[0][::-1], item[1])):
         pods = counts[workload].pods if workload in counts else 0
-        counts[workload] = Missing(names.of(workload), pods + rejected.missing, rejected.message)
+        counts[workload] = Missing(names.name_of(workload), pods + rejected.missing, rejected.message)
     for key, message in simulation.api.rejected.items():
         counts["/Pod", "/".join(key)] = Missing("/".join(key), 1, message)
     return counts
@@ -443,13 +443,13 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     """Return the Pods that are Pending at the end of a run, also those left out, by workload; not those of other
     schedulers.
     """
-    more = {names.of(each.of): each.left for each in pods_left_out(simulation) if each.pending}
+    more = {names.name_of(each.of): each.left for each in pods_left_out(simulation) if each.pending}
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
     pods = [state.pod for state in simulation.api.pods.values() if simulation.scheduler.is_pending(state)]
     messages = {pod.key: _GATED for pod in pods if is_gated(pod, simulation.world.semantics)}
     messages |= {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
     for pod in pods:
-        groups.setdefault(names.of(origins[pod.key].workload), []).append(pod.key)
+        groups.setdefault(names.name_of(origins[pod.key].workload), []).append(pod.key)
         messages |= {pod.key: why} if (why := _why_group_pending(simulation, pod)) else {}
     rows = [_of_group(simulation, group, keys, messages) for group, keys in sorted(groups.items())]
     return [row._replace(pods=row.pods + more.get(row.group, 0)) for row in rows]
@@ -471,7 +471,7 @@ def of_other_schedulers(simulation: Simulation, names: Names) -> Counter[OfOther
     for key in sorted(touched(simulation)):
         state = simulation.api.pods.get(_key_of(key))
         if state is not None and is_left_to_another_scheduler(state, simulation):
-            name = names.of(simulation.timeline.origins[key].workload)
+            name = names.name_of(simulation.timeline.origins[key].workload)
             pods[OfOtherScheduler(name, state.pod.spec.scheduler_name)] += 1
     return pods
 
@@ -558,9 +558,9 @@ def _line(
     event: Event, eviction: Eviction | None, levels: Levels, names: Names, nominated: dict[str, str]
 ) -> _Line | None:
     """The line to which an event belongs; None if the text omits the event."""
-    second, group = int(event.t), names.of(event.origin.workload) if event.origin else event.node
+    second, group = int(event.t), names.name_of(event.origin.workload) if event.origin else event.node
     if eviction is not None:
-        by = names.of(event.by_origin.workload) if event.by_origin else ""
+        by = names.name_of(event.by_origin.workload) if event.by_origin else ""
         return _Line(second, "preempted", by, group, eviction.level)
     if event.event == "created":
         return _Line(second, "created", group, "") if event.pod in levels.new else None

@@ -245,7 +245,7 @@ def adopt_pods(cache: Cache) -> None:
 
     snapshot = cache.snapshot()
     adoption = Adoption(snapshot)
-    adopted = {key: new for key, pod in snapshot.pods.items() if (new := adoption.of(pod)) is not pod}
+    adopted = {key: new for key, pod in snapshot.pods.items() if (new := adoption.adopt(pod)) is not pod}
     cache.put_views({registry.POD: adopted})
 
 

@@ -232,7 +232,7 @@ class _Walk:
         """The entries that git does not ignore; git never ignores tracked files."""
         names = {entry.name for entry in all_of_it}
         above = self._ignores.pop(path)
-        ignores = Ignores.of(path) if ".git" in names else above
+        ignores = Ignores.from_directory(path) if ".git" in names else above
         if GITIGNORE in names:
             ignores = ignores.within(path)
         kept = []

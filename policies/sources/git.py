@@ -215,7 +215,7 @@ class Ignores:
         self._files, self._everything = files, everything
 
     @classmethod
-    def of(cls, top: str) -> Ignores:
+    def from_directory(cls, top: str) -> Ignores:
         """Return the rules for a directory that contains `.git`, without its own .gitignore."""
         return cls(WorkTree(os.path.realpath(top)))
 
@@ -226,7 +226,7 @@ class Ignores:
         for path in islice(upwards(os.path.realpath(directory)), _DEEPEST):
             directories.append(path)
             if os.path.lexists(os.path.join(path, ".git")):
-                rules = cls.of(path)
+                rules = cls.from_directory(path)
                 for above in reversed(directories[1:]):
                     rules = rules.within(above)
                 return rules
@@ -368,7 +368,7 @@ class CodeOwners:
         path = next((path for place in PLACES if os.path.isfile(path := os.path.join(top, place))), "")
         self._lines = list(_lines(path))[::-1] if path else []
 
-    def of(self, path: str) -> list[str]:
+    def owners_of(self, path: str) -> list[str]:
         """Return the owners of a file or directory. `path`: relative to the repository."""
         owners: dict[str, Sequence[str]] = {}
         steps = tuple(os.path.normpath(path).split(os.sep))

@@ -115,7 +115,7 @@ class _Pages:
             asked = [line for line in (command_line_of("whatif", query) for query in queries) if line]
         except (BadLink, ValueError) as bad:
             asked, fault = [], str(bad)
-        recent = [line for line in view.answers.known() if line.query and line not in asked]
+        recent = [line for line in view.answers.answered() if line.query and line not in asked]
         sides, others = ([{"query": each.query, "text": each.line(())} for each in lines] for lines in (asked, recent))
         return self._page("compare", view, scripts=("compare.js",), sides=sides, recent=others, fault=fault)
 

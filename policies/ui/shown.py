@@ -59,7 +59,7 @@ class Answers:
                 self._reports.move_to_end(command_line)
             return self._reports.get(command_line)
 
-    def known(self) -> list[CommandLine]:
+    def answered(self) -> list[CommandLine]:
         """The questions with an answer, newest first."""
         with self._lock:
             return [*reversed(self._reports)]

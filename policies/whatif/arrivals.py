@@ -74,7 +74,7 @@ class Worst(NamedTuple):
     by_workload: Mapping[Workload, int]
 
     @classmethod
-    def of(cls, simulation: Simulation) -> Worst:
+    def from_simulation(cls, simulation: Simulation) -> Worst:
         """The worst moments of a simulation until now."""
         pods = RunningPods(simulation, simulation.timeline.events)
         running, lowest, total = pods.start, Counter(pods.start), pods.start.total()
@@ -131,7 +131,7 @@ class ClusterAutoscalerRounds(Rounds):
         origins = self._simulation.timeline.origins
         if not self._scans.has_begun:
             return None
-        return self._scans.result(lambda pod: names.of(origins[pod.key].workload), pending)
+        return self._scans.result(lambda pod: names.name_of(origins[pod.key].workload), pending)
 
     def _handle(self, change: Change) -> None:
         super()._handle(change)
@@ -424,7 +424,7 @@ def _more_daemon_pods(answer: Answer) -> int:
 def _rows(answer: Answer, end: Answer, worst: Worst) -> Iterator[WorkloadBack]:
     """Yield the workloads of the answer, and those that miss Pods only with new nodes. `end`: the answer with these."""
     names, last = end.summary.names, {bound.workload: bound.t for bound in end.bound}
-    lowest = {names.of(workload): running for workload, running in worst.by_workload.items()}
+    lowest = {names.name_of(workload): running for workload, running in worst.by_workload.items()}
     without, with_nodes = ({each.workload: each for each in one.workloads} for one in (answer, end))
     for name in {**without, **with_nodes}:
         each = without.get(name) or with_nodes[name]
@@ -456,7 +456,7 @@ def added_for(predictions: Sequence[Prediction], cluster: ClusterSnapshot, autos
     pods += plan.pods if plan else 0
     if launches is not None and not launches.not_predicted:
         nodes += len(launches.arrivals)
-        pods += reaction.karpenter.considered - launches.left
+        pods += reaction.karpenter.considered - launches.not_helped
     first, further = autoscaling.settings.scan_interval, autoscaling.settings.next_scan * max(len(scale_ups) - 1, 0)
     seconds = (autoscaling.node_delay or 0.0) + first + further
     why = "" if nodes else next(not_predicted(reaction), "")

@@ -155,7 +155,7 @@ class Scans:
             with metered(lambda: False, self._work) as work:
                 autoscaler = self._with(daemon_sets, snapshot)
                 self._last = scan = autoscaler.decide(pods, snapshot, self.added, upcoming, self._hints)
-            self._work = work.left
+            self._work = work.remaining
         except CutShort:
             self._truncated = True
             return []
@@ -311,7 +311,7 @@ class Launches(NamedTuple):
     arrivals: Hidden[Sequence[Arrival]]
 
     @property
-    def left(self) -> int:
+    def not_helped(self) -> int:
         """The number of Pods for which no NodePool adds a node."""
         return sum(item.pods for item in self.no_launch)
 
@@ -588,7 +588,7 @@ def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Na
         simulation.cache.snapshot(),
         autoscaling,
         daemon_sets,
-        lambda pod: names.of(origins[pod.key].workload),
+        lambda pod: names.name_of(origins[pod.key].workload),
     )
 
 

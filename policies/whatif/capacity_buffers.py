@@ -93,7 +93,7 @@ class CapacityBuffers:
             self.omitted = True
         return True
 
-    def of(self, obj: ApiObject, needed: int | None) -> Buffers | None:
+    def buffers_for(self, obj: ApiObject, needed: int | None) -> Buffers | None:
         """Return the CapacityBuffers of the cluster for an object; None if the cluster has none. Raises InvalidObject.
 
         `needed`: see Buffers.

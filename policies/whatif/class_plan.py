@@ -506,14 +506,14 @@ class _Run:
         self._simulation, self._cluster, self._steps = simulation, cluster, steps
         self._classes = dict(cluster.priority_classes)
         self.results: list[SimulatedStep] = []
-        self.pending_before, self.start = _pending(simulation), Start.of(simulation, _CHANGE)
+        self.pending_before, self.start = _pending(simulation), Start.from_simulation(simulation, _CHANGE)
         simulation.awaited += 1
         simulation.clock.at(0.0, lambda: simulation.clock.spawn(self._run()))
 
     def _run(self) -> Steps:
         simulation = self._simulation
         yield from self._settle()
-        self.start = Start.of(simulation, _CHANGE)
+        self.start = Start.from_simulation(simulation, _CHANGE)
         for step in self._steps:
             started, created = simulation.clock.now, simulation.api.created
             unfinished: list[str] = []

@@ -100,7 +100,9 @@ def ask(
     """
     simulation = Simulation(world, random, progress=progress)
     occupancy = watch(simulation) if watch else None
-    ended = partial(answer_after, start=Start.of(simulation, question), autoscaling=autoscaling.after(question.lost))
+    ended = partial(
+        answer_after, start=Start.from_simulation(simulation, question), autoscaling=autoscaling.after(question.lost)
+    )
     prepare(simulation, question)
     run(simulation, ended) if run else simulation.run()
     answer = ended(simulation, question)._replace(occupancy=occupancy)
@@ -143,7 +145,7 @@ class Start(NamedTuple):
     over_quota: Mapping[str, OverQuota]
 
     @classmethod
-    def of(cls, simulation: Simulation, question: Question) -> Start:
+    def from_simulation(cls, simulation: Simulation, question: Question) -> Start:
         before = count_by_workload(simulation)
         return cls(
             before,
@@ -311,12 +313,12 @@ class Losses:
         self.names = names_in(simulation)
         self.running = len(self._workloads)
 
-    def of(self, simulation: Simulation) -> dict[str, int]:
+    def lost_replicas(self, simulation: Simulation) -> dict[str, int]:
         """Return the number of lost replicas by workload name, without zeros.
 
         `simulation`: a completed one of the same cluster.
         """
-        return {self.names.of(workload): count for workload, count in self.by_workload(simulation).items()}
+        return {self.names.name_of(workload): count for workload, count in self.by_workload(simulation).items()}
 
     def by_workload(self, simulation: Simulation) -> Counter[tuple[str, str]]:
         """Return the number of lost replicas by (kind, `namespace/name`) of the workload, without zeros."""
@@ -348,7 +350,7 @@ def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> li
     found = {each.workload for one in (answer, answer.end) for each in one.preempted}
     found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.missed}
     found |= {name for one in (answer, answer.end) for name in (*one.rivals, *one.equal_victims)}
-    return sorted({*map(names.of, workloads)} & found)
+    return sorted({*map(names.name_of, workloads)} & found)
 
 
 def _is_daemon(state: PodState) -> bool:
@@ -437,7 +439,7 @@ def _blocked_rollouts(start: Start, templates: Mapping[tuple[str, str], ApiObjec
     changed = sorted(
         workload for workload, template in start.templates.items() if templates.get(workload, template) != template
     )
-    names = {workload: summary.names.of(workload) for workload in changed if workload in start.before}
+    names = {workload: summary.names.name_of(workload) for workload in changed if workload in start.before}
     return [name for name in names.values() if name in stuck]
 
 
@@ -462,7 +464,7 @@ def _compared(
         origin = count.origin
         one, other = start.before.get(workload, Count(origin)), after.get(workload, Count(origin))
         if one.running != other.running or one.pending or other.pending or workload in failures:
-            name = summary.names.of(workload)
+            name = summary.names.name_of(workload)
             standing = WorkloadCount(
                 *(name, origin.namespace, origin.priority_class, origin.priority),
                 *(one.running, other.running, one.pending, other.pending),
@@ -553,12 +555,12 @@ def preemptions_of(simulation: Simulation, names: Names) -> list[Preemption]:
                     cascade_depth=eviction.level,
                     node=eviction.node,
                     by=eviction.by,
-                    by_workload=names.of(by.workload) if by else eviction.by,
+                    by_workload=names.name_of(by.workload) if by else eviction.by,
                     by_namespace=by.namespace if by else "",
                     by_class=by.priority_class if by else "",
                     by_priority=by.priority if by else 0,
                     victim=eviction.victim,
-                    workload=names.of(origin.workload),
+                    workload=names.name_of(origin.workload),
                     namespace=origin.namespace,
                     priority_class=origin.priority_class,
                     priority=origin.priority,
@@ -572,7 +574,7 @@ def _bound(simulation: Simulation, names: Names) -> list[Bound]:
     found: dict[str, Bound] = {}
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.origin is not None:
-            origin, name = event.origin, names.of(event.origin.workload)
+            origin, name = event.origin, names.name_of(event.origin.workload)
             found[name] = Bound(name, origin.namespace, origin.priority_class, event.t)
     return [found[name] for name in sorted(found)]
 
@@ -635,7 +637,7 @@ def _not_recreated(simulation: Simulation, question: Question, start: Start, nam
     for key, pod in _over_quota(simulation, question).items():
         is_new = pod.of_all and not (key in before and before[key].of_all)
         if is_new or key not in before:
-            name = names.of(simulation.timeline.origins[key].workload)
+            name = names.name_of(simulation.timeline.origins[key].workload)
             found[name] = NotRecreated(found[name].pods + is_new if name in found else int(is_new), pod.message)
     return found
 
@@ -712,5 +714,5 @@ def outcome_without_change(world: World) -> WithoutChange:
     simulation = Simulation(world._replace(arrivals=()))
     losses = Losses(simulation)
     simulation.run()
-    lost = losses.of(simulation)
+    lost = losses.lost_replicas(simulation)
     return WithoutChange(summarize(simulation), sum(lost.values()), lost)

@@ -165,7 +165,7 @@ def interruptions(
     steps = [*_scaled(simulation, pods.start), *(_Step(*change, 0) for change in pods.changes())]
     times = _times(sorted((step for step in steps if step.workload in of), key=lambda step: step.seconds), pods.start)
     delaying = simulation.controllers.rejections.delaying
-    worst = ((key, _worst(names.of(key), of[key].priority, each)) for key, each in times.items())
+    worst = ((key, _worst(names.name_of(key), of[key].priority, each)) for key, each in times.items())
     found = [each._replace(quota=delaying.get(key, "")) for key, each in worst if each is not None]
     return sorted(found, key=lambda each: (-each.priority, -each.seconds, each.workload))
 

@@ -65,7 +65,7 @@ class KarpenterRounds(Rounds):
         origins = self._simulation.timeline.origins
         errors = {key: why for key, why in self.errors.items() if key in pending}
         keys = {key for _, arrival in self.launched for key in arrival.pods} | errors.keys()
-        workloads = {key: names.of(origins[key].workload) for key in keys}
+        workloads = {key: names.name_of(origins[key].workload) for key in keys}
         return launches_of([arrival for _, arrival in self.launched], errors, workloads, self.not_predicted)
 
     def _takes(self, pod: Pod) -> bool:

@@ -173,7 +173,7 @@ def new_nodes_after(simulation: Simulation, nodes: Sequence[str], names: Names) 
     wanted, firsts = set(nodes), dict[str, ScheduledOnNewNodes]()
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.node in wanted and event.origin is not None:
-            name = names.of(event.origin.workload)
+            name = names.name_of(event.origin.workload)
             earlier = firsts.get(name, ScheduledOnNewNodes(name, event.origin.priority, 0, event.t, event.t))
             firsts[name] = earlier._replace(pods=earlier.pods + 1, last=event.t)
     return NewNodes(nodes, list(firsts.values()), starved_on(simulation, wanted, names))
@@ -189,7 +189,7 @@ def starved_on(simulation: Simulation, nodes: Container[str], names: Names) -> l
             continue
         neighbours = [other.pod.effective_priority for other in api.by_node.get(node, {}).values() if other.active]
         origin = simulation.timeline.origins[state.pod.key]
-        name, lowest = names.of(origin.workload), min(neighbours, default=None)
+        name, lowest = names.name_of(origin.workload), min(neighbours, default=None)
         earlier = rows.get(name, PendingDaemonSet(name, origin.priority, 0, lowest))
         least = min((row for row in (earlier.lowest, lowest) if row is not None), default=None)
         rows[name] = earlier._replace(pods=earlier.pods + 1, lowest=least)

@@ -80,7 +80,7 @@ class Occupancy:
         """The Pods' intervals on nodes: first those that have ended, in order of their end, then the others."""
         names = Names(origin.workload for origin in self._origins.values())
         intervals = (*self._ended, *self._open.values())
-        named = ((interval, names.of((interval.kind, interval.group))) for interval in intervals)
+        named = ((interval, names.name_of((interval.kind, interval.group))) for interval in intervals)
         return [interval if name == interval.group else interval._replace(group=name) for interval, name in named]
 
     def _watch(self, change: Change) -> None:

@@ -62,7 +62,7 @@ def rivals_by_loser(simulation: Simulation, names: Names, losers: Iterable[Workl
 
     Of new Pods, evaluates only few pairs. Equal victims must have been recorded by the scheduling algorithm.
     """
-    equal, own = equal_victims(simulation, names), {*map(names.of, losers)}
+    equal, own = equal_victims(simulation, names), {*map(names.name_of, losers)}
     for loser, rival in _races(simulation, names, own, lambda *pair: pair, _FEW_PAIRS)[0]:
         equal[loser].add(rival)
     return {name: sorted(equal[name]) for name in own if equal[name]}
@@ -95,10 +95,10 @@ def equal_victims(simulation: Simulation, names: Names) -> defaultdict[str, set[
     origins, found = simulation.timeline.origins, defaultdict[str, set[str]](set)
     preempted = {event.pod for event in simulation.timeline.events if event.event == "preempted"}
     for chosen, *others in simulation.scheduler.algorithm.equal or ():
-        victims = {names.of(origins[pod.key].workload) for pod in chosen.victims}
+        victims = {names.name_of(origins[pod.key].workload) for pod in chosen.victims}
         left = {pod.key for other in others for pod in other.victims} - preempted
         for name in victims:
-            found[name] |= {names.of(origins[key].workload) for key in left} - victims
+            found[name] |= {names.name_of(origins[key].workload) for key in left} - victims
     return found
 
 
@@ -122,7 +122,7 @@ def _pairs(
     """
     waiting, bound = _racing(simulation, names, losers)
     preempted = {
-        (names.of(event.by_origin.workload), names.of(event.origin.workload))
+        (names.name_of(event.by_origin.workload), names.name_of(event.origin.workload))
         for event in simulation.timeline.events
         if event.event == "preempted" and event.origin and event.by_origin
     }
@@ -148,7 +148,7 @@ def _racing(
     for key in sorted(touched(simulation) & created.keys()):
         namespace, _, name = key.partition("/")
         state = simulation.api.pods.get((namespace, name))
-        workload = names.of(simulation.timeline.origins[key].workload)
+        workload = names.name_of(simulation.timeline.origins[key].workload)
         if state is None or state.terminating:
             continue
         racing = _Racing(created[key], workload, state.pod)

@@ -61,7 +61,7 @@ class Tried:
         self._losses = Losses(simulation)
         self._autoscaling = autoscaling if autoscaling.node_delay is not None else NO_GROUPS
 
-    def of(self, simulation: Simulation, question: Question) -> dict[str, Any]:
+    def measure(self, simulation: Simulation, question: Question) -> dict[str, Any]:
         """Run the simulation of a loss, and return its effects as a JSON object.
 
         `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
@@ -77,7 +77,7 @@ class Tried:
             lost, names = self._losses.by_workload(simulation), self._losses.names
             rejected, racing = missing(simulation, names).items(), rivals_by_loser(simulation, names, lost)
             growth, cut = branch.grown(), pods_left_out(simulation)
-        by_name = {names.of(workload): count for workload, count in lost.items()}
+        by_name = {names.name_of(workload): count for workload, count in lost.items()}
         return {
             "lost": by_name,
             "refused": {each.group: each.pods for workload, each in rejected if workload in lost},
@@ -98,7 +98,9 @@ class Tried:
     def _end(self, simulation: Simulation) -> tuple[dict[str, int], dict[str, float]]:
         """Return the lost replicas after new nodes have arrived, and the time of the last scheduled Pod."""
         names = self._losses.names
-        return self._losses.of(simulation), {names.of(of): at for of, at in last_scheduled(simulation).items()}
+        return self._losses.lost_replicas(simulation), {
+            names.name_of(of): at for of, at in last_scheduled(simulation).items()
+        }
 
 
 def _after(lost: dict[str, int], end: tuple[dict[str, int], dict[str, float]] | None) -> dict[str, AfterNewNodes]:
@@ -240,22 +242,22 @@ class _FreeAmounts:
         place = 0 if priority is None else bisect_left(priorities, priority)
         return sums[place]
 
-    def most(self, names: Iterable[str], priority: int | None) -> Amounts:
+    def maximum(self, names: Iterable[str], priority: int | None) -> Amounts:
         """Return the maximum free amounts of these nodes; `priority`: as in `below`."""
         found = [self.below(name, priority) for name in names]
         return Amounts(max((cpu for cpu, _ in found), default=0), max((memory for _, memory in found), default=0))
 
     def free_for(self, pod: Pod) -> Amounts:
         """Return the maximum free amounts of the nodes that the filters allow for the Pod."""
-        passes = self._filters.of(pod)
+        passes = self._filters.filter_for(pod)
         if passes not in self._free:
-            self._free[passes] = self.most((name for name, node in self._nodes.items() if passes(node)), None)
+            self._free[passes] = self.maximum((name for name, node in self._nodes.items() if passes(node)), None)
         return self._free[passes]
 
     def is_allowed(self, pod: Pod) -> bool:
         """Report whether the filters allow the Pod's node for a new Pod with the same constraints."""
         node = self._nodes.get(pod.node_name)
-        return node is not None and self._filters.of(pod)(node)
+        return node is not None and self._filters.filter_for(pod)(node)
 
 
 def _sums(intervals: Sequence[PodInterval], node: Node | None) -> tuple[list[int], list[Amounts]]:
@@ -295,9 +297,12 @@ def _risk(
     least = min(intervals, key=lambda interval: interval.priority)
     above = classes[bisect_right(classes, min(map(free_amounts.priority, intervals)), key=lambda each: each.value) :]
     allowed = {pod.node_name for pod in pods if free_amounts.is_allowed(pod)}
-    amounts = [free_amounts.most(allowed, None), *map(free_amounts.free_for, pods[:1])]  # a DaemonSet's names one node
+    amounts = [
+        free_amounts.maximum(allowed, None),
+        *map(free_amounts.free_for, pods[:1]),
+    ]  # a DaemonSet's names one node
     free = Amounts(max(cpu for cpu, _ in amounts), max(memory for _, memory in amounts))
-    preemptors = [Preemptor(c.name, c.value, free, free_amounts.most(allowed, c.value)) for c in above[:MAX_CLASSES]]
+    preemptors = [Preemptor(c.name, c.value, free, free_amounts.maximum(allowed, c.value)) for c in above[:MAX_CLASSES]]
     first = {interval.node for interval in intervals if lowest.get(interval.node) == interval.priority}
     return WorkloadRisk(
         workload=name,

@@ -98,7 +98,7 @@ class Removals:
         try:
             with metered(lambda: False, self._work) as work:
                 empty, drained = self._decided(snapshot, upcoming, last_scale_up, paused=paused)
-            self._work = work.left
+            self._work = work.remaining
         except CutShort:
             self.not_predicted = "further removals (they take too much work)"
             return

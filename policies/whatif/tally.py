@@ -67,7 +67,7 @@ class Tally:
         self._left_out = _left_out(simulation)
         self.running = self._losses.running
 
-    def of(self, simulation: Simulation, question: Question) -> Tallied:
+    def measure(self, simulation: Simulation, question: Question) -> Tallied:
         """Run the simulation of the question, and return the counts; visits only objects that have changed.
 
         With node groups, raises InvalidObject for a DaemonSet with an invalid template.
@@ -109,7 +109,7 @@ class Tally:
         return _Counted(effects, lost, victims, outages, round(last, 4))
 
     def _outages(self, simulation: Simulation) -> list[Interruption]:
-        reserved = {*map(self._losses.names.of, self._placeholders)}
+        reserved = {*map(self._losses.names.name_of, self._placeholders)}
         found = interruptions(simulation, self._losses.names, self._origins.values(), self._at_start)
         return [each for each in found if each.workload not in reserved]
 
@@ -117,7 +117,7 @@ class Tally:
         counted, names = self._counted(simulation), self._losses.names
         losers = sorted(counted.lost, key=lambda e: (-self._origins[e].priority, -counted.lost[e], e))
         victims = counted.victims
-        left, reserved = of_other_schedulers(simulation, names), {*map(names.of, self._placeholders)}
+        left, reserved = of_other_schedulers(simulation, names), {*map(names.name_of, self._placeholders)}
         rivals, equal = rivals_by_loser(simulation, names, losers), equal_victims(simulation, names)
         cut = pods_left_out(simulation)
         row = Row(
@@ -126,9 +126,12 @@ class Tally:
             counters_with_new_nodes=grown,
             settled=simulation.settled,
             node_groups=needs,
-            workloads=[names.of(workload) for workload in losers],
+            workloads=[names.name_of(workload) for workload in losers],
             victims=[
-                *map(names.of, sorted(victims.keys() - self._placeholders, key=lambda each: (-victims[each], each)))
+                *map(
+                    names.name_of,
+                    sorted(victims.keys() - self._placeholders, key=lambda each: (-victims[each], each)),
+                )
             ],
             priority=self._origins[losers[0]].priority if losers else None,
             rejections={each.group: each.pods for each in missing(simulation, names).values()},

@@ -44,7 +44,7 @@ def test_buffers_of_the_workload_and_others(version: str) -> None:
         buffer("elsewhere", {**OWN, "replicas": 5}, {"replicas": 4}, version, "other"),
         buffer("template", {"podTemplateRef": {"name": "cache"}, "replicas": 9}, {"replicas": 8}, version),
     )
-    found = cache.of(CACHE, 8)
+    found = cache.buffers_for(CACHE, 8)
     assert found is not None
     assert [(each.name, each.replicas, each.provisioned) for each in found.buffers] == [("one", 5, 3), ("two", None, 1)]
     assert (found.provisioned, found.needed, found.others) == (4, 8, (2, 12))
@@ -76,7 +76,7 @@ def test_hostile_sizes_are_bounded() -> None:
     first = next(iter(cache.buffers.values()))
     assert max(map(len, (first.name, first.target.name, first.problem))) <= 253
     assert "\n" not in first.problem
-    found = cache.of(CACHE, None)
+    found = cache.buffers_for(CACHE, None)
     assert found is not None
     assert found.incomplete
     assert len(found.buffers) + found.others.buffers == MAX_BUFFERS

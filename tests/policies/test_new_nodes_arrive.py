@@ -84,7 +84,7 @@ def test_the_worst_moment_has_the_lowest_numbers_at_any_time(seed: int) -> None:
     running = [running_in(simulation)]
     simulation.api.watchers.append(lambda _: running.append(running_in(simulation)))
     simulation.run()
-    worst = Worst.of(simulation)
+    worst = Worst.from_simulation(simulation)
     assert worst.moment.running == min(counts.total() for counts in running)
     for workload in {workload for counts in running for workload in counts}:
         assert worst.by_workload.get(workload, 0) == min(counts[workload] for counts in running)

@@ -134,13 +134,13 @@ def _shown(decision: Decision, usage: Mapping[str, ResourceList]) -> dict[str, A
 
 def _shown_claim(claim: NewNodeClaim, usage: Mapping[str, ResourceList]) -> dict[str, Any]:
     requirements, names = claim.requirements, [t.name for t in claim.instance_types]
-    wanted = ((r.min_values, requirements.of(key).min_values) for key, r in claim.pool.template.items())
+    wanted = ((r.min_values, requirements.on(key).min_values) for key, r in claim.pool.template.items())
     is_relaxed = any(least is not None and now is not None and now < least for least, now in wanted)
     relaxed = {"minValuesRelaxed": True} if is_relaxed else {}
     usable = [o for t in claim.instance_types for o in t.offerings if o.suits(requirements)]
-    requirements.add((Requirement.of(INSTANCE_TYPE, "In", names),))
+    requirements.add((Requirement.from_entry(INSTANCE_TYPE, "In", names),))
     capacity_types = sorted({offering.capacity_type for offering in usable})
-    requirements.add((Requirement.of(CAPACITY_TYPE, "In", capacity_types),))
+    requirements.add((Requirement.from_entry(CAPACITY_TYPE, "In", capacity_types),))
     shown = {key: _entries(r) for key, r in sorted(requirements.items()) if key not in SIMULATED}
     error = exceeded_limit(claim.pool, usage)
     return {

@@ -44,7 +44,7 @@ class AccessReviews:
         self._lock = Lock()
         self._in_flight = BoundedSemaphore(AT_ONCE)
 
-    def known(self, user: User, namespace: str = "") -> bool | None:
+    def cached_answer(self, user: User, namespace: str = "") -> bool | None:
         """The cached answer; None if there is none. Does not block."""
         return self._recall(_key(_review_of(user, namespace)))
 

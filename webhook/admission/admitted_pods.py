@@ -136,7 +136,7 @@ class AdmittedPods:
             with self._lock:
                 self._forget(key)
 
-    def of(self, user: str, key: Key, cluster: ClusterSnapshot) -> tuple[Admitted, ...]:
+    def admitted_for(self, user: str, key: Key, cluster: ClusterSnapshot) -> tuple[Admitted, ...]:
         """Return the admitted objects whose Pods count for this user's request about `key`: the user's own objects
         first.
 

@@ -44,7 +44,7 @@ class Answered(NamedTuple):
     withheld: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, decision: Decision) -> Answered:
+    def from_decision(cls, decision: Decision) -> Answered:
         """The response for a decision."""
         response = decision.response
         silent = response.allowed and not (response.patch or response.warnings or response.audit or decision.findings)

@@ -256,7 +256,9 @@ class Endpoint:
                 time=prediction_access.Time(datetime.now(UTC), deadline.expired, job.staleness, monotonic),
                 confirm=job.confirm,
                 recall=lambda _, compute: job.carried or compute(),
-                impacts=partial(self.impacts.of, time_is_up=deadline.expired, is_last=call.hook is Hook.VALIDATE),
+                impacts=partial(
+                    self.impacts.impact_of, time_is_up=deadline.expired, is_last=call.hook is Hook.VALIDATE
+                ),
                 shown=lambda: job.shown,
             )
             return decide(review).audited(NOT_COUNTED, arriving.not_counted).cut_short_if(deadline.expired()).plain()
@@ -298,7 +300,7 @@ class Endpoint:
             return self.rejected(call.hook, reply, known=is_known, why=why, client=call.client)
         cluster = self.cluster() if grant.covers(*request.resource_parts) else None
         decision = decide_unread(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
-        return self.respond(call.hook, request, Answered.of(decision), started)
+        return self.respond(call.hook, request, Answered.from_decision(decision), started)
 
     def count_prediction(self, decision: Decision) -> None:
         """Count the prediction of a decision, if it has one."""
@@ -414,7 +416,7 @@ class Endpoint:
         subject = subject_of(request, cluster, config)
         if subject is None:
             return ()
-        return self.admitted_pods.of(request.user.name, key_of_object(subject), cluster)
+        return self.admitted_pods.admitted_for(request.user.name, key_of_object(subject), cluster)
 
     def unsupported_headers(self, content_type: str, content_encoding: str) -> replies.Reply | None:
         """Return the rejection of invalid headers, or None. A missing content type counts as JSON."""
@@ -534,7 +536,7 @@ class Evaluation:
         if isinstance(decision, str):
             return services.not_evaluated(self.call, decision)
         if decision.withholds:
-            may_read = services.reviews.known(request.user) if services.reviews else False
+            may_read = services.reviews.cached_answer(request.user) if services.reviews else False
             if may_read is None:
                 may_read = yield Step(self._may_read, Where.REQUEST, self.cost, lambda: False, self.deadline.seconds())
             decision = in_full(request, decision) if may_read else replace(decision, withholds=False)
@@ -616,7 +618,7 @@ class Evaluation:
         """Return the decision. `was_up`: whether `expired` has been true; predictions are then not cached."""
         services = self.services
         arriving = services.arriving(self.cluster, self.admitted, expired)
-        impacts = partial(services.impacts.of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
+        impacts = partial(services.impacts.impact_of, time_is_up=was_up, is_last=self.call.hook is Hook.VALIDATE)
         review = prediction_access.ReviewContext(
             request=full_request,
             hook=self.call.hook,
@@ -679,7 +681,7 @@ class Evaluation:
         decision = services.patience.with_limited_warnings(self.request, decision, self.config)
         if self.grant.is_shown:
             decision = replace(decision, response=replace(decision.response, audit={}))
-        answered = Answered.of(decision)
+        answered = Answered.from_decision(decision)
         if keep and self.key is not None and not (self.confirm or decision.unconfirmed or decision.is_cut_short):
             services.answers.put(self.key, (self.cluster, self.config), answered)
         return services.respond(self.call.hook, self.request, answered, self.started)
@@ -692,4 +694,4 @@ _MAX_SECONDS: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
 @lru_cache(maxsize=64)
 def _passed(exemption: str) -> Answered:
     """The cached response for an exemption, without a uid."""
-    return Answered.of(passed("", exemption))
+    return Answered.from_decision(passed("", exemption))

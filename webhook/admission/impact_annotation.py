@@ -71,7 +71,7 @@ class Impacts:
     def __init__(self) -> None:
         self._of: tuple[ClusterSnapshot | None, OrderedDict[str, Impact | None]] = (None, OrderedDict())
 
-    def of(
+    def impact_of(
         self,
         subject: ReviewedObject,
         cluster: ClusterSnapshot,

@@ -559,14 +559,14 @@ class RequestAccess:
         buckets = self._buckets()
         if buckets and self._shared.budget.level(buckets) is not Level.EXACT:
             namespaces = (*namespaces, ALL_NAMESPACES)
-        return tuple(name for name in dict.fromkeys(namespaces) if reviews.known(self._user, name) is None)
+        return tuple(name for name in dict.fromkeys(namespaces) if reviews.cached_answer(self._user, name) is None)
 
     def _may_list(self, namespaces: Sequence[str]) -> bool | None:
         """True if the requester may list Pods in all these namespaces, by cached access reviews; None if unknown."""
         reviews = self._shared.reviews
         if self._is_controller or reviews is None:
             return False
-        answers = [reviews.known(self._user, namespace) for namespace in namespaces]
+        answers = [reviews.cached_answer(self._user, namespace) for namespace in namespaces]
         return False if False in answers else None if None in answers else True
 
     def _namespaces(self, subject: ReviewedObject) -> tuple[str, ...]:

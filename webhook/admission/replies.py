@@ -69,7 +69,7 @@ _REASON: Final = {
 
 
 def reason_of(reply: Reply) -> RejectionReason:
-    return _REASON.get(reply) or RejectionReason.of(reply.status)
+    return _REASON.get(reply) or RejectionReason.from_status(reply.status)
 
 
 class Gate:

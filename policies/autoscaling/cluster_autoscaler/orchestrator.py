@@ -222,7 +222,7 @@ class Priorities:
         self._text = text
         self._of: dict[str, frozenset[int]] = {}
 
-    def of(self, group: str) -> frozenset[int]:
+    def for_group(self, group: str) -> frozenset[int]:
         """Return the priorities of a node group by its id in the cloud provider. Raises NotPredicted."""
         if group not in self._of:
             self._of[group] = frozenset(
@@ -277,7 +277,7 @@ def best_options(
     def priorities_of(option: Option) -> frozenset[int]:
         if priorities is None:
             raise NotPredicted(f'expander "{PRIORITY}" needs the ConfigMap {PRIORITIES} of cluster-autoscaler')
-        return priorities.of((ids or {}).get(option.group) or option.group)
+        return priorities.for_group((ids or {}).get(option.group) or option.group)
 
     for name in expanders:
         if name not in FILTERS:
@@ -310,7 +310,7 @@ class Similarity:
             self._labels[group.name] = labels
             self._by_labels.setdefault(labels, []).append(group)
 
-    def of(self, group: NodeGroup) -> list[NodeGroup]:
+    def similar_to(self, group: NodeGroup) -> list[NodeGroup]:
         """Return the other groups that are similar to this one."""
         others = self._by_labels[self._labels[group.name]]
         charge(len(others))
@@ -514,7 +514,7 @@ class Orchestrator:
         growing = [group for group in self._groups if pods.get(group.name)]
         similarity = Similarity(growing, self._templates, self._settings.ignored_labels)
         similar = {
-            group.name: [other for other in similarity.of(group) if pods[group.name] <= pods[other.name]]
+            group.name: [other for other in similarity.similar_to(group) if pods[group.name] <= pods[other.name]]
             for group in growing
         }
         return {name: similar.get(name, []) for name in fitting}

@@ -36,7 +36,7 @@ class Decision(NamedTuple):
 
 def rejection(pod: Pod, storage: Storage) -> str:
     """Return why Karpenter ignores a Pending Pod; "" if it takes the Pod. Source: `Validate`."""
-    candidate = KarpenterPod.of(pod)
+    candidate = KarpenterPod.from_pod(pod)
     problems = list(_label_problems(candidate))
     if shuns_karpenter(candidate.requirements(preferences=True)):
         requirement = f"{label.NODE_POOL} DoesNotExist"

@@ -75,11 +75,13 @@ class InstanceType:
     def without(self, labels: Mapping[str, str]) -> InstanceType:
         """Return the instance type without the offerings that have all these labels."""
         left = [
-            o for o in self.offerings if any(value not in o.requirements.of(k).values for k, value in labels.items())
+            o for o in self.offerings if any(value not in o.requirements.on(k).values for k, value in labels.items())
         ]
         requirements = self.requirements.copy()
-        requirements[label.ZONE] = Requirement.of(label.ZONE, "In", {o.zone for o in left})
-        requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", {o.capacity_type for o in left})
+        requirements[label.ZONE] = Requirement.from_entry(label.ZONE, "In", {o.zone for o in left})
+        requirements[label.CAPACITY_TYPE] = Requirement.from_entry(
+            label.CAPACITY_TYPE, "In", {o.capacity_type for o in left}
+        )
         return replace(self, requirements=requirements, offerings=tuple(left))
 
     def is_of(self, pool: str) -> bool:
@@ -120,18 +122,20 @@ def limited(entries: Sequence[Entry], most: int, what: str) -> Sequence[Entry]:
 def _instance_type(entry: ApiObject) -> InstanceType:
     name = text(entry, "name")
     requirements = Requirements(
-        Requirement.of(key, "In", _values(entry, key)) for key in mapping(entry, "requirements")
+        Requirement.from_entry(key, "In", _values(entry, key)) for key in mapping(entry, "requirements")
     )
     for key, default in ((label.ARCH, "amd64"), (label.OS, "linux")):
-        requirements.setdefault(key, Requirement.of(key, "In", (default,)))
+        requirements.setdefault(key, Requirement.from_entry(key, "In", (default,)))
     offerings = [(_offering(offering), boolean(offering, "available")) for offering in items(entry, "offerings")]
     available = tuple(offering for offering, usable in offerings if usable)
-    requirements[label.INSTANCE_TYPE] = Requirement.of(label.INSTANCE_TYPE, "In", (name,))
-    requirements[label.ZONE] = Requirement.of(label.ZONE, "In", {o.zone for o in available})
-    requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", {o.capacity_type for o in available})
+    requirements[label.INSTANCE_TYPE] = Requirement.from_entry(label.INSTANCE_TYPE, "In", (name,))
+    requirements[label.ZONE] = Requirement.from_entry(label.ZONE, "In", {o.zone for o in available})
+    requirements[label.CAPACITY_TYPE] = Requirement.from_entry(
+        label.CAPACITY_TYPE, "In", {o.capacity_type for o in available}
+    )
     reserved = [(o.reservation, o.capacity) for o, _ in offerings if o.capacity_type == label.RESERVED]
     if any(o.capacity_type == label.RESERVED for o in available):
-        requirements[label.RESERVATION_ID] = Requirement.of(
+        requirements[label.RESERVATION_ID] = Requirement.from_entry(
             label.RESERVATION_ID, "In", {o.reservation for o in available} - {""}
         )
     capacity = read_resource_list(entry, ("capacity",), entry)
@@ -298,7 +302,7 @@ def filtered(
 def unsatisfied_min_values(types: Sequence[InstanceType], requirements: Requirements) -> dict[str, int]:
     """Return label -> its number of values, for labels that do not meet minValues. Source: `SatisfiesMinValues`."""
     wanted = {key: r.min_values for key, r in requirements.items() if r.min_values is not None}
-    values = {key: set().union(*(t.requirements.of(key).values for t in types)) for key in wanted} if types else {}
+    values = {key: set().union(*(t.requirements.on(key).values for t in types)) for key in wanted} if types else {}
     return {key: len(values[key]) for key in values if len(values[key]) < wanted[key]}
 
 

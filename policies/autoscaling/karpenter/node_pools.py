@@ -65,7 +65,7 @@ def read_node_pool(obj: ApiObject) -> NodePool:
     reference = {key: text(template, "spec", "nodeClassRef", key) for key in ("group", "kind", "name")}
     class_label = f"{reference['group']}/{reference['kind'].lower()}"
     own.add(Requirements.of_labels({NODE_POOL: name, class_label: reference["name"]}).values())
-    own.add(Requirement.of(key, "In", ("true",)) for key in SIMULATED)
+    own.add(Requirement.from_entry(key, "In", ("true",)) for key in SIMULATED)
     taints = limited(list(items(template, "spec", "taints")), MAX_TAINTS, f"taints of NodePool {name}")
     return NodePool(
         name=name,
@@ -84,4 +84,4 @@ def _requirements(template: ApiObject, name: str) -> Iterator[Requirement]:
         if operator not in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"):
             raise NotPredicted(f"NodePool {name}: operator {operator!r} is not known")
         values = limited(strings(entry, "values"), MAX_VALUES, f"values in {what}")
-        yield Requirement.of(text(entry, "key"), operator, values, int32(entry, "minValues"))
+        yield Requirement.from_entry(text(entry, "key"), operator, values, int32(entry, "minValues"))

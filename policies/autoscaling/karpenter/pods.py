@@ -39,7 +39,7 @@ class KarpenterPod:
     tolerations: tuple[Toleration, ...]
 
     @classmethod
-    def of(cls, pod: Pod) -> KarpenterPod:
+    def from_pod(cls, pod: Pod) -> KarpenterPod:
         """Return a Pod before relaxation."""
         node, other_pods = pod.spec.node_affinity, pod.spec.pod_affinity
         return cls(
@@ -91,7 +91,7 @@ def _heaviest_first(terms: Sequence[Weighted]) -> tuple[Weighted, ...]:
 
 def requirements_of(term: NodeSelectorTerm) -> Iterator[Requirement]:
     """Return the requirements of a term. Karpenter checks only the required terms of Pending Pods."""
-    return (Requirement.of(*expression) for expression in term.unchecked or term.expressions)
+    return (Requirement.from_entry(*expression) for expression in term.unchecked or term.expressions)
 
 
 def shuns_karpenter(requirements: Requirements) -> bool:

@@ -94,7 +94,9 @@ class Requirement:
     min_values: int | None = None
 
     @classmethod
-    def of(cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None) -> Requirement:
+    def from_entry(
+        cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None
+    ) -> Requirement:
         """Return the requirement of a selector's entry. Source: `NewRequirementWithFlexibility`."""
         key = NORMALIZED.get(key, key)
         if operator in ("In", "NotIn"):
@@ -169,7 +171,7 @@ class Requirements(dict[str, Requirement]):
 
     @classmethod
     def of_labels(cls, labels: Mapping[str, str]) -> Requirements:
-        return cls(Requirement.of(key, "In", (value,)) for key, value in labels.items())
+        return cls(Requirement.from_entry(key, "In", (value,)) for key, value in labels.items())
 
     def copy(self) -> Requirements:
         """Return a copy that shares the requirements."""
@@ -183,7 +185,7 @@ class Requirements(dict[str, Requirement]):
             present = super().get(requirement.key)
             self[requirement.key] = requirement if present is None else requirement.intersection(present)
 
-    def of(self, key: str) -> Requirement:
+    def on(self, key: str) -> Requirement:
         """Return the requirement on a label; without one, any value is allowed."""
         present = super().get(key)
         return Requirement(key, complement=True) if present is None else present
@@ -234,7 +236,7 @@ def _unknown(own: Requirements, key: str, allow_undefined: Collection[str]) -> s
 
 def _conflicting(own: Requirements, others: Requirements) -> str:
     keys = sorted(own.conflicts(others))
-    return "; ".join(f"key {key}, {others.of(key)} not in {own.of(key)}" for key in keys)
+    return "; ".join(f"key {key}, {others.on(key)} not in {own.on(key)}" for key in keys)
 
 
 def _within(value: str, gte: int | None, lte: int | None) -> bool:

@@ -245,7 +245,7 @@ class ExistingNode:
         missing = {name: max(wanted.get(name, 0) - present.get(name, 0), 0) for name in wanted.keys() | present}
         self._free = {name: amount - missing.get(name, 0) for name, amount in state.available.items()}
         self._requirements = state.requirements.copy()
-        self._requirements.add((Requirement.of(label.HOSTNAME, "In", (state.hostname,)),))
+        self._requirements.add((Requirement.from_entry(label.HOSTNAME, "In", (state.hostname,)),))
         self._ports = state.ports()
         self._volumes: dict[str, set[str]] = {}
         if self._limits:
@@ -310,7 +310,7 @@ class NewNodeClaim:
         self.pool, self.instance_types, self._scheduler = template.pool, instance_types, scheduler
         self.hostname = f"{PLACEHOLDER}-{number:04}"
         self.requirements = template.pool.template.copy()
-        self.requirements.add((Requirement.of(label.HOSTNAME, "In", (self.hostname,)),))
+        self.requirements.add((Requirement.from_entry(label.HOSTNAME, "In", (self.hostname,)),))
         self.pods: list[KarpenterPod] = []
         self.requests: ResourceList = {}
         self._groups = [replace(group, ports=[*group.ports]) for group in template.groups]
@@ -399,7 +399,9 @@ class NewNodeClaim:
         """
         self.requirements.pop(label.HOSTNAME, None)
         if self._reserved:
-            self.requirements[label.CAPACITY_TYPE] = Requirement.of(label.CAPACITY_TYPE, "In", (label.RESERVED,))
+            self.requirements[label.CAPACITY_TYPE] = Requirement.from_entry(
+                label.CAPACITY_TYPE, "In", (label.RESERVED,)
+            )
             self.requirements.add(
                 (Requirement(label.RESERVATION_ID, frozenset(o.reservation for o in self._reserved)),)
             )
@@ -449,7 +451,7 @@ class Scheduler:
         """Set up a round. `pools`: NodePools with their instance types, the preferred one first."""
         self._state, self._options, self._choices = state, options, choices
         self._suitable: dict[Hashable, dict[InstanceType, tuple[bool, bool]]] = {}
-        self._pods = [KarpenterPod.of(pod) for pod in pods]
+        self._pods = [KarpenterPod.from_pod(pod) for pod in pods]
         located = [(pod, state.storage.alternatives(pod.pod)) for pod in self._pods]
         self._places = {pod.pod.identity: places for pod, places in located if places is not None}
         own_types = [pod for pod, places in located if places is not None]
@@ -457,7 +459,7 @@ class Scheduler:
         self.topology = Topology(state, state.active, offered, own_types, choices, preferences=options.preferences)
         self._tolerate = any(taint.effect == PREFER_NO_SCHEDULE for pool in pools for taint in pool.taints)
         self.reservations = Reservations(known for types in pools.values() for known in types)
-        daemons = [KarpenterPod.of(pod) for pod in state.daemons if not pod.spec.claims_devices]
+        daemons = [KarpenterPod.from_pod(pod) for pod in state.daemons if not pod.spec.claims_devices]
         self._templates = self._usable_templates(pools, daemons)
         self._remaining = {pool.name: dict(pool.limits) for pool in pools if pool.limits is not None}
         self.existing = [self._existing(node, daemons) for node in state.active]

@@ -305,7 +305,7 @@ class Topology:
         charge(len(self._inverse))
         inverse = [g for g in self._inverse.values() if g.counts(pod.pod, taints, node)]
         for group in (*dict.fromkeys(self._owned.get(pod.pod.identity, ())), *inverse):
-            pod_domains, node_domains = strict.of(group.key), node.of(group.key)
+            pod_domains, node_domains = strict.on(group.key), node.on(group.key)
             charge(1 + len(group.domains) // 4)
             domains = group.next_domains(pod.pod, pod_domains, node_domains, self._choices)
             if not domains:
@@ -324,12 +324,12 @@ class Topology:
         charge(len(self._groups) + len(self._inverse))
         for group in self._groups.values():
             if group.counts(pod.pod, taints, requirements):
-                domains = requirements.of(group.key)
+                domains = requirements.on(group.key)
                 if group.kind == ANTI_AFFINITY or (len(domains.values) == 1 and not domains.complement):
                     group.record(domains.values)
         for group in self._inverse.values():
             if pod.pod.identity in group.owners:
-                group.record(requirements.of(group.key).values)
+                group.record(requirements.on(group.key).values)
 
 
 def _domains(node_pools: Mapping[NodePool, Sequence[InstanceType]]) -> dict[str, dict[str, list[tuple[Taint, ...]]]]:
@@ -450,7 +450,7 @@ class Storage(NamedTuple):
         if class_ is None:
             return None
         terms = (term for term in class_.allowed_topologies if term)
-        return [Requirements(Requirement.of(key, "In", values) for key, values in term) for term in terms]
+        return [Requirements(Requirement.from_entry(key, "In", values) for key, values in term) for term in terms]
 
     def _places_of_volume(self, volume: PersistentVolume) -> list[Requirements]:
         """Return the places of a volume; the hostname of a local volume does not count, as its Pod moves."""

@@ -101,7 +101,7 @@ def go_quote(text: str) -> str:
 
 def go_json(value: object) -> str:
     """A value as Go's json.Marshal prints it."""
-    text = json.dumps(_Plain().of(value), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(_Plain().convert(value), ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
@@ -115,16 +115,16 @@ class _Plain:
     def __init__(self) -> None:
         self._remaining = _CHARACTERS
 
-    def of(self, value: Any) -> object:
+    def convert(self, value: Any) -> object:
         """Return the value as JSON types. Each entry counts as its minimum number of characters."""
         self._remaining -= 1
         if isinstance(value, Quantity):
             return str(value)
         if isinstance(value, Mapping):
-            return {self._text(key): self.of(entry) for key, entry in self._while_shown(value.items())}
+            return {self._text(key): self.convert(entry) for key, entry in self._while_shown(value.items())}
         if isinstance(value, str):
             return self._text(value)
-        return [self.of(entry) for entry in self._while_shown(value)] if isinstance(value, list | tuple) else value
+        return [self.convert(entry) for entry in self._while_shown(value)] if isinstance(value, list | tuple) else value
 
     def _text(self, text: str) -> str:
         self._remaining -= len(text)

@@ -108,6 +108,6 @@ class _Order:
 
     def depends(self, definition: ReviewedObject, subject: ReviewedObject) -> str:
         """`a depends on b` if the Kustomization of the class is applied after the one of the Pods; otherwise ""."""
-        one, other = (self._flux.of(os.path.dirname(item.locate(()).file)) for item in (definition, subject))
+        one, other = (self._flux.nearest(os.path.dirname(item.locate(()).file)) for item in (definition, subject))
         is_later = one and other and self._flux.needs(one, other)
         return f"{cut(one, LONGEST)} depends on {cut(other, LONGEST)}" if is_later else ""

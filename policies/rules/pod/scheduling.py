@@ -82,7 +82,7 @@ def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     Fix: lower the requests, or change node selectors, affinity or tolerations. `forewarn predict` shows why a Pod does
     not fit.
     """
-    impact, template = context.once(Predicted).of(subject), context.template(subject)
+    impact, template = context.once(Predicted).impact_of(subject), context.template(subject)
     if impact is None or template is None:
         return
     if impact.group is not None:
@@ -154,7 +154,7 @@ def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator
     Fix: lower the requests, use a lower class, or use a class with `preemptionPolicy: Never`. `forewarn predict` shows
     the victims and how many other candidate nodes exist.
     """
-    impact, template = context.once(Predicted).of(subject), context.template(subject)
+    impact, template = context.once(Predicted).impact_of(subject), context.template(subject)
     if impact is None or template is None:
         return
     if impact.group is not None:
@@ -252,7 +252,7 @@ def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterat
 
     Fix: free capacity before the rollout, or use the strategy Recreate in a Deployment.
     """
-    impact, template = context.once(Predicted).of(subject), context.template(subject)
+    impact, template = context.once(Predicted).impact_of(subject), context.template(subject)
     if impact is None or template is None:
         return
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
@@ -316,7 +316,9 @@ def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[
     Fix: lower the requests, use a lower class, or ask the owner of the expectation.
     """
     promises = context.options.promises
-    impact, template = (context.once(Predicted).of(subject), context.template(subject)) if promises else (None, None)
+    impact, template = (
+        (context.once(Predicted).impact_of(subject), context.template(subject)) if promises else (None, None)
+    )
     if impact is None or template is None or context.cluster is None:
         return
     preempted, not_broken = _preempted(impact, subject, template, context.cluster), 0

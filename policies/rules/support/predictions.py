@@ -58,7 +58,7 @@ class Predicted:
         self._context, self._recall = context, recall or (lambda _subject, _cluster, work_out: work_out())
         self._impacts: dict[int, Impact | None] = {}
 
-    def of(self, subject: ReviewedObject) -> Impact | None:
+    def impact_of(self, subject: ReviewedObject) -> Impact | None:
         """The impact of an object's new Pods; None without new Pods, or if no nodes are known."""
         cluster = self._context.cluster
         if cluster is None or not cluster.objects.nodes:
@@ -77,7 +77,7 @@ class Predicted:
         return sorted(self._context.change_set.subjects, key=lambda subject: creates_pods_later(subject.object))
 
     @property
-    def found(self) -> tuple[Impact, ...]:
+    def computed(self) -> tuple[Impact, ...]:
         """The impacts computed so far, in the order in which Pods are created."""
         return tuple(impact for impact in self._impacts.values() if impact is not None)
 
@@ -88,7 +88,7 @@ class Predicted:
             from forewarn.policies.forecast.forecast import not_read
 
             return not_read(subject, self._context.options.pod_template_paths, why)
-        return forecast.of(subject, self._limits(subject))
+        return forecast.predict_impact(subject, self._limits(subject))
 
     def _limits(self, subject: ReviewedObject) -> QuotaLimits | None:
         """Return how ResourceQuotas limit the Pods of a subject; None without ResourceQuotas."""
@@ -268,7 +268,7 @@ class Restarts:
         """Number of restarts that are not simulated because of `Simulations.most`."""
 
     @cached_property
-    def found(self) -> Sequence[Restart]:
+    def computed(self) -> Sequence[Restart]:
         """The restarts of workloads that would create Pods."""
         workloads = list(_workloads(self._context))
         before = None if self._simulations is None else _postpone
@@ -340,7 +340,7 @@ def _restart(workload: Workload, context: Context, before_simulation: BeforeSimu
         ChangeSet((subject,)), context.cluster, context.options, context.phase, context.now, context.expired
     )
     try:
-        impact = alone.once(Predicted, None, False, before_simulation).of(subject)
+        impact = alone.once(Predicted, None, False, before_simulation).impact_of(subject)
     except InvalidObject:
         return None  # other rules say what is wrong with it
     if impact is None:
@@ -358,7 +358,7 @@ def _rejection(subject: ReviewedObject, alone: Context, impact: Impact) -> str:
     if impact.rejection:
         return impact.rejection
     try:
-        use = alone.once(QuotaUse).of(subject)
+        use = alone.once(QuotaUse).use_by(subject)
     except (InvalidObject, TooLarge):
         return ""
     faults = () if use is None else use.faults

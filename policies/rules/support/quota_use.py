@@ -118,7 +118,7 @@ class Use(NamedTuple):
     present: int = 0
     stops_after: int | None = None
 
-    def found(self, name: str) -> ResourceQuota | None:
+    def quota_named(self, name: str) -> ResourceQuota | None:
         """The quota of this name before the object; None if there is none."""
         return next((quota for quota in self.before if quota.name == name), None)
 
@@ -139,7 +139,7 @@ class QuotaUse:
         self._charged: dict[str, list[tuple[int, Quotas]]] = {}
         """By namespace: its quotas behind each subject of the apply that is charged to them."""
 
-    def of(self, subject: ReviewedObject) -> Use | None:
+    def use_by(self, subject: ReviewedObject) -> Use | None:
         """The use of quotas by one object; None without quotas or without new Pods. Raises InvalidObject."""
         use = self._uses.get(id(subject))
         if isinstance(use, Exception):
@@ -152,7 +152,7 @@ class QuotaUse:
         try:
             if limited and uncovered_of(subject, self._context, limited):
                 return 0
-            use = self.of(subject)
+            use = self.use_by(subject)
         except (CutShort, InvalidObject, InvalidScope) as fault:
             fault.with_traceback(None)  # it is kept, and its frames know it: a circle
             return None
@@ -163,7 +163,7 @@ class QuotaUse:
     def beside_old(self, subject: ReviewedObject) -> Use | None:
         """Return the quota use if an object's Pods exceed one while its old Pods exist; None if not, or unknown."""
         try:
-            use = self.of(subject)
+            use = self.use_by(subject)
             if use is None or not use.present:  # else the quotas admit them beside old Pods, or it has none
                 return None
             first, check = first_rejected(use.pod, use.before, replicas=sum(use.arrivals))

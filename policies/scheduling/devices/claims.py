@@ -420,7 +420,7 @@ class InUse:
     shared: Mapping[DeviceId, Mapping[str, int]]
 
     @classmethod
-    def of(cls, allocations: Iterable[Allocation | None]) -> InUse:
+    def from_allocations(cls, allocations: Iterable[Allocation | None]) -> InUse:
         """Return the devices that these allocations use in total. None: a claim without allocation."""
         dedicated: set[DeviceId] = set()
         shared: dict[DeviceId, dict[str, int]] = {}

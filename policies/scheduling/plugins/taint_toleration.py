@@ -58,7 +58,7 @@ class TaintToleration(Plugin, StaticFilterPlugin):
 
     def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
         passes, result = self.static_filter(pod), ~nodes.where(Node.has_taints)
-        taints, results = nodes.known(), dict[object, bool]()
+        taints, results = nodes.known_nodes(), dict[object, bool]()
         for row in each(np.flatnonzero(~result).tolist(), 0.2):
             node = taints[row]
             if node.taints not in results:

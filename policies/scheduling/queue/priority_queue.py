@@ -691,10 +691,10 @@ class PriorityQueue:
 
         `check`: consider only Pods for which the function returns True; None: all.
         """
-        if not event.is_wild_card and not self._hints.of(event):
+        if not event.is_wild_card and not self._hints.hints_for(event):
             return
         waiting: Iterable[Entity] = ()
-        if event.is_wild_card or self.unschedulable.may_be_woken_by(self._hints.of(event).keys()):
+        if event.is_wild_card or self.unschedulable.may_be_woken_by(self._hints.hints_for(event).keys()):
             waiting = [
                 info
                 for info in self.unschedulable.values()
@@ -707,7 +707,7 @@ class PriorityQueue:
 
         Also records the event for Pods in their scheduling cycle.
         """
-        interested = None if event.is_wild_card else self._hints.of(event).keys()
+        interested = None if event.is_wild_card else self._hints.hints_for(event).keys()
         for info in infos:
             if interested is not None and info.rejected_by_others_than(interested):
                 continue
@@ -819,7 +819,7 @@ class PriorityQueue:
         if event.is_wild_card or not info.is_rejected:
             return Strategy.AFTER_BACKOFF
         strategy = Strategy.SKIP
-        for plugin, hints in self._hints.of(event).items():
+        for plugin, hints in self._hints.hints_for(event).items():
             if (plugin in rejected or plugin in pending) and any(hint(info.pod, old, new) for hint in hints):
                 if plugin in pending:
                     return Strategy.IMMEDIATELY

@@ -426,7 +426,7 @@ class QueueingHints:
         everything = {ClusterEvent(WILD_CARD, ALL): queue}
         return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
 
-    def of(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
+    def hints_for(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
         """Return plugin -> hints, for the plugins that registered for an event."""
         return self._interested(event)
 

@@ -72,7 +72,7 @@ class MatchingPdbs:
         self._names_pods: NDArray[np.bool_] = np.zeros(64, np.bool_)
         self._count = 0
 
-    def of(self, pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
+    def matching(self, pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
         """Return the PDBs that match a Pod. `pdbs`: the PDBs of the Pod's namespace."""
         if not pdbs:
             return ()
@@ -501,7 +501,7 @@ class LowerPriorityPods:
         """Sort the Pods of a node as kube-scheduler does: a PDB names some of them, or several PDBs match one."""
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
         semantics = matrix.semantics
-        first_ends, of, pdbs = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.of, self._pdbs
+        first_ends, of, pdbs = semantics.pdb_count_ends_at_first_violation, matrix.matching_pdbs.matching, self._pdbs
         matched = ((pod, of(pod, pdbs.get(pod.namespace, ()))) for pod in by_importance(lower, semantics))
         pods = list(violations(matched, first_ends_the_count=first_ends))
         violating, others = ([pod for pod, pdbs in pods if bool(pdbs) is violates] for violates in (True, False))

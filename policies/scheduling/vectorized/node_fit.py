@@ -144,7 +144,7 @@ class Nominations:
                     amounts[resource] = sign * int(self._kinds.amounts(resource)[nominated.kind])
                 total[nominated.row] += amounts[resource]
 
-    def of(self, pod: Pod) -> Nominated | None:
+    def nomination_of(self, pod: Pod) -> Nominated | None:
         """Return the nomination of this Pod; None without one, or if its priority is lower than the Pod's."""
         nomination = self._by_pod.get(pod.identity)
         return nomination if nomination is not None and nomination.priority >= pod.effective_priority else None
@@ -385,7 +385,7 @@ class NodeFit:
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
         """Return `with_nominated` for the Pod, without its own nomination. Raises NotValid for very large amounts."""
         total = with_nominated(present, self._nominations, resource, self.pod.effective_priority)
-        if (own := self._nominations.of(self.pod)) is not None:
+        if (own := self._nominations.nomination_of(self.pod)) is not None:
             total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
         return total
 
@@ -399,7 +399,7 @@ class NodeFit:
         if self._nominations:
             rows, kinds = self._nominations.columns(self.pod.effective_priority)
             np.add.at(total, rows, per_kind[kinds])
-            if (own := self._nominations.of(self.pod)) is not None:
+            if (own := self._nominations.nomination_of(self.pod)) is not None:
                 total[own.row] -= per_kind[own.kind]
         if total.max(initial=0) >= MAX:
             raise NotValid
@@ -480,7 +480,7 @@ def rejected(where: NDArray[np.bool_], status: Status) -> Rejections:
 class Present:
     """The amounts in use on each node, including nominated Pods. Subclasses assume that some Pods are removed."""
 
-    def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
+    def amount_in_use(self, demand: CapacityConstraint) -> NDArray[np.int64]:
         """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
         return demand.present
 
@@ -495,7 +495,7 @@ class Present:
     def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
         """Return [node], bool: whether the amount in use on the node exceeds the limit."""
         charge(len(demand.limit) // VECTOR)
-        return demand._replace(present=self.of(demand)).exceeded
+        return demand._replace(present=self.amount_in_use(demand)).exceeded
 
 
 class WithoutLower(Present):
@@ -504,7 +504,7 @@ class WithoutLower(Present):
     def __init__(self, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
         self._lower, self._matrix = lower, matrix
 
-    def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
+    def amount_in_use(self, demand: CapacityConstraint) -> NDArray[np.int64]:
         """Return [node]: the amount of a resource in use, or the count of Pods for a constraint."""
         if demand.constraint is None:
             return demand.present - self._lower.total(demand.resource, self._matrix)

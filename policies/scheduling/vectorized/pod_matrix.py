@@ -253,24 +253,24 @@ class NodeTables:
         return self._where(concerns).any
 
     def _where(self, concerns: Callable[[Node], bool]) -> Values:
-        return cached_in(self._may_reject, concerns, lambda: Values(concerns, None, None, self.known(), bool))
+        return cached_in(self._may_reject, concerns, lambda: Values(concerns, None, None, self.known_nodes(), bool))
 
     def values(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int], kind: type) -> NDArray[Any]:
         """Return [node]: `of`, which depends only on `what`, the Pod's spec and the node; cached. Do not modify."""
-        return self._cached((what, id(spec)), spec, lambda: Values(of, spec, None, self.known(), kind))
+        return self._cached((what, id(spec)), spec, lambda: Values(of, spec, None, self.known_nodes(), kind))
 
     def topology(self, key: str) -> Topology:
         """Return the domains of the nodes by the label `key`; cached."""
-        return cached_in(self._topologies, key, lambda: Topology(self.known(), key), NODES_CACHE_SIZE)
+        return cached_in(self._topologies, key, lambda: Topology(self.known_nodes(), key), NODES_CACHE_SIZE)
 
     def named(self, names: Collection[str] | None) -> NDArray[np.bool_]:
         """Return [node], bool: whether the node has one of these names; None: any name."""
         if names is None:
             return np.ones(len(self.nodes), np.bool_)
         charge(len(self.nodes) // 16)
-        return np.fromiter((node.name in names for node in self.known()), np.bool_, len(self.nodes))
+        return np.fromiter((node.name in names for node in self.known_nodes()), np.bool_, len(self.nodes))
 
-    def known(self) -> list[Node]:
+    def known_nodes(self) -> list[Node]:
         return [node for node in self.nodes if node is not None]
 
 
@@ -322,7 +322,7 @@ def matching(nodes: NodeTables, selector: NodeSelector, *, with_fields: bool) ->
             matches = selected(nodes, term.expressions)
             if with_fields and term.fields:
                 matches &= nodes.named(term.names)
-                labels = nodes.known()
+                labels = nodes.known_nodes()
                 for row in each(np.flatnonzero(matches).tolist(), 0.4):
                     matches[row] = all(one.matches(labels[row].name) for one in each(term.fields))
             mask |= matches

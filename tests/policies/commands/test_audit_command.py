@@ -275,7 +275,7 @@ def test_a_restart_of_one_pod_with_a_surge_is_one_more_pod(
     new = make_pod("web-2").priority(priority).request(cpu=str(cpu)).labels(app="web")
     expected = predict(cluster, new.obj)
     context = Context(ChangeSet(), cluster, Options(), Phase.LINT, NOW, never)
-    (restart,) = context.once(Restarts).found
+    (restart,) = context.once(Restarts).computed
     assert restart.ref == Workload.from_api(web).ref
     assert restart.is_blocked == (expected.outcome == "pending")
     told = [p for p in restart.impact.predictions if p.outcome == "preempts"]

@@ -48,9 +48,9 @@ class Lost:
     def __init__(self, simulation: Simulation) -> None:
         self.losses = Losses(simulation)
 
-    def of(self, simulation: Simulation, _: object) -> dict[str, int]:
+    def measure(self, simulation: Simulation, _: object) -> dict[str, int]:
         simulation.run()
-        return self.losses.of(simulation)
+        return self.losses.lost_replicas(simulation)
 
 
 def lost() -> list[Mapping[str, int]]:
@@ -96,7 +96,7 @@ class Outcome:
     def __init__(self, simulation: Simulation) -> None:
         assert not simulation.timeline.events
 
-    def of(self, simulation: Simulation, _: object) -> dict[str, Any]:
+    def measure(self, simulation: Simulation, _: object) -> dict[str, Any]:
         simulation.run()
         return OneRun(simulation).to_dict()
 

@@ -181,5 +181,5 @@ def test_an_expectation_names_workloads_of_every_kind(tmp_path: Path, capsys: py
 )
 def test_the_kind_is_told_where_it_is_needed(workloads: list[tuple[str, str]], told: list[str]) -> None:
     names = Names(workloads)
-    assert [names.of(each) for each in workloads] == told
+    assert [names.name_of(each) for each in workloads] == told
     assert [names.group(name) for name in told] == [group for _, group in workloads]

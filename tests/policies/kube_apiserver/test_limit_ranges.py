@@ -280,7 +280,7 @@ def test_the_linter_counts_with_limit_ranges_and_the_webhook_of_templates_alone(
 ) -> None:
     subject, state = ReviewedObject(obj), cluster(*NO_VICTIMS, HALF)
     context = Context(ChangeSet((subject,)), state, Options(), phase, NOW, lambda: False)
-    found = context.once(Predicted).of(subject)
+    found = context.once(Predicted).impact_of(subject)
     assert found is not None
     assert bool(found.preempting) == preempts
 
@@ -292,7 +292,7 @@ def test_a_limit_range_of_the_apply_takes_the_place_of_the_stored_one() -> None:
         context = Context(
             ChangeSet((subject, *own)), cluster(*NO_VICTIMS, HALF), Options(), Phase.LINT, NOW, lambda: False
         )
-        found = context.once(Predicted).of(subject)
+        found = context.once(Predicted).impact_of(subject)
         assert found is not None
         assert bool(found.preempting) == preempts
 

@@ -204,12 +204,12 @@ def test_packed_charts_that_cannot_be_read_are_not_copied(
 def test_the_trees_are_the_directories_and_their_repositories(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     above = tree.parent
     (above / "link").symlink_to("tree/c")
-    assert Trees.of([str(above / "link"), str(above / "secret"), "-"]).roots == (str(tree / "c"), str(tree))
+    assert Trees.from_paths([str(above / "link"), str(above / "secret"), "-"]).roots == (str(tree / "c"), str(tree))
     monkeypatch.setenv("HOME", str(tree))
-    assert Trees.of([str(tree / "c")]).roots == (str(tree / "c"),), "the home directory is no tree"
+    assert Trees.from_paths([str(tree / "c")]).roots == (str(tree / "c"),), "the home directory is no tree"
     monkeypatch.setenv("HOME", str(tree / "user"))
     (tree / "user").mkdir()
-    assert Trees.of([str(tree / "c")]).roots == (str(tree / "c"),), "nor is a directory above it"
+    assert Trees.from_paths([str(tree / "c")]).roots == (str(tree / "c"),), "nor is a directory above it"
     trees = Trees((str(tree),))
     inside = {
         name: trees.holds(str(tree / name)) for name in ("", "c", "new/file", "../secret", ".git", "c/.GIT/x", "a\0")

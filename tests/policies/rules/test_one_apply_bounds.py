@@ -37,7 +37,7 @@ def predicted(context: Context) -> Predicted:
 def test_without_time_to_count_the_pods_of_a_quota_the_prediction_is_incomplete() -> None:
     context = context_of(quota(), POD)
     with metered(lambda: True):
-        impact = predicted(context).of(context.change_set.subjects[1])
+        impact = predicted(context).impact_of(context.change_set.subjects[1])
     assert impact is not None
     assert (impact.new, impact.rest) == (1, "unknown")
 

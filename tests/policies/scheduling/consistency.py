@@ -79,7 +79,7 @@ def _check_nodes(nodes: NodeTables, node_infos: Sequence[NodeInfo]) -> None:
     for row, info in enumerate(node_infos):
         assert nodes.nodes[row] is info.node, f"node {info.name}"
     for amounts in nodes._values.values():
-        assert amounts.values.tolist() == [amounts._of(node) for node in nodes.known()], "numbers of nodes"
+        assert amounts.values.tolist() == [amounts._of(node) for node in nodes.known_nodes()], "numbers of nodes"
     for key, topology in nodes._topologies.items():
         by_number: dict[int, str] = {}
         for row, info in enumerate(node_infos):

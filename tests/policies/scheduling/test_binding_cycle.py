@@ -106,7 +106,7 @@ def test_what_says_no_ends_it_and_all_is_given_back_in_reverse(framework: Framew
     no = unschedulable("no")
     ANSWERS[f"Second.{method}"] = PermitResult(no) if method == "permit" else no
     ANSWERS["First.bind"] = SKIP
-    assert run_binding_cycle(framework, THE_POD, "n1") == Binding(point, no.of("Second"))
+    assert run_binding_cycle(framework, THE_POD, "n1") == Binding(point, no.with_plugin("Second"))
     assert CALLS[-2:] == ["Second.unreserve", "First.unreserve"]
 
 

@@ -95,7 +95,9 @@ def test_pods_of_one_spec_do_not_share_the_nodes_of_a_plugin_that_reads_labels()
         prediction = policies.predict(snapshot, make_pod("p").labels(pool=pool).obj)
         assert (prediction.feasible, prediction.without_columns) == ([name], "")
         pod = replace(first, labels={"pool": pool})
-        assert [info.name for info in snapshot.scheduling.node_infos if node_filters.of(pod)(info.node)] == [name]
+        assert [info.name for info in snapshot.scheduling.node_infos if node_filters.filter_for(pod)(info.node)] == [
+            name
+        ]
         with snapshot.scheduling.derived.locked():
             assert cycles.cycle(snapshot.scheduling, pod) is None
 

@@ -85,7 +85,7 @@ def test_random_clusters(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 container["resources"] = {"requests": {"cpu": "100m", "memory": "16Mi"}}
         subject = workload(kind, case["pod"], replicas)
         at_once, in_turn = forecast_of(state), one_by_one(forecast_of(state), monkeypatch)
-        have, want = at_once.of(subject), in_turn.of(subject)
+        have, want = at_once.predict_impact(subject), in_turn.predict_impact(subject)
         assert told(have) == told(want), name
         if have is not None and have.rest != "pending":
             assert taken(at_once) == taken(in_turn), name
@@ -101,9 +101,9 @@ def test_what_an_earlier_object_brings_may_have_to_go_for_a_later_one() -> None:
     forecast = forecast_of(cluster(make_node("n1").has(cpu="2")))
     small, large = (make_pod("p").request(cpu="2").priority(priority).obj for priority in (1, 5))
     impacts = [
-        forecast.of(workload("Deployment", small, 2)),
-        forecast.of(workload("DaemonSet", large, 0)),
-        forecast.of(workload("Deployment", small, 1)),
+        forecast.predict_impact(workload("Deployment", small, 2)),
+        forecast.predict_impact(workload("DaemonSet", large, 0)),
+        forecast.predict_impact(workload("Deployment", small, 1)),
     ]
     assert [(i.fitting, len(i.preempting), i.pending) for i in impacts if i] == [(1, 0, 1), (0, 1, 0), (0, 0, 1)]
 
@@ -118,7 +118,7 @@ def test_places_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Prediction, "snapshot_after", counted)
     forecast = forecast_of(cluster(make_node("n1"), make_node("n2")))
     for _ in range(3):
-        forecast.of(workload("Deployment", make_pod("p").obj, 5))
+        forecast.predict_impact(workload("Deployment", make_pod("p").obj, 5))
     assert len(made) == 10
 
 

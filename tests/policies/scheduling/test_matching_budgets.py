@@ -67,7 +67,7 @@ def check(
         own, rest = rest[:length], rest[length:]
         assert [known.allowed[number] for number in own] == [b.disruptions_allowed for b in matching]
         assert [known.names_pods[number] for number in own] == [bool(b.disrupted_pods) for b in matching]
-        assert list(known.of(pod, table.get(pod.namespace, ()))) == matching
+        assert list(known.matching(pod, table.get(pod.namespace, ()))) == matching
     assert not rest
     numbered: list[int] = found.tolist()
     return numbered

@@ -356,7 +356,7 @@ def test_hints(plugin: str, pod: MadePod, event: Any, old: Made | None, new: Mad
     event = ClusterEvent(NODE, event) if isinstance(event, int) else event
     read: Any = node if event.resource == NODE else view
     objects = [None if made is None else read(made) for made in (old, new)]
-    hints = QueueingHints().of(event).get(plugin, ())
+    hints = QueueingHints().hints_for(event).get(plugin, ())
     assert any(hint(view(pod), *objects) for hint in hints) == woken
 
 

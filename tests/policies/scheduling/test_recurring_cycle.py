@@ -405,7 +405,7 @@ def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
             assert sorted(zip(*kept.columns(priority), strict=True)) == sorted(
                 zip(*anew.columns(priority), strict=True)
             )
-        assert [kept.of(pod) for pod in pods.values()] == [anew.of(pod) for pod in pods.values()]
+        assert [kept.nomination_of(pod) for pod in pods.values()] == [anew.nomination_of(pod) for pod in pods.values()]
         there = sum(node != "gone" for node in places.values())
         assert (bool(kept), len(kept.columns(0)[0])) == (there > 0, there)
 

@@ -66,7 +66,7 @@ docs/db.md @dba
 )
 def test_the_last_line_of_each_section_decides(text: str, path: str, owners: list[str], tmp_path: Path) -> None:
     (tmp_path / "CODEOWNERS").write_text(text)
-    assert CodeOwners(str(tmp_path)).of(path) == owners
+    assert CodeOwners(str(tmp_path)).owners_of(path) == owners
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -74,10 +74,10 @@ def test_each_place_is_read(place: str, tmp_path: Path) -> None:
     file = tmp_path / place
     file.parent.mkdir(exist_ok=True)
     file.write_text("* @a")
-    assert CodeOwners(str(tmp_path)).of("x") == ["@a"]
+    assert CodeOwners(str(tmp_path)).owners_of("x") == ["@a"]
 
 
 def test_there_may_be_no_file_or_a_strange_one(tmp_path: Path) -> None:
-    assert CodeOwners(str(tmp_path)).of("x") == []
+    assert CodeOwners(str(tmp_path)).owners_of("x") == []
     (tmp_path / "CODEOWNERS").write_bytes(b"\xff\x00* @a\n" + b"**/" * 10_000 + b" @b\n* @c\n")
-    assert CodeOwners(str(tmp_path)).of("x/" * 50) == ["@c"]
+    assert CodeOwners(str(tmp_path)).owners_of("x/" * 50) == ["@c"]

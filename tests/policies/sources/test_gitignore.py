@@ -255,5 +255,9 @@ def test_hostile_patterns_take_no_time(tmp_path: Path) -> None:
 def test_a_directory_of_its_name_is_no_file_and_leaves_nothing_open(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").mkdir()
     before = len(os.listdir("/proc/self/fd"))
-    assert not Ignores.of(str(tmp_path)).within(str(tmp_path)).ignore(str(tmp_path / "a.yaml"), is_directory=False)
+    assert (
+        not Ignores.from_directory(str(tmp_path))
+        .within(str(tmp_path))
+        .ignore(str(tmp_path / "a.yaml"), is_directory=False)
+    )
     assert len(os.listdir("/proc/self/fd")) == before

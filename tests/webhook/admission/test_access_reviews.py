@@ -83,14 +83,14 @@ def test_what_is_asked_is_whether_he_may_list_pods_everywhere_as_all_that_he_is(
 def test_an_answer_is_remembered_for_a_while_and_for_this_user_alone(may: tuple[str, ...], seconds: float) -> None:
     rights = Rights(*may)
     reviews = rights.reviews()
-    assert reviews.known(KIM) is None
-    assert reviews.ask(KIM) is reviews.known(KIM) is bool(may)
+    assert reviews.cached_answer(KIM) is None
+    assert reviews.ask(KIM) is reviews.cached_answer(KIM) is bool(may)
     rights.now = seconds - 1
     assert reviews.ask(KIM) is bool(may)
     assert len(rights.asked) == 1
-    assert reviews.known(KIM._replace(groups=())) is None
+    assert reviews.cached_answer(KIM._replace(groups=())) is None
     rights.now = seconds
-    assert reviews.known(KIM) is None
+    assert reviews.cached_answer(KIM) is None
 
 
 @pytest.mark.parametrize("fault", [Forbidden("no right to ask"), ConnectionRefusedError(), TimeoutError()])
@@ -108,7 +108,7 @@ def test_memory_is_bounded_and_so_is_a_question() -> None:
     reviews = rights.reviews()
     for number in range(REMEMBERED + 5):
         reviews.ask(User(f"user-{number}"))
-    assert [reviews.known(User(f"user-{number}")) for number in (0, 4, 5)] == [None, None, False]
+    assert [reviews.cached_answer(User(f"user-{number}")) for number in (0, 4, 5)] == [None, None, False]
     assert not reviews.ask(User("kim", ("g" * 70_000,)))
     assert len(rights.asked) == REMEMBERED + 5
 

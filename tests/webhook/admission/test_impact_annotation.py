@@ -436,13 +436,13 @@ def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(
 ) -> None:
     """As the API server asks: patched, with what it adds to a new object, by a request of another uid."""
     predicted: list[Any] = []
-    of = Forecast.of
+    of = Forecast.predict_impact
 
     def counted(self: Forecast, subject: ReviewedObject, *more: Any) -> Impact | None:
         predicted.append(subject)
         return of(self, subject, *more)
 
-    monkeypatch.setattr(Forecast, "of", counted)
+    monkeypatch.setattr(Forecast, "predict_impact", counted)
     states = [STATE]
     with running(endpoint(lambda: states[-1])) as served:
 
@@ -493,7 +493,7 @@ def test_pods_that_are_alike_share_a_prediction(other: dict[str, Any], shared: b
         asked.append("")
 
     for obj in (one, two):
-        impacts.of(parse_review(json.dumps(review(obj, name="")).encode()).subject, STATE, work_out)
+        impacts.impact_of(parse_review(json.dumps(review(obj, name="")).encode()).subject, STATE, work_out)
     assert len(asked) == 2 - shared
 
 
@@ -501,7 +501,7 @@ def test_the_last_call_finds_the_impact_of_the_first_and_caches_none() -> None:
     impacts, computed = Impacts(), list[str]()
 
     def ask(name: str, *, is_last: bool) -> None:
-        impacts.of(_named(name), STATE, lambda: computed.append(name), is_last=is_last)
+        impacts.impact_of(_named(name), STATE, lambda: computed.append(name), is_last=is_last)
 
     for name, is_last in (("a", True), ("a", True), ("b", False), ("b", True), ("a", True), ("a", False)):
         ask(name, is_last=is_last)
@@ -537,5 +537,5 @@ def test_few_impacts_of_many_predictions_are_kept() -> None:
 
     names = ["a", "b", "c", "c", "b", "a"]
     for name in names:
-        impacts.of(_named(name), STATE, partial(work_out, name))
+        impacts.impact_of(_named(name), STATE, partial(work_out, name))
     assert asked == ["a", "b", "c", "a"]

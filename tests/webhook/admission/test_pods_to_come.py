@@ -190,9 +190,9 @@ def test_nobody_makes_it_grow(monkeypatch: pytest.MonkeyPatch) -> None:
         obj = made(f"d-{number}", "gold", namespace=f"ns-{number % 50}")
         to_come.note(ReviewedObject(obj), f"user-{number % 40}", 1, 100)
     to_come.note(ReviewedObject(made("large", "gold")), "large", 1, admitted_pods.MAX_BYTES + 1)
-    every = [admitted for n in range(40) for admitted in to_come.of(f"user-{n}", ("", "", ""), state)]
+    every = [admitted for n in range(40) for admitted in to_come.admitted_for(f"user-{n}", ("", "", ""), state)]
     assert len(every) == admitted_pods.MAX_OBJECTS
-    assert not to_come.of("large", ("", "", ""), state)
+    assert not to_come.admitted_for("large", ("", "", ""), state)
 
 
 def test_a_flood_of_one_user_leaves_those_of_others() -> None:
@@ -202,7 +202,7 @@ def test_a_flood_of_one_user_leaves_those_of_others() -> None:
         obj = made(f"d-{number}", "gold", namespace=f"ns-{number}")
         world.admitted_pods.note(ReviewedObject(obj), "mallory", 1, 100)
     assert is_preempted(world.asks(made("second", "mid"), dryRun=True))
-    assert len(world.admitted_pods.of("mallory", ("", "", ""), world.state)) <= admitted_pods.MAX_OF_ONE
+    assert len(world.admitted_pods.admitted_for("mallory", ("", "", ""), world.state)) <= admitted_pods.MAX_OF_ONE
 
 
 def test_many_pods_are_counted_in_part_and_the_audit_log_says_so() -> None:
@@ -242,7 +242,7 @@ def test_a_rollout_is_not_counted() -> None:
     change["spec"]["template"]["spec"]["priority"] = 0
     change["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
     world.asks(change, operation="UPDATE", oldObject=objects[0])
-    assert not world.admitted_pods.of("kim", ("", "", ""), world.state)
+    assert not world.admitted_pods.admitted_for("kim", ("", "", ""), world.state)
 
 
 def test_one_more_object_costs_one_more_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_one_more_object_costs_one_more_prediction(monkeypatch: pytest.MonkeyPat
     for number in range(many):
         world.asks(made(f"d-{number}", "gold", cpu="1"))
     assert many - 1 <= len(placed) <= 2 * many
-    counted_ones = world.admitted_pods.of("kim", ("", "", ""), world.state)
+    counted_ones = world.admitted_pods.admitted_for("kim", ("", "", ""), world.state)
     assert len(counted_ones) >= admitted_pods.MAX_OF_ONE // 2
     whole = AdmittedPods(lambda: 0.0).placed(world.state, counted_ones, PATHS, lambda: False)
     known = world.admitted_pods.placed(world.state, counted_ones, PATHS, lambda: False)
