@@ -150,7 +150,7 @@ def check_time() -> None:
     _CURRENT.get().check_time()
 
 
-def each(items: Sequence[T], units: float = 0.3) -> Iterable[T]:
+def charging(items: Sequence[T], units: float = 0.3) -> Iterable[T]:
     """Return the items; iterating charges `units` for each. Up to FEW are free: the caller charges its own work."""
     return items if len(items) <= FEW else _charged(items, units)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from forewarn.policies.light import NamedTuple, later
-from forewarn.policies.metering import FEW, charge, each
+from forewarn.policies.metering import FEW, charge, charging
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
@@ -102,7 +102,7 @@ class _Many(tuple[Requirement, ...]):
     @cached_property
     def _by_key(self) -> dict[str, Requirement | _Merged]:
         by_key: dict[str, Requirement | _Merged] = {}
-        for requirement in each(self, 1):
+        for requirement in charging(self, 1):
             there = by_key.setdefault(requirement.key, requirement)
             if isinstance(there, _Merged):
                 there.add(requirement)
@@ -157,7 +157,7 @@ class LabelSelector(NamedTuple):
         if isinstance(self.requirements, _Many):
             return self.requirements.match(labels)
         # A generator for `all` costs more than most selectors do.
-        for requirement in each(self.requirements):  # noqa: SIM110
+        for requirement in charging(self.requirements):  # noqa: SIM110
             if not requirement.matches(labels):
                 return False
         return True
@@ -178,7 +178,7 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
     expressions = selector.get("matchExpressions") or ()
     if not isinstance(expressions, list | tuple):
         raise InvalidSelector("matchExpressions must be a list")
-    requirements += [parse_requirement(expression) for expression in each(expressions, 2)]
+    requirements += [parse_requirement(expression) for expression in charging(expressions, 2)]
     return LabelSelector(_requirements(sorted(requirements, key=lambda r: r.key)))
 
 
@@ -210,7 +210,7 @@ def parse_requirement(expression: Any, operators: tuple[str, ...] = LABEL_OPERAT
         raise InvalidSelector(f"values: for operator {operator} there must be none")
     if operator in ("Gt", "Lt") and (len(values) != 1 or _int64(values[0]) is None):
         raise InvalidSelector(f"values: for operator {operator} there must be exactly one integer")
-    return Requirement(_key(key), operator, frozenset(map(_value, each(values, 0.5))))
+    return Requirement(_key(key), operator, frozenset(map(_value, charging(values, 0.5))))
 
 
 def _int64(text: object) -> int | None:

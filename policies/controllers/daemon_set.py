@@ -17,7 +17,7 @@ from forewarn.policies.controllers.templates import (
 )
 from forewarn.policies.controllers.view import Action, CreatePod, DeletePod, Requeue, SetStatus, controller_of
 from forewarn.policies.findings import grouped
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.fields import NOTHING, REQUIRED, ApiObject, at, items, mapping, sequence, text
 from forewarn.policies.objects.node import NO_EXECUTE, Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
@@ -191,7 +191,7 @@ def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str
     named, anyone = text(template, "spec", "nodeName"), affinity.node_selector is None and affinity.required is None
     return [
         name
-        for name in each(sorted(nodes), 2)
+        for name in charging(sorted(nodes), 2)
         if named in ("", name)
         and (anyone or affinity.matches(nodes[name].labels, name))
         and (not nodes[name].taints or untolerated_taint(nodes[name].taints, anywhere.spec.tolerations) is None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from forewarn.policies.controllers.templates import claim_of_template
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.fields import items, mapping, text
 from forewarn.policies.objects.pod import Owner
 from forewarn.policies.objects.storage import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -62,7 +62,7 @@ def _find_best_match(
     """
     fitting = [
         volume
-        for volume in each(volumes, 0.5)
+        for volume in charging(volumes, 0.5)
         if could_hold(volume, claim)
         and set(claim.access_modes) <= set(volume.access_modes)
         and (volume.bound_to(claim) or (not waits and available_for(volume, claim)))

@@ -40,7 +40,7 @@ from forewarn.policies.forecast.pod_groups import (
 )
 from forewarn.policies.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
-from forewarn.policies.metering import CutShort, each, limited, meter, metered, never
+from forewarn.policies.metering import CutShort, charging, limited, meter, metered, never
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, mapping
 from forewarn.policies.objects.node import HOSTNAME
 from forewarn.policies.objects.reviewed_object import ReviewedObject
@@ -124,8 +124,10 @@ def with_daemons(
 ) -> Snapshot:
     """Return the Snapshot with a DaemonSet's Pods: bound on `nodes`, nominated with victims for `predictions`."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
-    placed = snapshot.with_pods([snapshot.bound(pods.named_for(node), node) for node in each(nodes, 2 * BINDING)], ())
-    return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, BINDING)])
+    placed = snapshot.with_pods(
+        [snapshot.bound(pods.named_for(node), node) for node in charging(nodes, 2 * BINDING)], ()
+    )
+    return placed.with_preemptions([(p.pod, p.node, p.victims) for p in charging(pushing, BINDING)])
 
 
 def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
@@ -167,16 +169,16 @@ def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
     if pod.spec.claims_devices:
         return True
     affinity = pod.spec.pod_affinity
-    apart = [term for term in each(affinity.required_anti_affinity) if term.topology_key != HOSTNAME]
+    apart = [term for term in charging(affinity.required_anti_affinity) if term.topology_key != HOSTNAME]
     labels = snapshot.namespace_labels(pod.namespace)
     terms = (*affinity.required_affinity, *apart)
-    if any(term.matches(pod.namespace, pod.namespace, pod.labels, labels) for term in each(terms)):
+    if any(term.matches(pod.namespace, pod.namespace, pod.labels, labels) for term in charging(terms)):
         return True
     framework = framework_of(snapshot, pod)
     if PodTopologySpread.name not in framework.profile.plugins:
         return False
     spread = framework.plugin(PodTopologySpread.name).constraints_of(pod, DO_NOT_SCHEDULE)
-    return any(constraint.matches(pod.labels) for constraint in each(spread))
+    return any(constraint.matches(pod.labels) for constraint in charging(spread))
 
 
 class QuotaLimits(NamedTuple):

@@ -32,7 +32,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     read_pod_resources,
 )
 from forewarn.policies.light import later
-from forewarn.policies.metering import charge, each
+from forewarn.policies.metering import charge, charging
 from forewarn.policies.objects.fields import ApiObject, at, int32, text, timestamp
 from forewarn.policies.objects.resource_list import ResourceList, add, exceeded, mask, subtract_to_zero, without_zeros
 from forewarn.policies.objects.resource_list import text as amounts_text
@@ -64,7 +64,7 @@ class InvalidScope(ValueError):
 
 def matching_resources(names: Iterable[str]) -> set[str]:
     """The resources of a quota that Pods use (`MatchingResources`)."""
-    return {name for name in each(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
+    return {name for name in charging(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
 
 
 def counts(quota: ResourceQuota, pod: ApiObject) -> bool:
@@ -139,7 +139,7 @@ def _value_errors(selector: ScopeSelector) -> list[object_meta.FieldError]:
         )
     elif selector.operator != "DoesNotExist" and not selector.values:
         errors.append(object_meta.invalid(("values",), None, "for 'in', 'notin' operators, values set can't be empty"))
-    for index, value in enumerate(each(selector.values, 1)):
+    for index, value in enumerate(charging(selector.values, 1)):
         if len(errors) >= object_meta.MAX_FAULTS:
             break
         if faults := object_meta.label_value(value):
@@ -151,7 +151,7 @@ def _value_errors(selector: ScopeSelector) -> list[object_meta.FieldError]:
 def _uses_cross_namespace_pod_affinity(pod: ApiObject) -> bool:
     for affinity in ("podAffinity", "podAntiAffinity"):
         for kind in _TERM_KINDS:
-            for entry in each(at(pod, "spec", "affinity", affinity, kind) or ()):
+            for entry in charging(at(pod, "spec", "affinity", affinity, kind) or ()):
                 term: Any = (entry or {}).get("podAffinityTerm", {}) if kind == _TERM_KINDS[1] else entry
                 if term and (term.get("namespaces") or term.get("namespaceSelector") is not None):
                     return True

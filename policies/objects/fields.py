@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from forewarn.policies.findings import ObjectRef, Path, cut, field_path
-from forewarn.policies.metering import FEW, TooLarge, charge, each
+from forewarn.policies.metering import FEW, TooLarge, charge, charging
 
 ApiObject = Mapping[str, Any]
 """An API object, or a part of one, as parsed JSON. Readers never modify it."""
@@ -255,7 +255,7 @@ def items(obj: ApiObject, *path: str | int) -> Iterable[ApiObject]:
 
 
 def _objects(values: Sequence[Any], obj: ApiObject, path: Path) -> Iterator[ApiObject]:
-    for index, item in enumerate(each(values, 1)):
+    for index, item in enumerate(charging(values, 1)):
         if not isinstance(item, OBJECT):
             raise InvalidObject(f"must be an object, not {json_type(item)}", (*path, index), ref_of(obj))
         yield item
@@ -264,7 +264,7 @@ def _objects(values: Sequence[Any], obj: ApiObject, path: Path) -> Iterator[ApiO
 def strings(obj: ApiObject, *path: str | int) -> tuple[str, ...]:
     """Return a list field of strings; empty if absent or null. Raises InvalidObject for other types."""
     values: Sequence[Any] = sequence(obj, *path)
-    for index, value in enumerate(each(values, 0.1)):
+    for index, value in enumerate(charging(values, 0.1)):
         if not isinstance(value, str):
             raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, index), ref_of(obj))
     return tuple(values)

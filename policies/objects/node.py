@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from forewarn.policies.copies import shared_labels
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.fields import ApiObject, boolean, integer, items, string_map, strings, text, within
 from forewarn.policies.objects.resources import Resource, as_resource, read_resource_list
 
@@ -57,7 +57,7 @@ class Toleration(NamedTuple):
 
 
 def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    return any(toleration.tolerates(taint) for toleration in each(tolerations, 0.2))
+    return any(toleration.tolerates(taint) for toleration in charging(tolerations, 0.2))
 
 
 def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:

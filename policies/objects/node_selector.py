@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from forewarn.policies.metering import FEW, charge, each
+from forewarn.policies.metering import FEW, charge, charging
 from forewarn.policies.objects.fields import (
     PREFERRED,
     REQUIRED,
@@ -54,8 +54,8 @@ class NodeSelectorTerm:
         """Report whether the term matches a node. With "" as name, only labels are compared (for PersistentVolumes)."""
         if self.error:
             return False
-        return all(e.matches(labels) for e in each(self.expressions)) and (
-            not name or all(f.matches(name) for f in each(self.fields))
+        return all(e.matches(labels) for e in charging(self.expressions)) and (
+            not name or all(f.matches(name) for f in charging(self.fields))
         )
 
 
@@ -67,7 +67,7 @@ class NodeSelector:
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Report whether one of the terms matches the node. See `NodeSelectorTerm.matches`."""
-        return any((t.expressions or t.fields) and t.matches(labels, name) for t in each(self.terms, 1))
+        return any((t.expressions or t.fields) and t.matches(labels, name) for t in charging(self.terms, 1))
 
     @property
     def labels(self) -> list[dict[str, frozenset[str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.fields import (
     NOTHING,
     InvalidObject,
@@ -56,7 +56,7 @@ def scope_selectors(obj: ApiObject) -> tuple[ScopeSelector, ...]:
     scopes: Path = ("spec", "scopes")
     expressions: Path = ("spec", "scopeSelector", "matchExpressions")
     selectors = [ScopeSelector(scope, "Exists") for scope in _strings(obj, sequence(obj, *scopes), scopes)]
-    for index, expression in enumerate(each(sequence(obj, *expressions), 2)):
+    for index, expression in enumerate(charging(sequence(obj, *expressions), 2)):
         selectors.append(_scope_selector(obj, expression or NOTHING, (*expressions, index)))
     return tuple(selectors)
 
@@ -74,7 +74,7 @@ def _scope_selector(obj: ApiObject, expression: ApiObject, path: Path) -> ScopeS
 
 def _strings(obj: ApiObject, values: object, path: Path) -> tuple[str, ...]:
     assert isinstance(values, list | tuple)
-    for index, value in enumerate(each(values, 0.1)):
+    for index, value in enumerate(charging(values, 0.1)):
         if value is not None and not isinstance(value, str):
             raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, index), ref_of(obj))
     return tuple(value or "" for value in values)

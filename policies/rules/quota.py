@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.findings import Action, Path, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.kinds.registry import AUTOSCALER, CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
 from forewarn.policies.light import later
-from forewarn.policies.metering import charge, each
+from forewarn.policies.metering import charge, charging
 from forewarn.policies.objects.fields import at, group_kind, mapping, text_at
 from forewarn.policies.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.options import LimitedResource, ScopeSelector
@@ -180,7 +180,7 @@ def _note(context: Context) -> Severity | None:
 
 def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
     if selector.scope_name == _CLASS and selector.operator == "In":
-        for index, name in enumerate(each(selector.values, 0.1)):
+        for index, name in enumerate(charging(selector.values, 0.1)):
             if not context.is_known(name) and (context.classes_known or meant_system_class(name, context)):
                 yield index, name
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from forewarn.policies.metering import each, meter
+from forewarn.policies.metering import charging, meter
 from forewarn.policies.objects.pod import NOW, Pod
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.scheduling.framework import FILTERS, Code, failed, unresolvable
@@ -156,7 +156,7 @@ def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
 
 def matching(pod: Pod, pdbs: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
     """Yield the PDBs that select the Pod. `pdbs`: those of the Pod's namespace."""
-    return (pdb for pdb in each(pdbs, 1.5) if pdb.matches(pod.namespace, pod.labels))
+    return (pdb for pdb in charging(pdbs, 1.5) if pdb.matches(pod.namespace, pod.labels))
 
 
 def filter_victims_with_pdb_violation(

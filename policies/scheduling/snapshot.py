@@ -18,7 +18,7 @@ import numpy as np
 from forewarn.policies.copies import replace
 from forewarn.policies.cow_table import replaced
 from forewarn.policies.findings import grouped
-from forewarn.policies.metering import VECTOR, each, holding_lock, limited, meter
+from forewarn.policies.metering import VECTOR, charging, holding_lock, limited, meter
 from forewarn.policies.scheduling.devices.claims import InUse, Pools, classes_of_resources
 from forewarn.policies.scheduling.devices.selectors import Selectors, selectors_of
 from forewarn.policies.scheduling.event_handlers import is_gated
@@ -161,7 +161,7 @@ def changed_pdbs(
     """
     by_namespace: dict[Key, tuple[PodDisruptionBudget, int]] = {}
     for pod, change in changes:
-        for pdb in each(pdbs.get(pod.namespace, ()), 1) if change else ():
+        for pdb in charging(pdbs.get(pod.namespace, ()), 1) if change else ():
             if pdb.counts(pod):
                 key = pdb.namespace, pdb.name
                 by_namespace[key] = pdb, by_namespace.get(key, (pdb, 0))[1] + change
@@ -178,7 +178,7 @@ def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[P
     left = {key: pdb.disruptions_allowed for key, pdb in charged.items()}
     by_namespace = grouped((pdb.namespace, pdb) for pdb in charged.values())
     for pod in pods:
-        for pdb in each(by_namespace.get(pod.namespace, ()), 1):
+        for pdb in charging(by_namespace.get(pod.namespace, ()), 1):
             if pdb.matches(pod.namespace, pod.labels):
                 left[pdb.namespace, pdb.name] -= 1
     return any(count < 0 for count in left.values())
@@ -526,7 +526,7 @@ class Snapshot:
         if not self.preempts_by_group:
             return {}
         lost = [pods for name, pods in self.objects.pods_by_node.items() if name not in self.rows]
-        members = (pod for pods in (*(info.pods for info in each(self.node_infos)), *lost) for pod in pods)
+        members = (pod for pods in (*(info.pods for info in charging(self.node_infos)), *lost) for pod in pods)
         groups = grouped(((pod.namespace, pod.spec.pod_group), pod) for pod in members if pod.spec.pod_group)
         return {key: tuple(sorted(pods, key=lambda pod: pod.name)) for key, pods in groups.items()}
 

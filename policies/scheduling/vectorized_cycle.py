@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from forewarn.policies.copies import MadeOnAccess
-from forewarn.policies.metering import VECTOR, charge, each, meter
+from forewarn.policies.metering import VECTOR, charge, charging, meter
 from forewarn.policies.scheduling.configuration import configuration_of
 from forewarn.policies.scheduling.framework import (
     Code,
@@ -454,7 +454,7 @@ def _passing(nodes: NodeTables, filters: Sequence[StaticFilter]) -> NDArray[np.b
         evaluated = passing if one.may_reject is None else passing & nodes.where(one.may_reject)
         rows = np.flatnonzero(evaluated)
         some = known if len(rows) == len(known) else [known[row] for row in rows.tolist()]
-        passing[rows] = np.fromiter(map(one.passes, each(some, 0.4)), np.bool_, len(rows))
+        passing[rows] = np.fromiter(map(one.passes, charging(some, 0.4)), np.bool_, len(rows))
     return passing
 
 

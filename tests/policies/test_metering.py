@@ -11,7 +11,7 @@ from forewarn.policies.metering import (
     FEW,
     CutShort,
     charge,
-    each,
+    charging,
     holding,
     holding_lock,
     meter,
@@ -56,8 +56,8 @@ def test_work_has_a_bound_of_its_own() -> None:
 
 def test_few_things_are_not_counted_and_many_are_counted_as_they_are_looked_at() -> None:
     with metered(lambda: True):
-        assert list(each(range(FEW), 10**6)) == list(range(FEW))
-        some = iter(each(range(10**6), 1))
+        assert list(charging(range(FEW), 10**6)) == list(range(FEW))
+        some = iter(charging(range(10**6), 1))
         assert [next(some) for _ in range(FEW)] == list(range(FEW))
         with pytest.raises(CutShort):
             list(some)

@@ -205,7 +205,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
     impacts: list[Impact] = []
     seconds = 0.0
 
-    def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
+    def findings_of(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
         nonlocal seconds
         started = time.clock()
         new = EvaluationRequest(
@@ -228,14 +228,14 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
         seconds = time.clock() - started
         return tuple(doubted(finding) if time.staleness else finding for finding in findings)
 
-    findings = found(cluster)
+    findings = findings_of(cluster)
     if review.confirm is not None and cluster is not None and depends_on_cache(findings):
         classes = review.live_classes()
         if classes is None:
             findings = tuple(unproven(finding) for finding in findings)
         else:
             live = with_classes(cluster, classes)
-            findings = findings if live is cluster else found(live)
+            findings = findings if live is cluster else findings_of(live)
     if impacts and (why := review.shown().not_predicted):
         findings = without_prediction(findings, subject, config, why)
     withheld = any(finding.for_requester and finding.action in VISIBLE for finding in findings)

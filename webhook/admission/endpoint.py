@@ -531,7 +531,7 @@ class Evaluation:
         decision = yield from self._evaluated()
         if not isinstance(decision, str) and decision.unconfirmed and services.confirm is not None:
             read = partial(prediction_access.read_classes, services.confirm, self.deadline.expired)
-            self.confirm = partial(prediction_access.given, (yield Step(read, Where.REQUEST)))
+            self.confirm = partial(prediction_access.answered_classes, (yield Step(read, Where.REQUEST)))
             decision = yield from self._evaluated()
         if isinstance(decision, str):
             return services.not_evaluated(self.call, decision)

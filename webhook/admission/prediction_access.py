@@ -67,7 +67,7 @@ def read_classes(confirm: Confirm, expired: Callable[[], bool]) -> Mapping[str, 
     return None
 
 
-def given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
+def answered_classes(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
     """Return PriorityClasses that an earlier step read from the API server. Raises OSError for None: no answer."""
     if classes is None:
         raise OSError("the API server does not answer")

@@ -14,7 +14,7 @@ from typing import Any, Final
 from forewarn.policies.findings import Path, cut
 from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, go_quote
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.metering import charge, each, meter
+from forewarn.policies.metering import charge, charging, meter
 from forewarn.policies.objects.extent import is_omitted
 from forewarn.policies.objects.fields import ApiObject, json_type
 from forewarn.policies.quantity import InvalidQuantity, parse_quantity
@@ -141,7 +141,7 @@ def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iter
         if not isinstance(value, list | tuple):
             yield _mismatch(json_type(value), kind.name, path, holder, field), False
         else:
-            for index, item in enumerate(each(value, 1)):
+            for index, item in enumerate(charging(value, 1)):
                 yield from _decode(item, kind.item, (*path, index), holder, field)
     elif not isinstance(value, Mapping):
         name = kind.name if isinstance(kind, MapOf) else f"{kind.package}.{kind.name}"

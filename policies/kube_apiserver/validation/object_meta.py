@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from forewarn.policies.findings import Path, cut, field_path
 from forewarn.policies.light import NamedTuple
-from forewarn.policies.metering import charge, each, meter
+from forewarn.policies.metering import charge, charging, meter
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at
 from forewarn.policies.quantity import Quantity
 
@@ -322,7 +322,7 @@ def _common(metadata: ApiObject) -> list[FieldError]:
     errors = validate_labels(metadata.get("labels") or {}, (*_META, "labels"))
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     path = (*_META, "annotations")
-    for key in each(sorted(annotations), 2):
+    for key in charging(sorted(annotations), 2):
         errors += [invalid(path, key, fault) for fault in qualified_name(key.lower())]
     size = sum(len((text or "").encode(errors="surrogatepass")) for entry in annotations.items() for text in entry)
     if size > _ANNOTATION_BYTES:
@@ -341,7 +341,7 @@ def _owners(references: list[Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     controller = ""
     path = (*_META, "ownerReferences")
-    for reference in each(references, 3):
+    for reference in charging(references, 3):
         if len(errors) >= MAX_FAULTS:
             break
         errors += _owner(reference or {}, path)
@@ -377,7 +377,9 @@ def _owner_as_go(reference: ApiObject) -> dict[str, Any]:
 
 def _finalizers(finalizers: list[str]) -> list[FieldError]:
     path = (*_META, "finalizers")
-    errors = [invalid(path, name or "", fault) for name in each(finalizers, 2) for fault in qualified_name(name or "")]
+    errors = [
+        invalid(path, name or "", fault) for name in charging(finalizers, 2) for fault in qualified_name(name or "")
+    ]
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
         errors.append(invalid(path, finalizers, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
     return errors

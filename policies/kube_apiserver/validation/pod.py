@@ -45,7 +45,7 @@ from forewarn.policies.kube_apiserver.validation.resources import (
     validate_limits,
     validate_requirements,
 )
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of
 from forewarn.policies.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
@@ -224,7 +224,7 @@ class Tags:
             if isinstance(tagged.value_type, Tags) and value is not None:
                 value_tags = tagged.value_type
                 value = (
-                    [value_tags.encoded(i) for i in each(value, 8)]
+                    [value_tags.encoded(i) for i in charging(value, 8)]
                     if tagged.form is Form.LIST
                     else value_tags.encoded(value)
                 )
@@ -296,10 +296,10 @@ class _Given:
 
     def _items_added_or_removed(self) -> Iterator[FieldError]:
         names, before = _by_name(self.value), _by_name(self.old or [])
-        for index, item in enumerate(each(self.value)):
+        for index, item in enumerate(charging(self.value)):
             if _name(item) not in before:
                 yield forbidden((*self.path, index), "item may not be added")
-        for item in each(self.old or []):
+        for item in charging(self.old or []):
             if _name(item) not in names:
                 yield forbidden(self.path, "item may not be removed")
 
@@ -547,7 +547,7 @@ def validate_group(
         errors = validate_object_meta_update(obj, old, namespaced=True)
     if kind != POD_GROUP and "compositePodGroupTemplates" in tags.fields:
         # Source: `validateWorkloadPriority`.
-        given = [(t.get("priorityClassName"), t.get("priority")) for t in each(encoded["podGroupTemplates"])]
+        given = [(t.get("priorityClassName"), t.get("priority")) for t in charging(encoded["podGroupTemplates"])]
         several = any(priority != given[0] for priority in given)
         errors += [invalid(("spec",), None, "detected multiple priority configurations")] if several else []
     required = _with_gates(version, kind, semantics)

@@ -25,7 +25,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.metering import charge, each, meter
+from forewarn.policies.metering import charge, charging, meter
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, text
 from forewarn.policies.objects.resource_list import (
     ResourceList,
@@ -386,7 +386,7 @@ def _rounded(pod: PodResources) -> PodResources:
 
 
 def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:
-    return (item if item is not None else NOTHING for item in each(at(obj, *path) or (), _CONTAINER_WORK))
+    return (item if item is not None else NOTHING for item in charging(at(obj, *path) or (), _CONTAINER_WORK))
 
 
 PRIORITY_CLASS_SCOPE: Final = "PriorityClass"
@@ -449,7 +449,7 @@ def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
     """Return scope -> resources that the scope does not support, up to the maximum number of reported errors."""
     unfit_by_scope: dict[str, list[str]] = {}
     for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
-        unfit = (name for name in each(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
+        unfit = (name for name in charging(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
         unfit_by_scope[scope] = list(islice(unfit, MAX_FAULTS))
     return unfit_by_scope
 
@@ -471,7 +471,7 @@ def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldE
     errors: list[FieldError] = []
     expressions = [expression or {} for expression in at(obj, *_SELECTOR) or ()]
     unfit, shown = _unfit((expression.get("scopeName") for expression in expressions), hard), None
-    for index, expression in enumerate(each(expressions, 2)):
+    for index, expression in enumerate(charging(expressions, 2)):
         if len(errors) >= MAX_FAULTS:
             break
         path = (*_SELECTOR, index)

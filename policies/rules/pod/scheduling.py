@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import Action, Path, Problem, Severity, Text, grouped
 from forewarn.policies.forecast.impact import Impact, newly_preempted, victims_of
-from forewarn.policies.metering import CutShort, each
+from forewarn.policies.metering import CutShort, charging
 from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.objects.workload import PodTemplate, is_fragment
@@ -341,12 +341,12 @@ def _preempted(
     return grouped(
         ((by, (victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim))), (prediction, victim))
         for prediction, by in preemptors
-        for victim in each(prediction.victims)
+        for victim in charging(prediction.victims)
     )
 
 
 def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]) -> Iterator[_Preemption]:
-    for by, victims in each(list(preempted)):
+    for by, victims in charging(list(preempted)):
         if promise.by.matches(*by) and promise.preempted.matches(*victims):
             yield from preempted[by, victims]
 

@@ -14,7 +14,7 @@ from forewarn.policies.disclosure import OPEN, Audience
 from forewarn.policies.findings import listed, quote
 from forewarn.policies.kinds.registry import NAMESPACE, RESOURCE_QUOTA
 from forewarn.policies.light import later
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.fields import group_kind
 from forewarn.policies.objects.priority_class import (
     HOSTED_CLASSES,
@@ -228,7 +228,7 @@ class Recommended:
     def __init__(self, context: Context) -> None:
         self._context = context
         rejected = _rejected(context)
-        classes = each(sorted(context.classes.values()))
+        classes = charging(sorted(context.classes.values()))
         self._classes = [c for c in classes if is_recommended(c) and c.name not in rejected]
         self._lookups = context.once(Lookups)
         self._to_all = Names([c.name for c in self._classes], self._lookups)
@@ -238,13 +238,13 @@ class Recommended:
         """The names of classes that allowedClasses and limitedResources permit for a subject."""
         options = self._context.options
         if options.limited_resources and group_kind(subject.object) not in (NAMESPACE, RESOURCE_QUOTA):
-            covered = [c.name for c in each(self._classes, 20) if self._is_covered(c, subject)]
+            covered = [c.name for c in charging(self._classes, 20) if self._is_covered(c, subject)]
             return Names(covered, self._lookups)
         if not options.allowed_classes:
             return self._to_all
         namespace = _namespace_of(subject)
         if namespace not in self._of_namespace:
-            allowed = [c.name for c in each(self._classes) if self._is_allowed(c, subject)]
+            allowed = [c.name for c in charging(self._classes) if self._is_allowed(c, subject)]
             self._of_namespace[namespace] = Names(allowed, self._lookups)
         return self._of_namespace[namespace]
 

@@ -27,7 +27,7 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     required,
 )
 from forewarn.policies.kube_apiserver.validation.resources import is_extended
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.fields import PREFERRED, REQUIRED, ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node_selector import NodeAffinity
 from forewarn.policies.objects.pod import read_topology_spread
@@ -182,7 +182,7 @@ def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
         if len(value or ()) > most:
             yield FieldError(path, f"{len(value)} entries: more than {most} are not read")
             return
-        for index, item in enumerate(each(value or (), 1)):
+        for index, item in enumerate(charging(value or (), 1)):
             yield from _faults(item, kind.item, (*path, index))
     elif isinstance(kind, Struct):
         opaque = OPAQUE.get(kind.name, ())
@@ -255,8 +255,10 @@ def node_affinity(args: ApiObject, path: Path, faults: list[FieldError], _: Sema
         return NodeAffinityArgs()
     required_terms = affinity.required.terms if affinity.required else ()
     terms = (*path, REQUIRED, "nodeSelectorTerms")
-    faults += [FieldError((*terms, i), term.error) for i, term in enumerate(each(required_terms, 1)) if term.error]
-    faults += [FieldError((*path, PREFERRED), p.term.error) for p in each(affinity.preferred or (), 1) if p.term.error]
+    faults += [FieldError((*terms, i), term.error) for i, term in enumerate(charging(required_terms, 1)) if term.error]
+    faults += [
+        FieldError((*path, PREFERRED), p.term.error) for p in charging(affinity.preferred or (), 1) if p.term.error
+    ]
     return NodeAffinityArgs(affinity.required, affinity.preferred if added.get(PREFERRED) else None)
 
 
@@ -279,9 +281,9 @@ def balanced_allocation(
 def resources_fit(args: ApiObject, path: Path, faults: list[FieldError], _: Semantics) -> NodeResourcesFitArgs:
     """Return the arguments of NodeResourcesFit; add errors to `faults`. Upstream `ValidateNodeResourcesFitArgs`."""
     ignored, groups = args.get("ignoredResources") or (), args.get("ignoredResourceGroups") or ()
-    for index, name in enumerate(each(ignored, 1)):
+    for index, name in enumerate(charging(ignored, 1)):
         faults += _label_name((*path, "ignoredResources", index), name)
-    for index, group in enumerate(each(groups, 1)):
+    for index, group in enumerate(charging(groups, 1)):
         place = (*path, "ignoredResourceGroups", index)
         if "/" in (group or ""):
             faults.append(invalid(place, group, "resource group name can't contain '/'"))
@@ -323,7 +325,7 @@ def topology_spread(args: ApiObject, path: Path, faults: list[FieldError], _: Se
     elif kind == SYSTEM_DEFAULTING and given:
         faults.append(invalid(of_type, kind, "when .defaultConstraints are not empty"))
     seen: set[tuple[str, str]] = set()
-    for index, constraint in enumerate(each(given, 1)):
+    for index, constraint in enumerate(charging(given, 1)):
         place = (*path, "defaultConstraints", index)
         faults += _of_constraint(constraint, place)
         pair = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
@@ -400,12 +402,12 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _resources(holder: ApiObject) -> tuple[ResourceWeight, ...]:
-    given = _named(each(holder.get("resources") or (), 1))
+    given = _named(charging(holder.get("resources") or (), 1))
     return tuple(ResourceWeight(name, entry.get("weight") or 1) for name, entry in given) or CPU_AND_MEMORY
 
 
 def _shape(holder: ApiObject) -> tuple[ShapePoint, ...]:
-    points = [point or {} for point in each(holder.get("shape") or (), 1)]
+    points = [point or {} for point in charging(holder.get("shape") or (), 1)]
     return tuple(ShapePoint(point.get("utilization") or 0, point.get("score") or 0) for point in points)
 
 
@@ -554,7 +556,7 @@ def _of_leader_election(election: ApiObject) -> Iterator[FieldError]:
 
 def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
     binders, seen = 0, set[str]()
-    for index, extender in enumerate(each(extenders, 1)):
+    for index, extender in enumerate(charging(extenders, 1)):
         path: Path = ("extenders", index)
         extender = extender or {}
         if extender.get("prioritizeVerb") and (extender.get("weight") or 0) <= 0:
@@ -562,7 +564,7 @@ def _of_extenders(extenders: Sequence[Any]) -> Iterator[FieldError]:
         binders += bool(extender.get("bindVerb"))
         if extender.get("httpTimeout") and parse_duration(extender["httpTimeout"]) is None:
             yield invalid((*path, "httpTimeout"), extender["httpTimeout"], "must be a duration, as in 5s")
-        for place, (name, _) in enumerate(_named(each(extender.get("managedResources") or (), 1))):
+        for place, (name, _) in enumerate(_named(charging(extender.get("managedResources") or (), 1))):
             of_name = (*path, "managedResources", place, "name")
             faults = qualified_name(name)
             yield from (invalid(of_name, name, fault) for fault in faults)

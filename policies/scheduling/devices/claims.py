@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.metering import charge, each
+from forewarn.policies.metering import charge, charging
 from forewarn.policies.objects.devices import (
     DEVICE_CLASS_PREFIX,
     Device,
@@ -66,7 +66,7 @@ def _of_slice(part: ResourceSlice, semantics: Semantics) -> Iterator[str]:
         yield _PARTITIONED
     for counter_set in part.counter_sets:
         yield _of_amounts(counter_set.counters.values(), semantics)
-    for device in each(part.devices, 1) if part.divided else ():
+    for device in charging(part.devices, 1) if part.divided else ():
         yield from _of_device(device, semantics)
 
 
@@ -327,7 +327,7 @@ class Pools:
     def of_node(self, labels: Mapping[str, str], name: str) -> list[Pool]:
         """Return a node's pools by (driver, name), those with binding conditions last. Source: `GatherPools`."""
         slices: dict[tuple[str, str], list[ResourceSlice]] = {}
-        for part in each((*self._by_node.get(name, ()), *self._shared), 1):
+        for part in charging((*self._by_node.get(name, ()), *self._shared), 1):
             if (part.counter_sets and self._everywhere) or _relevant(part, labels, name):
                 _add(slices, part)
         pools = [pool for pool in (self._pool(key, parts) for key, parts in sorted(slices.items())) if pool is not None]
@@ -335,10 +335,10 @@ class Pools:
 
     def reached_from(self, labels: Mapping[str, str], name: str) -> Iterator[tuple[ResourceSlice, Device]]:
         """Yield (slice, device) for all devices that a node can use, of any generation and pool."""
-        for part in each((*self._by_node.get(name, ()), *self._shared), 1):
+        for part in charging((*self._by_node.get(name, ()), *self._shared), 1):
             if not _relevant(part, labels, name):
                 continue
-            for device in each(part.devices, 1):
+            for device in charging(part.devices, 1):
                 if not part.per_device or device.place.reaches(labels, name):
                     yield part, device
 

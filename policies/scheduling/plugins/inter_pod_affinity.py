@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.metering import VECTOR, charge, each, meter
+from forewarn.policies.metering import VECTOR, charge, charging, meter
 from forewarn.policies.objects.pod import AffinityTerm, Pod, merge_namespaces
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
@@ -127,7 +127,7 @@ def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
         terms = [t for t in own if t.topology_key == key]
 
         def hits(other: Pod, terms: list[AffinityTerm] = terms) -> int:
-            return sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
+            return sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in charging(terms, 1))
 
         per_kind = np.zeros(len(matrix.kinds), np.int64)
         own_kinds = None
@@ -184,7 +184,7 @@ class Against:
             other = matrix.kinds.members[number]
             assert other is not None
             hits: dict[str, int] = {}
-            for term in each(other.spec.pod_affinity.required_anti_affinity, 0.7):
+            for term in charging(other.spec.pod_affinity.required_anti_affinity, 0.7):
                 if term.topology_key in self.keys and term.matches(
                     other.namespace, pod.namespace, pod.labels, namespace_labels
                 ):
@@ -208,7 +208,7 @@ def _attracting_keys(pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str,
         assert other is not None
         charge(1)
         is_elsewhere = other.namespace != pod.namespace
-        for term in each(other.spec.pod_affinity.attracting, 1):
+        for term in charging(other.spec.pod_affinity.attracting, 1):
             here = term.topology_key in matrix.nodes.keys
             is_new = here and (term.topology_key not in keys or (is_elsewhere and not elsewhere))
             if is_new and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
@@ -277,7 +277,7 @@ def _score(terms: Sequence[tuple[int, AffinityTerm]], owner: Pod, namespace_labe
     """Return the sum of the weights of the terms of the Pod `owner` that match another Pod."""
     matched = (
         weight
-        for weight, term in each(terms, 1)
+        for weight, term in charging(terms, 1)
         if term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels)
     )
     return sum(matched)
@@ -308,7 +308,7 @@ def _others_scores(
         def score(other: Pod, key: str = key) -> int:
             if not other.spec.pod_affinity.present or only not in (None, (other.namespace,)):
                 return 0
-            terms = [item for item in each(_attracting(other, hard_weight), 0.1) if item[1].topology_key == key]
+            terms = [item for item in charging(_attracting(other, hard_weight), 0.1) if item[1].topology_key == key]
             return _score(terms, other, labels, pod)
 
         yield matrix.counts((*about, key, only), (pod.labels, namespaces), score, only), key
@@ -411,7 +411,7 @@ class _FilterState:
 
     def _repelling_keys(self, other: Pod) -> Iterator[str]:
         pod = self.pod
-        for term in each(other.spec.pod_affinity.required_anti_affinity, 1):
+        for term in charging(other.spec.pod_affinity.required_anti_affinity, 1):
             if term.matches(other.namespace, pod.namespace, pod.labels, self.namespace_labels):
                 yield term.topology_key
 
@@ -424,9 +424,9 @@ class _FilterState:
     def _update_own(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
         pod = self.pod
         if self.affinity_terms and matches_all(self.affinity_terms, pod, other):
-            for term in each(self.affinity_terms):
+            for term in charging(self.affinity_terms):
                 _update(self.affinity, term.topology_key, labels, delta)
-        for term in each(self.anti_affinity_terms, 1):
+        for term in charging(self.anti_affinity_terms, 1):
             if term.matches(pod.namespace, other.namespace, other.labels, NO_LABELS):
                 _update(self.anti_affinity, term.topology_key, labels, delta)
 
@@ -470,7 +470,7 @@ class InterPodAffinity(Plugin, FilterInColumns):
         labels = node_info.node.labels
         if not _satisfies_affinity(filter_state, labels):
             return AFFINITY
-        for term in each(filter_state.anti_affinity_terms):
+        for term in charging(filter_state.anti_affinity_terms):
             value = labels.get(term.topology_key)
             if value is not None and filter_state.anti_affinity.get((term.topology_key, value), 0) > 0:
                 return ANTI_AFFINITY
@@ -544,7 +544,9 @@ class InterPodAffinity(Plugin, FilterInColumns):
 
 def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
     """Report whether a Pod matches all terms of the Pod `owner`. Source: upstream `podMatchesAllAffinityTerms`."""
-    return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in each(terms, 1))
+    return bool(terms) and all(
+        t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in charging(terms, 1)
+    )
 
 
 def _update(counts: Counts, key: str, labels: Mapping[str, str], delta: int) -> None:
@@ -565,7 +567,7 @@ def _satisfies_affinity(state: _FilterState, labels: Mapping[str, str]) -> bool:
     If no Pod matches yet, a Pod that matches its own terms fits on each node with the topology labels.
     """
     exist = True
-    for term in each(state.affinity_terms):
+    for term in charging(state.affinity_terms):
         value = labels.get(term.topology_key)
         if value is None:
             return False
@@ -581,7 +583,7 @@ def _score_terms(
     namespace_labels: Mapping[str, str],
     labels: Mapping[str, str],
 ) -> None:
-    for weight, term in each(terms, 1):
+    for weight, term in charging(terms, 1):
         value = labels.get(term.topology_key)
         if value is not None and term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels):
             by_value = scores.setdefault(term.topology_key, {})

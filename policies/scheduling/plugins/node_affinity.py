@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -112,13 +112,13 @@ class NodeAffinity(Plugin, StaticFilterPlugin):
 
 
 def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:
-    return sum(p.weight for p in each(preferred, 1) if p.term.matches(node.labels, node.name))
+    return sum(p.weight for p in charging(preferred, 1) if p.term.matches(node.labels, node.name))
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
     """Return the nodes that required terms name; None without terms, or if a term names no node."""
     if required is None or not required.terms:
         return None
-    if any(term.names is None for term in each(required.terms)):
+    if any(term.names is None for term in charging(required.terms)):
         return None
-    return frozenset(name for term in each(required.terms, 2) for name in term.names or ())
+    return frozenset(name for term in charging(required.terms, 2) for name in term.names or ())

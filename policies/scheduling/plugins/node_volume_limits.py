@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.metering import each, meter
+from forewarn.policies.metering import charging, meter
 from forewarn.policies.objects.storage import CSINode, PersistentVolumeClaim
 from forewarn.policies.objects.volumes import PORTWORX, Volume, driver_of_provisioner
 from forewarn.policies.scheduling.framework import (
@@ -224,7 +224,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         `new_pod`: whether this is the Pod to schedule, for which a missing claim is an error.
         """
         attached: Attached = {}
-        for volume in each(pod.spec.volumes, 2):
+        for volume in charging(pod.spec.volumes, 2):
             name = volume.claim_of(pod.name)
             if name is None:
                 # An inline volume of a kind that has become a CSI driver's.

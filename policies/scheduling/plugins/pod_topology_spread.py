@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.metering import VECTOR, charge, each, meter
+from forewarn.policies.metering import VECTOR, charge, charging, meter
 from forewarn.policies.objects.fields import at
 from forewarn.policies.objects.node import HOSTNAME, ZONE, Node
 from forewarn.policies.objects.pod import Pod, TopologySpreadConstraint
@@ -364,7 +364,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         """Reject a node if its domain's matching Pods + this Pod - the minimum exceeds maxSkew. Upstream `Filter`."""
         filter_state: _FilterState = state.data[self.name]
         labels = node_info.node.labels
-        for index, constraint in enumerate(each(filter_state.constraints, 0.5)):
+        for index, constraint in enumerate(charging(filter_state.constraints, 0.5)):
             value = labels.get(constraint.topology_key)
             if value is None:
                 return LABEL_MISSING
@@ -396,7 +396,7 @@ class PodTopologySpread(Plugin, FilterInColumns):
         if node_info.name in score_state.ignored:
             return 0
         score = 0.0
-        for index, constraint in enumerate(each(score_state.constraints, 2)):
+        for index, constraint in enumerate(charging(score_state.constraints, 2)):
             value = node_info.node.labels.get(constraint.topology_key)
             if value is None:
                 continue
@@ -509,7 +509,7 @@ def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints
 
 
 def _has_all_keys(node: Node, constraints: Constraints) -> bool:
-    return all(constraint.topology_key in node.labels for constraint in each(constraints, 0.1))
+    return all(constraint.topology_key in node.labels for constraint in charging(constraints, 0.1))
 
 
 def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, delta: int) -> None:
@@ -520,7 +520,7 @@ def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, de
     if changed.namespace != pod.namespace or not _has_all_keys(node, state.constraints):
         return
     labels: Mapping[str, str] = changed.labels
-    for index, constraint in enumerate(each(state.constraints, 1)):
+    for index, constraint in enumerate(charging(state.constraints, 1)):
         if constraint.matches(labels) and constraint.includes(node, pod.spec):
             value = node.labels[constraint.topology_key]
             counts = state.counts[index]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.node import PREFER_NO_SCHEDULE, Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.framework import (
     MAX_NODE_SCORE,
@@ -59,7 +59,7 @@ class TaintToleration(Plugin, StaticFilterPlugin):
     def _passing(self, pod: Pod, nodes: NodeTables) -> NDArray[np.bool_]:
         passes, result = self.static_filter(pod), ~nodes.where(Node.has_taints)
         taints, results = nodes.known_nodes(), dict[object, bool]()
-        for row in each(np.flatnonzero(~result).tolist(), 0.2):
+        for row in charging(np.flatnonzero(~result).tolist(), 0.2):
             node = taints[row]
             if node.taints not in results:
                 results[node.taints] = passes(node)

@@ -10,7 +10,7 @@ import numpy as np
 
 from forewarn.policies.cow_table import derived
 from forewarn.policies.findings import listed
-from forewarn.policies.metering import charge, each, meter
+from forewarn.policies.metering import charge, charging, meter
 from forewarn.policies.objects.storage import NO_PROVISIONER
 from forewarn.policies.objects.volumes import translated_topology
 from forewarn.policies.quantity import NANO
@@ -128,7 +128,7 @@ def unmountable(
     nodes, volumes = problem.matrix.nodes, problem.snapshot.objects.volumes
     left = np.ones(len(nodes.nodes), np.bool_)
     conflict, missing = ~left, ~left
-    for claim in each(tuple(claims), 2):
+    for claim in charging(tuple(claims), 2):
         volume = volumes.get(("", claim.volume_name))
         if volume is None:
             return conflict, left
@@ -240,7 +240,7 @@ def _prebound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim) -> list[P
 
 def _unbound(parts: Sequence[_OfClass], claim: PersistentVolumeClaim) -> list[PersistentVolume]:
     """Return the suitable unbound volumes for a claim, smallest first."""
-    volumes = (volume for part in parts for volume in each(part.free, 1))
+    volumes = (volume for part in parts for volume in charging(part.free, 1))
     fitting = [volume for volume in volumes if could_hold(volume, claim) and available_for(volume, claim)]
     return sorted(fitting, key=lambda volume: (volume.capacity, volume.name))
 
@@ -291,7 +291,7 @@ def _allowed(problem: NodeFit, storage_class: StorageClass) -> NDArray[np.bool_]
     if not terms:
         return np.ones(len(nodes.nodes), np.bool_)
     mask = np.zeros(len(nodes.nodes), np.bool_)
-    for term in each(terms, 1):
+    for term in charging(terms, 1):
         if term:
             mask |= selected(nodes, (Requirement(key, "In", values) for key, values in term))
     return mask
@@ -303,7 +303,7 @@ def _roomy(problem: NodeFit, storage_class: str, request: int) -> Selectors:
 
     def compute() -> Selectors:
         selectors = Selectors()
-        for capacity in each(tuple(capacities.values())):
+        for capacity in charging(tuple(capacities.values())):
             if capacity.nodes is not None and _is_enough(capacity, storage_class, request):
                 selectors.add(capacity.nodes.requirements)
         return selectors
@@ -527,7 +527,7 @@ class VolumeBinding(Plugin, FilterInColumns):
                 name = key.rpartition("/")[2]
                 where = f"no node {'is in' if name in ('zone', 'region') else 'has'} its volume's {name}"
                 return Reason(where, f"{where} ({listed(sorted(values))})", ADD_NODES, of_volumes=True)
-        for info in each(self.snapshot.node_infos, 1):
+        for info in charging(self.snapshot.node_infos, 1):
             status = self.filter(state, pod, info)
             if status is None or status.code is Code.ERROR:
                 return None
@@ -573,7 +573,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         """Return (the node can mount the volumes, the volumes exist). Source: upstream `checkBoundClaims`."""
         csi_node = self.snapshot.objects.csi_nodes.get(("", node_info.name))
         migrated_plugins = csi_node.migrated_plugins if csi_node else frozenset()
-        for claim in each(claims, 2):
+        for claim in charging(claims, 2):
             volume = self.snapshot.objects.volumes.get(("", claim.volume_name))
             if volume is None:
                 return True, False
@@ -589,7 +589,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         Fills `pod_volumes` with the volumes for the claims. Raises _Failed.
         """
         to_match, to_provision = [], []
-        for claim in each(claims, 1):
+        for claim in charging(claims, 1):
             if claim.selected_node is None:
                 to_match.append(claim)
             elif claim.selected_node != node_info.name:
@@ -615,7 +615,7 @@ class VolumeBinding(Plugin, FilterInColumns):
 
         Fills `pod_volumes` with the storage that provisions the volumes. Raises _Failed.
         """
-        for claim in each(claims, 1):
+        for claim in charging(claims, 1):
             if not claim.storage_class:
                 raise _Failed(f'no class for claim "{claim.namespace}/{claim.name}"')
             storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
@@ -638,7 +638,7 @@ class VolumeBinding(Plugin, FilterInColumns):
     ) -> CSIStorageCapacity | None:
         """Return the first large enough CSIStorageCapacity, or None. Source: `hasEnoughCapacity`, which returns any."""
         name, request, labels = storage_class.name, bytes_of(claim.request), node_info.node.labels
-        every = each(tuple(self.snapshot.objects.storage_capacities.values()))
+        every = charging(tuple(self.snapshot.objects.storage_capacities.values()))
         enough = (capacity for capacity in every if capacity.nodes and _is_enough(capacity, name, request))
         return next((capacity for capacity in enough if capacity.nodes and capacity.nodes.matches(labels)), None)
 
@@ -657,7 +657,7 @@ class VolumeBinding(Plugin, FilterInColumns):
         for volume in meant:
             if volume.name not in chosen:
                 return volume if volume.reachable_from(node_info.node.labels) else None
-        left = (volume for volume in each(free, 0.5) if volume.name not in chosen)
+        left = (volume for volume in charging(free, 0.5) if volume.name not in chosen)
         return next((volume for volume in left if volume.reachable_from(node_info.node.labels)), None)
 
     def _candidates(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -97,10 +97,10 @@ class VolumeRestrictions(Plugin, FilterInColumns):
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
         """Reject a node with a used disk, or any while a ReadWriteOncePod claim is used. Upstream `Filter`."""
-        disks = [volume.disk for volume in each(pod.spec.volumes, 0.2) if volume.disk]
+        disks = [volume.disk for volume in charging(pod.spec.volumes, 0.2) if volume.disk]
         if disks:
             for other in node_info.pods:
-                for volume in each(other.spec.volumes, len(disks)):
+                for volume in charging(other.spec.volumes, len(disks)):
                     if volume.disk and any(disk.conflicts(volume.disk) for disk in disks):
                         return DISK_CONFLICT
         state_data: _State | None = state.data.get(self.name)

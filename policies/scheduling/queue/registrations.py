@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.metering import each
+from forewarn.policies.metering import charging
 from forewarn.policies.objects.node import UNSCHEDULABLE_TAINT, Node, tolerations_tolerate_taint, untolerated_taint
 from forewarn.policies.scheduling.node_info import NodeInfo
 from forewarn.policies.scheduling.plugins.inter_pod_affinity import matches_all
@@ -206,11 +206,11 @@ def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
     """
     before, after, affinity = (old.labels if old is not None else {}), new.labels, pod.spec.pod_affinity
     domains = [
-        (before.get(term.topology_key), after.get(term.topology_key)) for term in each(affinity.required_affinity)
+        (before.get(term.topology_key), after.get(term.topology_key)) for term in charging(affinity.required_affinity)
     ]
     if any(now is not None and now != then for then, now in domains):
         return True
-    keys = [term.topology_key for term in each(affinity.required_anti_affinity)]
+    keys = [term.topology_key for term in charging(affinity.required_anti_affinity)]
     left = (key in before and after.get(key) != before[key] for key in keys)
     return bool(keys) if old is None else any(left)
 
@@ -231,9 +231,9 @@ def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
             and any(c.node_taints_policy == "Honor" for c in constraints)
         ):
             return True
-        return any(c.matches(old.labels) != c.matches(new.labels) for c in each(constraints, 1))
+        return any(c.matches(old.labels) != c.matches(new.labels) for c in charging(constraints, 1))
     present = new if new is not None else old
-    return present is not None and any(c.matches(present.labels) for c in each(constraints, 1))
+    return present is not None and any(c.matches(present.labels) for c in charging(constraints, 1))
 
 
 def _involved(other: Pod, pod: Pod) -> bool:

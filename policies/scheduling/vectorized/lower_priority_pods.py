@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
-from forewarn.policies.metering import VECTOR, charge, each, meter
+from forewarn.policies.metering import VECTOR, charge, charging, meter
 from forewarn.policies.objects.pod import NOW, Pod
 from forewarn.policies.scheduling.preemption import (
     CRITERIA,
@@ -156,7 +156,7 @@ class MatchingPdbs:
         result = self._of_kind.get(kind)
         if result is None:
             pdbs, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
-            here = enumerate(each(pdbs, 1.5), first)
+            here = enumerate(charging(pdbs, 1.5), first)
             result = tuple(number for number, pdb in here if pdb.matches(pod.namespace, pod.labels))
             self._of_kind[kind] = result
             kinds.append(kind)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 
 from forewarn.policies.copies import cached_in
-from forewarn.policies.metering import FEW, VECTOR, CutShort, charge, each, meter, unmetered
+from forewarn.policies.metering import FEW, VECTOR, CutShort, charge, charging, meter, unmetered
 from forewarn.policies.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.scheduling.vectorized.equivalence_classes import (
     EquivalenceClasses,
@@ -83,7 +83,7 @@ class Values(Column):
         self, of: Callable[[Node], int], keep: object, values: NDArray[Any] | None, nodes: Sequence[Node], kind: type
     ) -> None:
         self._of, self.keep = of, keep
-        self.values = np.fromiter(map(of, each(nodes, 0.8)), kind) if values is None else values
+        self.values = np.fromiter(map(of, charging(nodes, 0.8)), kind) if values is None else values
 
 
 class Topology(Column):
@@ -97,7 +97,7 @@ class Topology(Column):
     def __init__(self, nodes: Sequence[Node], key: str) -> None:
         self._key = key
         self._numbers: dict[str, int] = {}
-        self.values = np.fromiter(map(self._of, each(nodes)), np.int64)
+        self.values = np.fromiter(map(self._of, charging(nodes)), np.int64)
 
     def _of(self, node: Node) -> int:
         value = node.labels.get(self._key)
@@ -116,7 +116,7 @@ class Topology(Column):
 
     def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Return [node], bool: whether `holds` is true for the node's value of the label; False without the label."""
-        numbers = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
+        numbers = np.fromiter(map(holds, charging(list(self._numbers), 0.3)), np.bool_, len(self))
         return np.append(numbers, False)[self.values]
 
     def numbered(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
@@ -317,14 +317,14 @@ def allowed(nodes: NodeTables, affinity: NodeAffinity) -> NDArray[np.bool_]:
 def matching(nodes: NodeTables, selector: NodeSelector, *, with_fields: bool) -> NDArray[np.bool_]:
     """Return [node], bool: whether one of the terms matches the node. `with_fields`: compare fields of nodes, too."""
     mask = np.zeros(len(nodes.nodes), np.bool_)
-    for term in each(selector.terms, 1):
+    for term in charging(selector.terms, 1):
         if (term.expressions or term.fields) and not term.error:
             matches = selected(nodes, term.expressions)
             if with_fields and term.fields:
                 matches &= nodes.named(term.names)
                 labels = nodes.known_nodes()
-                for row in each(np.flatnonzero(matches).tolist(), 0.4):
-                    matches[row] = all(one.matches(labels[row].name) for one in each(term.fields))
+                for row in charging(np.flatnonzero(matches).tolist(), 0.4):
+                    matches[row] = all(one.matches(labels[row].name) for one in charging(term.fields))
             mask |= matches
     return mask
 
@@ -436,7 +436,7 @@ class Users:
         Raises NotValid for more volumes than can be summed up.
         """
         mask = np.zeros(len(matrix.kinds), np.int64)
-        for name in each(tuple(names), 1):
+        for name in charging(tuple(names), 1):
             kinds = self._claims.get(name, ())
             charge(len(kinds) // 4)
             for kind in kinds:
@@ -449,7 +449,7 @@ class Users:
         """Return how many claims of a namespace with these names are used by Pods on nodes."""
         members = matrix.kinds.members
         own_kinds, of_claim = set[int](), []
-        for name in each(tuple(names), 1):
+        for name in charging(tuple(names), 1):
             kinds = self._claims.get(name, ())
             charge(len(kinds) // 4)
             own = [kind for kind in kinds if (pod := members[kind]) is not None and pod.namespace == namespace]
@@ -468,7 +468,7 @@ class Users:
     def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
         """Return [class]: 1 if a Pod of the class has a disk that conflicts with `disks` on its node, else 0."""
         amounts = np.zeros(len(matrix.kinds), np.int64)
-        for disk in each(tuple(disks), 1):
+        for disk in charging(tuple(disks), 1):
             same = self._disks.get((disk.kind, disk.id), ())
             charge(len(same) // 2)
             for kind, other in same:
@@ -524,7 +524,7 @@ class StorageColumns:
         return cached_in(self._columns, key, lambda: self._of_csi_nodes(of, without), _CACHE_SIZE)
 
     def _of_csi_nodes(self, of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
-        values = (without if node is None else of(node) for node in each(self.csi_nodes, 0.2))
+        values = (without if node is None else of(node) for node in charging(self.csi_nodes, 0.2))
         return np.fromiter(values, np.int64, len(self.csi_nodes))
 
     def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
@@ -533,7 +533,7 @@ class StorageColumns:
 
         def compute() -> NDArray[np.int64]:
             totals = np.zeros(len(snapshot.rows), np.int64)
-            for attachment in each(tuple(table.values()), 0.2):
+            for attachment in charging(tuple(table.values()), 0.2):
                 row = snapshot.rows.get(attachment.node_name) if attachment.attacher == driver else None
                 if row is not None:
                     totals[row] += 1
