@@ -53,12 +53,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def cached_in(cache: dict[K, V], key: K, make: Callable[[], V], most: int = 1 << 62) -> V:
-    """Return the value of a key, made on first use. A cache of `most` entries is cleared first."""
+def cached_in(cache: dict[K, V], key: K, make: Callable[[], V], limit: int = 1 << 62) -> V:
+    """Return the value of a key, made on first use. A cache of `limit` entries is cleared first."""
     value = cache.get(key)
     if value is None:
         value = make()
-        if len(cache) >= most:
+        if len(cache) >= limit:
             cache.clear()
         cache[key] = value
     return value

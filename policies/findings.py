@@ -107,14 +107,14 @@ class Text(NamedTuple):
     def with_caveat(self, caveat: str) -> Text:
         return self._replace(more=(caveat, *self.more), caveats=(*self.caveats, caveat))
 
-    def limited(self, most: int) -> Text:
-        """The text with at most `most` characters in each sentence."""
+    def limited(self, limit: int) -> Text:
+        """The text with at most `limit` characters in each sentence."""
         return Text(
-            cut(self.problem, most),
-            cut(self.fix, most),
-            tuple(cut(sentence, most) for sentence in self.more),
+            cut(self.problem, limit),
+            cut(self.fix, limit),
+            tuple(cut(sentence, limit) for sentence in self.more),
             self.shorter,
-            tuple(cut(sentence, most) for sentence in self.caveats),
+            tuple(cut(sentence, limit) for sentence in self.caveats),
         )
 
 

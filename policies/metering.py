@@ -62,10 +62,10 @@ class Meter:
 
     __slots__ = ("_expired", "_most", "_remaining", "locks")
 
-    def __init__(self, expired: Callable[[], bool], most: int = MAX_WORK) -> None:
-        """`expired`: returns true when the time is up. `most`: maximum units of work, regardless of the time."""
+    def __init__(self, expired: Callable[[], bool], limit: int = MAX_WORK) -> None:
+        """`expired`: returns true when the time is up. `limit`: maximum units of work, regardless of the time."""
         self._expired = expired
-        self._remaining, self._most = CHECK_INTERVAL, most
+        self._remaining, self._most = CHECK_INTERVAL, limit
         self.locks = 0
         """How many locks are held that other questions need."""
 
@@ -115,9 +115,9 @@ _CURRENT: Final[ContextVar[Meter]] = ContextVar("meter", default=_FREE)
 
 
 @contextmanager
-def metered(expired: Callable[[], bool], most: int = MAX_WORK) -> Iterator[Meter]:
+def metered(expired: Callable[[], bool], limit: int = MAX_WORK) -> Iterator[Meter]:
     """Limit the work inside the block, on this thread. With `never` as `expired`, nothing is limited."""
-    token = _CURRENT.set(_FREE if expired is never else Meter(expired, most))
+    token = _CURRENT.set(_FREE if expired is never else Meter(expired, limit))
     try:
         yield _CURRENT.get()
     finally:

@@ -122,11 +122,11 @@ class _Pool:
         self._selector.register(pipe, EVENT_READ)
         return True
 
-    def completed(self, most: float) -> Iterator[tuple[Any, Any]]:
-        """Wait at most `most` seconds for something to read or a time limit; yield what has completed or is late."""
+    def completed(self, limit: float) -> Iterator[tuple[Any, Any]]:
+        """Wait at most `limit` seconds for something to read or a time limit; yield what has completed or is late."""
         if not self.running:
             return
-        wait = min(most, min(item.until for item in self.running.values()) - monotonic())
+        wait = min(limit, min(item.until for item in self.running.values()) - monotonic())
         for key, _ in self._selector.select(None if wait == inf else max(0.0, wait)):
             data = os.read(key.fd, _BLOCK)
             output = self.running[key.fd].output

@@ -56,8 +56,8 @@ class LogWriter:
     log line reports their number later.
     """
 
-    def __init__(self, descriptor: int, most: int = MAX_WAITING) -> None:
-        self._descriptor, self._most = descriptor, most
+    def __init__(self, descriptor: int, limit: int = MAX_WAITING) -> None:
+        self._descriptor, self._most = descriptor, limit
         self._lines: deque[_Line] = deque()
         self._awake, self._stopping, self._done = Event(), Event(), Event()
         self.dropped = 0
@@ -288,8 +288,8 @@ def log_cannot_start(fault: object) -> None:
 class RareEvents:
     """Logs events that any client can cause: at most `most` per second, plus the number of unlogged events."""
 
-    def __init__(self, most: int = 10, clock: Callable[[], float] = monotonic) -> None:
-        self._most, self._clock = most, clock
+    def __init__(self, limit: int = 10, clock: Callable[[], float] = monotonic) -> None:
+        self._most, self._clock = limit, clock
         self._second, self._count = 0, 0
 
     def log(self, message: str, fields: Mapping[str, object], level: int = logging.WARNING) -> None:

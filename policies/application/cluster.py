@@ -205,16 +205,16 @@ def with_node_groups(
     return replace(autoscaling, groups=groups)
 
 
-def autoscaling_for(cluster: Cluster | ClusterSnapshot, given: Autoscaling | None) -> Autoscaling:
+def autoscaling_for(cluster: Cluster | ClusterSnapshot, autoscaling: Autoscaling | None) -> Autoscaling:
     """The given settings, or those of the cluster; without node groups for a snapshot alone. Raises InvalidInput."""
-    if given is None:
+    if autoscaling is None:
         return cluster.autoscaling if isinstance(cluster, Cluster) else Autoscaling()
-    if not isinstance(given, Autoscaling):
-        raise InvalidInput(f"autoscaling must be an Autoscaling, not {type(given).__name__}")
-    check_numbers(0, node_delay=given.node_delay)
-    if given.node_delay == inf:
+    if not isinstance(autoscaling, Autoscaling):
+        raise InvalidInput(f"autoscaling must be an Autoscaling, not {type(autoscaling).__name__}")
+    check_numbers(0, node_delay=autoscaling.node_delay)
+    if autoscaling.node_delay == inf:
         raise InvalidInput("node_delay is inf. Fix: set it to None, for no new nodes")
-    return given
+    return autoscaling
 
 
 def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:

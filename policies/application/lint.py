@@ -148,22 +148,22 @@ def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = N
 
 
 def evaluated(
-    given: lint_input.Input, grouping: Grouping, config: Config, cluster: ClusterSnapshot | None = None
+    files: lint_input.Input, grouping: Grouping, config: Config, cluster: ClusterSnapshot | None = None
 ) -> Lint:
     """Return the findings on an input that are not suppressed."""
-    findings, unchecked = findings_on(grouping, given, cluster, config)
-    findings, suppressed = _unsuppressed(findings, given, config, with_cluster=cluster is not None)
-    return Lint(findings, suppressed, _head(cluster, findings), given, grouping, unchecked, cluster, config)
+    findings, unchecked = findings_on(grouping, files, cluster, config)
+    findings, suppressed = _unsuppressed(findings, files, config, with_cluster=cluster is not None)
+    return Lint(findings, suppressed, _head(cluster, findings), files, grouping, unchecked, cluster, config)
 
 
 def findings_on(
-    grouping: Grouping, given: lint_input.Input, cluster: ClusterSnapshot | None, config: Config
+    grouping: Grouping, files: lint_input.Input, cluster: ClusterSnapshot | None, config: Config
 ) -> tuple[list[Finding], int]:
     """Return the sorted findings of all groups without duplicates, and the number of objects that class-not-allowed
     cannot evaluate.
     """
     now = datetime.now(UTC)
-    request = EvaluationRequest(ChangeSet((), tuple(given.diagnostics)), cluster, config, phase=Phase.LINT, now=now)
+    request = EvaluationRequest(ChangeSet((), tuple(files.diagnostics)), cluster, config, phase=Phase.LINT, now=now)
     findings, unchecked = {f.order: f for f in evaluate(request)}, 0
     for group in grouping.groups:
         sent = lint_input.as_updates(group, cluster)
@@ -171,25 +171,25 @@ def findings_on(
         findings |= {f.order: f for f in evaluate(request)}
         unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
     ordered = Charts().lowered(findings.values())
-    ordered = lint_input.once(ordered, given) if given.read_twice else ordered
-    return lint_input.of_values(ordered, given), unchecked
+    ordered = lint_input.once(ordered, files) if files.read_twice else ordered
+    return lint_input.of_values(ordered, files), unchecked
 
 
 def _unsuppressed(
-    findings: list[Finding], given: lint_input.Input, config: Config, *, with_cluster: bool
+    findings: list[Finding], files: lint_input.Input, config: Config, *, with_cluster: bool
 ) -> tuple[list[Finding], int]:
     """The findings that are not suppressed, and the number of suppressed ones."""
-    if not given.suppressions and not config.options.ignored:
+    if not files.suppressions and not config.options.ignored:
         return findings, 0
     from forewarn.policies.evaluation.suppressions import of_configuration, suppress
 
-    suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
+    suppressions = [*files.suppressions, *of_configuration(config.options.ignored)]
     return suppress(
         findings,
         suppressions,
         config.linter_severity,
         datetime.now(UTC).date(),
-        read=given.reported,
+        read=files.reported,
         with_cluster=with_cluster,
         with_release=config.options.minor is not None,
     )
@@ -206,8 +206,8 @@ def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> Answe
 class SourceLines:
     """Source lines for excerpts, from files with findings, which are read again."""
 
-    def __init__(self, given: lint_input.Input) -> None:
-        self._given = given
+    def __init__(self, files: lint_input.Input) -> None:
+        self._given = files
         self._lines: dict[str, list[str]] = {}
 
     def line_of(self, file: str, line: int) -> str | None:

@@ -39,9 +39,9 @@ def given_manifests(manifests: Manifest | Sequence[Manifest]) -> Sequence[Read]:
     return given
 
 
-def manifests_of(given: Manifest | Sequence[Manifest]) -> Sequence[Read]:
+def manifests_of(manifests: Manifest | Sequence[Manifest]) -> Sequence[Read]:
     """Return the manifests as a sequence, and paths as text."""
-    several = [given] if isinstance(given, str | PathLike | File | Mapping) else given
+    several = [manifests] if isinstance(manifests, str | PathLike | File | Mapping) else manifests
     return [fspath(each) if isinstance(each, PathLike) else each for each in several]
 
 

@@ -106,9 +106,9 @@ def _instance_types(path: str | None) -> Sequence[InstanceType]:
     return types
 
 
-def configuration(given: str | None) -> Config:
+def configuration(path: str | None) -> Config:
     """Return the configuration in the file, by default that in this directory or a parent. Raises ConfigError."""
-    file = given or find_config(os.curdir)
+    file = path or find_config(os.curdir)
     if not file:
         return Config()
     from forewarn.policies.config.load import load_config

@@ -39,11 +39,11 @@ SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """Environment variable with the file for GitHub's job summary in Markdown."""
 
 
-def outputs_of(given: Sequence[str] | None, color: str, environment: Mapping[str, str]) -> list[Output]:
+def outputs_of(outputs: Sequence[str] | None, color: str, environment: Mapping[str, str]) -> list[Output]:
     """The requested outputs; by default text, and in GitHub Actions also annotations. Raises ValueError."""
     result: list[Output] = []
     in_actions = environment.get("GITHUB_ACTIONS") == "true"
-    for output in given or (("text", "github") if in_actions else ("text",)):
+    for output in outputs or (("text", "github") if in_actions else ("text",)):
         form, _, file = output.partition("=")
         if form not in FORMATS:
             from forewarn.policies.rules.support.names import nearest  # only when something is wrong
@@ -56,20 +56,20 @@ def outputs_of(given: Sequence[str] | None, color: str, environment: Mapping[str
     return result
 
 
-def write_report(output: Output, result: Lint, *, most: int = 0, notes: bool = True) -> None:
-    """Write one report. Raises SourceError. `most`: maximum findings of one rule in text (0: all).
+def write_report(output: Output, result: Lint, *, limit: int = 0, notes: bool = True) -> None:
+    """Write one report. Raises SourceError. `limit`: maximum findings of one rule in text (0: all).
 
     `notes`: include notes in text and annotations; other formats always include notes.
     """
     form, color = output.form, output.color
     report = (result if notes else _without_notes(result, form)).report
     if not output.file:
-        _print(form, report, sys.stdout, wants_color(color, sys.stdout), most)
+        _print(form, report, sys.stdout, wants_color(color, sys.stdout), limit)
         return
     with output_file(output.file) as file:
         stream = TextIOWrapper(file, "utf-8", "backslashreplace")
         try:
-            _print(form, report, stream, color == "always", most)
+            _print(form, report, stream, color == "always", limit)
         finally:
             stream.detach()
 
@@ -92,7 +92,7 @@ FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
 """Rules that repeat one message for many objects, and what findings that are reported once have in common."""
 
 
-def folded(findings: list[Finding], given: Input) -> list[Finding]:
+def folded(findings: list[Finding], files: Input) -> list[Finding]:
     """Return the findings, with those that have one cause merged to one, with their number: of FOLDED rules, and of
     one object in several builds.
     """
@@ -106,24 +106,24 @@ def folded(findings: list[Finding], given: Input) -> list[Finding]:
             groups.append(group := [])
         alike[cause] = alike[place] = group
         group.append(finding)
-    return [_merged(same, given) if len(same) > 1 else same[0] for same in groups]
+    return [_merged(same, files) if len(same) > 1 else same[0] for same in groups]
 
 
-def _merged(same: Sequence[Finding], given: Input) -> Finding:
+def _merged(same: Sequence[Finding], files: Input) -> Finding:
     """Return the first of several findings, with the number of objects, or of builds that contain the object."""
     first = same[0]
     is_build = all(f.location == first.location or f.file.endswith(RENDERED) for f in same)
-    is_build = is_build and not first.file.startswith(tuple(os.path.join(chart, "") for chart in given.rendered))
+    is_build = is_build and not first.file.startswith(tuple(os.path.join(chart, "") for chart in files.rendered))
     more = plural(len(same) - 1, "more object")
     suffix = f" (in {len(same)} builds)" if is_build else f" (and {more} with it)"
     return first._replace(text=first.text._replace(problem=first.text.problem + suffix))
 
 
-def _print(form: str, report: Report, stream: TextIO, color: bool, most: int) -> None:
+def _print(form: str, report: Report, stream: TextIO, color: bool, limit: int) -> None:
     if form == "text":
         from forewarn.policies.render import text
 
-        lines = text.render(report.findings, report.line_of, painter(color), most)
+        lines = text.render(report.findings, report.line_of, painter(color), limit)
         stream.writelines(clean(line, color) + "\n" for line in lines)
     elif form == "github":
         _print_for_github(report, stream)
@@ -170,11 +170,11 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
         append_file(summary, f"{as_markdown(_markdown(report))}\n".encode("utf-8", "backslashreplace"))
 
 
-def _checked_text(given: Input) -> str:
+def _checked_text(files: Input) -> str:
     from forewarn.policies.render.text import checked_text
 
-    omitted = {what: count for what, count in given.omitted.items() if what not in SKIPPED_TEMPLATES}
-    return checked_text(len(given.reported), len(given.subjects), given.skipped, omitted)
+    omitted = {what: count for what, count in files.omitted.items() if what not in SKIPPED_TEMPLATES}
+    return checked_text(len(files.reported), len(files.subjects), files.skipped, omitted)
 
 
 def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[str]:
@@ -216,15 +216,15 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     return lines + [f"{plural(count, noun)} {what}" for count, noun, what in limits if count]
 
 
-def _left_out(given: Input) -> Iterator[str]:
+def _left_out(files: Input) -> Iterator[str]:
     """Yield the names of skipped files and directories, a line for each reason."""
-    for what, paths in grouped((what, path) for path, what in given.left_out.items()).items():
+    for what, paths in grouped((what, path) for path, what in files.left_out.items()).items():
         yield f"left out ({what}): {listed([one_line(printable(path)) for path in paths], MAX_LEFT_OUT)}"
 
 
-def _unreported(given: Input, findings: Sequence[Finding]) -> Iterator[str]:
+def _unreported(files: Input, findings: Sequence[Finding]) -> Iterator[str]:
     reported = {finding.file for finding in findings if finding.rule == PARSE_ERROR}
-    if unread := {found.location.file for found in given.diagnostics if found.rule == PARSE_ERROR} - reported:
+    if unread := {found.location.file for found in files.diagnostics if found.rule == PARSE_ERROR} - reported:
         yield f"{plural(len(unread), 'file')} with findings of {PARSE_ERROR} that are not reported"
 
 
@@ -473,7 +473,7 @@ def _report(job: _Job, result: Lint) -> int:
             print_notice(line)
     for output in job.outputs:
         try:
-            write_report(output, result, most=job.options.max_per_rule, notes=job.notes)
+            write_report(output, result, limit=job.options.max_per_rule, notes=job.notes)
         except SourceError as fault:
             return _complain(fault, FAILED)
     return _status(job, result.given, result.findings)
@@ -483,18 +483,18 @@ def _summary(job: _Job, result: Lint, *, head: bool) -> list[str]:
     return summary_of(result, head=head, verbose=job.options.verbose, notes=job.notes)
 
 
-def _why_nothing(job: _Job, given: Input) -> str:
+def _why_nothing(job: _Job, files: Input) -> str:
     """Why there was nothing to check, as an error; "" if there was, or if that is accepted."""
-    if job.options.allow_empty or (given.reported and (given.objects or given.diagnostics)):
+    if job.options.allow_empty or (files.reported and (files.objects or files.diagnostics)):
         return ""
     empty = "no objects found. Fix: pass --allow-empty to accept that"
-    return empty if given.reported else "no .yaml, .yml or .json files found"
+    return empty if files.reported else "no .yaml, .yml or .json files found"
 
 
-def _status(job: _Job, given: Input, findings: list[Finding]) -> int:
-    if given.unreadable:
-        return max(map(status_of, given.unreadable))
-    if why := _why_nothing(job, given):
+def _status(job: _Job, files: Input, findings: list[Finding]) -> int:
+    if files.unreadable:
+        return max(map(status_of, files.unreadable))
+    if why := _why_nothing(job, files):
         return _complain(why, FAILED)
     threshold = job.fails_at
     return FINDINGS if threshold is not None and any(f.severity <= threshold for f in findings) else OK

@@ -469,9 +469,9 @@ def _name_at(checked: Checked, line: int, column: int) -> str:
     return next((m[0] for m in names if len(m[0]) <= _LONGEST_NAME), "")
 
 
-def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
+def _classes(files: Input) -> Iterator[tuple[PriorityClass, str]]:
     yield from ((system_class, "every cluster") for system_class in SYSTEM_CLASSES)
-    yield from defined_classes(given)
+    yield from defined_classes(files)
 
 
 def _class_line(of: PriorityClass, file: str) -> str:

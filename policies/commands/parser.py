@@ -251,14 +251,14 @@ class Parser(argparse.ArgumentParser):
         near = _nearest(option[2:], [name[2:] for name in self._option_string_actions if name[:2] == "--"], 0.7)
         return f"; did you mean --{near}?" if near else f". Fix: see `{self.prog} --help`"
 
-    def _instead_of_value(self, argument: str, value: str, known: Sequence[str]) -> str:
+    def _instead_of_value(self, argument: str, value: str, options: Sequence[str]) -> str:
         """A message suffix for an unknown value. `argument`: such as `argument --each`."""
         if value in self._hints:
             return f"; did you mean {quote(self._hints[value])}?"
         if f"--{value}" in self._option_string_actions:
             return f"; did you mean --{value}?"
         is_first = not (self._subparsers or argument.startswith("argument -"))
-        if near := _nearest(value, known):
+        if near := _nearest(value, options):
             return f"; did you mean {quote(near)}?{self._usage().removeprefix('.') * is_first}"
         return "" if argument.startswith("argument -") else self._usage()
 
@@ -322,16 +322,16 @@ def existing(path: str) -> str:
     return path
 
 
-def integer_between(least: int, most: int) -> Callable[[str], int]:
-    """A type for argparse: a whole number between `least` and `most`."""
+def integer_between(least: int, limit: int) -> Callable[[str], int]:
+    """A type for argparse: a whole number between `least` and `limit`."""
 
     def read(text: str) -> int:
         digits = text[1:] if text[:1] == "-" else text
         if not digits.isdecimal() or not digits.isascii():
             given = f", not {quote(cut(text, 40))}" if text else ""
             raise argparse.ArgumentTypeError(f"must be a whole number{given}")
-        if len(digits) > 18 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"must be between {least} and {most}")
+        if len(digits) > 18 or not least <= int(text) <= limit:
+            raise argparse.ArgumentTypeError(f"must be between {least} and {limit}")
         return int(text)
 
     return read
@@ -346,12 +346,12 @@ def any_duration(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{str(fault).strip()}{given}") from None
 
 
-def duration_between(least: int, most: int) -> Callable[[str], float]:
-    """A type for argparse: a duration between `least` and `most` seconds."""
+def duration_between(least: int, limit: int) -> Callable[[str], float]:
+    """A type for argparse: a duration between `least` and `limit` seconds."""
 
     def read(text: str) -> float:
-        if not least <= (seconds := any_duration(text)) <= most:
-            raise argparse.ArgumentTypeError(f"must be between {least}s and {most}s, not {quote(cut(text, 40))}")
+        if not least <= (seconds := any_duration(text)) <= limit:
+            raise argparse.ArgumentTypeError(f"must be between {least}s and {limit}s, not {quote(cut(text, 40))}")
         return seconds
 
     return read

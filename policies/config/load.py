@@ -57,12 +57,12 @@ def load_limited_resources(path: Path | str) -> tuple[options.LimitedResource, .
     return ()
 
 
-def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[options.LimitedResource, ...]:
+def _plugin(fields: Mapping[str, ConfigNode], folder: Path) -> tuple[options.LimitedResource, ...]:
     """The limitedResources of the ResourceQuota plugin: its inline `configuration`, otherwise the file at `path`."""
-    if "configuration" in given:
-        return _configuration(given["configuration"])
-    if "path" in given:
-        file = folder / given["path"].text()
+    if "configuration" in fields:
+        return _configuration(fields["configuration"])
+    if "path" in fields:
+        file = folder / fields["path"].text()
         return _configuration(parse(contents(file), str(file)))
     return ()
 
@@ -265,15 +265,15 @@ def _error_at(file: str, place: tuple[int, int], problem: str) -> ConfigError:
     return ConfigError(f"{file}:{line}:{column}: {problem}" if line else f"{file}: {problem}")
 
 
-def contents(path: Path | str, most: int = _LONGEST) -> bytes:
-    """The bytes of a configuration file. Raises ConfigError, also for a file of more than `most` bytes."""
+def contents(path: Path | str, limit: int = _LONGEST) -> bytes:
+    """The bytes of a configuration file. Raises ConfigError, also for a file of more than `limit` bytes."""
     try:
         with open(path, "rb") as file:
-            data = file.read(most + 1)
+            data = file.read(limit + 1)
     except OSError as error:
         raise ConfigError(str(unreadable(str(path), error))) from None
-    if len(data) > most:
-        raise ConfigError(f"{path}: larger than {most >> 20} MiB, the limit for a configuration file")
+    if len(data) > limit:
+        raise ConfigError(f"{path}: larger than {limit >> 20} MiB, the limit for a configuration file")
     return data
 
 

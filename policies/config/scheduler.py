@@ -68,17 +68,17 @@ class SchedulerSource:
         return f"{self.name}: {fault}" if self.entry is None else str(_at(self.entry, fault.path).fault(fault.text))
 
 
-def scheduler_source(given: str) -> SchedulerSource:
+def scheduler_source(source: str) -> SchedulerSource:
     """Read a file (a path with a dot or slash, or an existing file), or a preset. Raises ConfigError."""
     from forewarn.policies.rules.support.names import suggested
     from forewarn.policies.scheduling.configuration import PRESETS
 
-    if given in PRESETS:
-        return SchedulerSource(given, PRESETS[given])
-    path = Path(given)
-    if "/" not in given and "." not in given and not path.exists():
-        raise ConfigError(f'"{given}": no such file or preset{suggested(given, PRESETS)}')
-    return read_scheduler(contents(path, _LARGEST), given)
+    if source in PRESETS:
+        return SchedulerSource(source, PRESETS[source])
+    path = Path(source)
+    if "/" not in source and "." not in source and not path.exists():
+        raise ConfigError(f'"{source}": no such file or preset{suggested(source, PRESETS)}')
+    return read_scheduler(contents(path, _LARGEST), source)
 
 
 def read_scheduler(text: bytes, file: str) -> SchedulerSource:

@@ -102,22 +102,22 @@ def parse_schedule(text: str, zone: tzinfo = UTC) -> CronSchedule:
     return CronSchedule(minutes, hours, days, months, weekdays, any_day, zone)
 
 
-def _field(field: str, least: int, most: int, names: dict[str, int]) -> frozenset[int]:
-    return frozenset(value for part in field.split(",") for value in _range(part, least, most, names))
+def _field(field: str, least: int, limit: int, names: dict[str, int]) -> frozenset[int]:
+    return frozenset(value for part in field.split(",") for value in _range(part, least, limit, names))
 
 
-def _range(part: str, least: int, most: int, names: dict[str, int]) -> range:
+def _range(part: str, least: int, limit: int, names: dict[str, int]) -> range:
     """Return the values of one part of a field: `*`, `5`, `1-5`, `*/2`, `10/5`."""
     bounds, slash, step = part.partition("/")
     low, dash, high = bounds.partition("-")
     if low in ("*", "?"):
-        start, end = least, most
+        start, end = least, limit
     else:
         start = _number(low, names)
-        end = _number(high, names) if dash else most if slash else start
+        end = _number(high, names) if dash else limit if slash else start
     stride = _number(step, {}) if slash else 1
-    if start < least or end > most or start > end or stride < 1:
-        raise InvalidSchedule(f"{part}: must be within {least} and {most}")
+    if start < least or end > limit or start > end or stride < 1:
+        raise InvalidSchedule(f"{part}: must be within {least} and {limit}")
     return range(start, end + 1, stride)
 
 

@@ -295,14 +295,14 @@ class Forecast:
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
         return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
 
-    def _of_group(self, change: PodChange, impact: Impact, most: int | None, why_not: str) -> Impact:
+    def _of_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> Impact:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
 
-        `most`: see `of`. `why_not`: why the Pods are not predicted one by one. Raises CutShort.
+        `limit`: see `of`. `why_not`: why the Pods are not predicted one by one. Raises CutShort.
         """
         from forewarn.policies.forecast.pod_groups import group_forecast
 
-        arriving = change.pods[: 1 if change.one_by_one else most]
+        arriving = change.pods[: 1 if change.one_by_one else limit]
         if not arriving:
             return impact._replace(rejected=impact.new)
         if len(arriving) > MAX_SEQUENTIAL:
@@ -341,8 +341,8 @@ class Forecast:
         done = self._one_by_one(change, impact, quotas.most)
         return done._replace(first_only=True) if too_many and done.fitting < done.new else done
 
-    def _one_by_one(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
-        done = self._limited(change, impact, most)
+    def _one_by_one(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
+        done = self._limited(change, impact, limit)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
 
     def _with_retries(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> Impact:
@@ -498,13 +498,13 @@ class Forecast:
             aftermath = NOT_KNOWN
         return impact._replace(aftermath=aftermath)
 
-    def _limited(self, change: PodChange, impact: Impact, most: int | None) -> Impact:
-        """Return the impact of at most `most` new Pods. A quota rejects the others, unless old Pods terminate first.
+    def _limited(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
+        """Return the impact of at most `limit` new Pods. A quota rejects the others, unless old Pods terminate first.
 
-        `most` None: all. Raises CutShort.
+        `limit` None: all. Raises CutShort.
         """
-        rejected = 0 if most is None or change.deleted_first else max(len(change.pods) - most, 0)
-        arriving = change.pods[:most] if rejected else change.pods
+        rejected = 0 if limit is None or change.deleted_first else max(len(change.pods) - limit, 0)
+        arriving = change.pods[:limit] if rejected else change.pods
         if not arriving:
             return impact._replace(rejected=rejected)
         impact = impact._replace(

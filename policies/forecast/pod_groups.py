@@ -88,15 +88,15 @@ def new_pods_of(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -
         return 0
 
 
-def too_many_pods(most: int) -> TooLarge:
-    """Return the error for an object with more Pods than `most`."""
-    return TooLarge(f"the object asks for more Pods than forewarn evaluates, which is {most}", "ask for fewer Pods")
+def too_many_pods(limit: int) -> TooLarge:
+    """Return the error for an object with more Pods than `limit`."""
+    return TooLarge(f"the object asks for more Pods than forewarn evaluates, which is {limit}", "ask for fewer Pods")
 
 
-def too_many_preemptions(most: int) -> TooLarge:
-    """Return the error for an object whose Pods cause more than `most` preemptions, or too many victims."""
+def too_many_preemptions(limit: int) -> TooLarge:
+    """Return the error for an object whose Pods cause more than `limit` preemptions, or too many victims."""
     victims = f"or {MAX_VICTIMS} victims"
-    return TooLarge(f"forewarn evaluates at most {most} preemptions {victims} of one object", "ask for fewer Pods")
+    return TooLarge(f"forewarn evaluates at most {limit} preemptions {victims} of one object", "ask for fewer Pods")
 
 
 TIES: Final = (

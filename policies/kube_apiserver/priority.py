@@ -89,19 +89,19 @@ def establish_new_priority(
     return establish_priority(given if given in classes else class_name, classes)
 
 
-def priority_mismatch(given: int, computed: int) -> str:
+def priority_mismatch(priority: int, computed: int) -> str:
     """The message for a Pod with another priority than its class."""
-    return _mismatch("integer value of priority", given, "pod", computed)
+    return _mismatch("integer value of priority", priority, "pod", computed)
 
 
-def preemption_policy_mismatch(given: str, computed: str, holder: str = "pod") -> str:
+def preemption_policy_mismatch(policy: str, computed: str, holder: str = "pod") -> str:
     """The message for a Pod, or another `holder`, with another preemptionPolicy than its class."""
-    return _mismatch("string value of PreemptionPolicy", given, holder, computed)
+    return _mismatch("string value of PreemptionPolicy", policy, holder, computed)
 
 
-def _mismatch(what: str, given: object, holder: str, computed: object) -> str:
+def _mismatch(what: str, actual: object, holder: str, computed: object) -> str:
     return (
-        f"the {what} ({given}) must not be provided in {holder} spec; "
+        f"the {what} ({actual}) must not be provided in {holder} spec; "
         f"priority admission controller computed {computed} from the given PriorityClass name"
     )
 

@@ -45,27 +45,27 @@ class _Root(NamedTuple):
         return os.path.join(self.given, real[len(self.real) :].lstrip(os.sep)) if real != self.real else self.given
 
 
-def deployed_files(given: Input, request: LintRequest) -> Iterator[File]:
+def deployed_files(files: Input, request: LintRequest) -> Iterator[File]:
     """Yield the files that tools deploy and that were not read. Each must be read before the next is asked for: it
     may be a kustomization, which names others.
     """
     roots, read = _roots(request.paths), set[str]()
-    for number, path in enumerate(_Named(given, request, roots).files() if roots else ()):
+    for number, path in enumerate(_Named(files, request, roots).files() if roots else ()):
         if number == MAX_NAMED:
             problem = f"kustomizations name more than {MAX_NAMED:,} files. Fix: check fewer directories"
-            given.unreadable.append(SourceError("", problem))
+            files.unreadable.append(SourceError("", problem))
             return
-        if path in given.sources:
+        if path in files.sources:
             continue
         if not read:
-            failed = (fault.file for fault in given.unreadable if isinstance(fault, SourceError))
-            read = set(map(os.path.realpath, (*failed, *(file.path for file in given.sources.values()))))
+            failed = (fault.file for fault in files.unreadable if isinstance(fault, SourceError))
+            read = set(map(os.path.realpath, (*failed, *(file.path for file in files.sources.values()))))
         if (real := os.path.realpath(path)) in read:
             continue
         read.add(real)
         root = next((root for root in roots if _is_below(real, root.real)), None)
         if root is None:
-            given.leave_out(path, OUTSIDE)
+            files.leave_out(path, OUTSIDE)
         else:
             yield File(path, root.given)
 
@@ -78,9 +78,9 @@ def _roots(paths: Sequence[str]) -> list[_Root]:
 class _Named:
     """Finds the files that kustomizations and deployments name, also those that are read meanwhile."""
 
-    def __init__(self, given: Input, request: LintRequest, roots: Sequence[_Root]) -> None:
-        self._given, self._request, self._roots = given, request, roots
-        self._left_out = {os.path.realpath(path) for path, what in given.left_out.items() if what in _BY_CONTENT}
+    def __init__(self, files: Input, request: LintRequest, roots: Sequence[_Root]) -> None:
+        self._given, self._request, self._roots = files, request, roots
+        self._left_out = {os.path.realpath(path) for path, what in files.left_out.items() if what in _BY_CONTENT}
         self._above = {above for path in self._left_out for above in upwards(path)}
         self._seen = set[str]()
         """The deployed directories."""

@@ -146,29 +146,29 @@ class FixedFile(NamedTuple):
     edits: list[tuple[Finding, Edit]]
 
 
-def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
+def class_names(files: Input, cluster: ClusterSnapshot | None) -> set[str]:
     """Return the names of the PriorityClasses that fixes may write."""
     classes = {**(cluster.priority_classes if cluster else {})}
-    classes |= {defined.name: defined for defined, _ in defined_classes(given)}
+    classes |= {defined.name: defined for defined, _ in defined_classes(files)}
     return {name for name, names in classes.items() if is_recommended(names)}
 
 
-def defined_classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
+def defined_classes(files: Input) -> Iterator[tuple[PriorityClass, str]]:
     """The valid PriorityClasses of an input, each with its file."""
-    for member in given.members:
+    for member in files.members:
         if group_kind(member.subject.object) == PRIORITY_CLASS:
             with suppress(InvalidObject):  # a finding says so
                 yield PriorityClass.from_api(member.subject.object), member.file
 
 
 def fixed(
-    findings: Sequence[Finding], given: Input, config: Config, cluster: ClusterSnapshot | None
+    findings: Sequence[Finding], files: Input, config: Config, cluster: ClusterSnapshot | None
 ) -> Iterator[FixedFile]:
     """Yield each file with safe fixes, and its text after them."""
     by_file = grouped((finding.location.file, finding) for finding in findings)
-    names = class_names(given, cluster)
+    names = class_names(files, cluster)
     for name, changes in by_file.items():
-        file = given.sources.get(name)
+        file = files.sources.get(name)
         if file is None or file.is_stream:
             continue
         before = readable(file)

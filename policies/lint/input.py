@@ -296,7 +296,7 @@ def _as_given(file: File, request: LintRequest) -> File:
     return file._replace(data=request.changed.get(file.path, file.data))
 
 
-def _read(file: File, given: Input, *, reported: bool, deployed: bool = False, reading: Reading | None = None) -> None:
+def _read(file: File, files: Input, *, reported: bool, deployed: bool = False, reading: Reading | None = None) -> None:
     """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file.
     `deployed`: a tool deploys the file, so it is a manifest.
     """
@@ -305,55 +305,55 @@ def _read(file: File, given: Input, *, reported: bool, deployed: bool = False, r
         try:
             content = read_file(file)
         except SourceError as fault:
-            given.unreadable.append(fault)
+            files.unreadable.append(fault)
             return
-        reading = read(content, file.name, given.wanted, namespace=given.namespace)
-        if what := _read_as_text(content, file, given, reading, deployed=deployed):
-            given.leave_out(file.path, what)
+        reading = read(content, file.name, files.wanted, namespace=files.namespace)
+        if what := _read_as_text(content, file, files, reading, deployed=deployed):
+            files.leave_out(file.path, what)
             return
     if reported and b"riorityClassName" in content:
-        _add_names(content, file, given, reading)
-    given.sources[file.name] = file
+        _add_names(content, file, files, reading)
+    files.sources[file.name] = file
     if reading.defined:
-        given.defining.append((file, reading.defined))
+        files.defining.append((file, reading.defined))
     place = file.called or file.path
-    given.members += (Member.from_object(subject, place, reported=reported) for subject in reading.subjects)
-    _read_names(content, file, given, reading)
+    files.members += (Member.from_object(subject, place, reported=reported) for subject in reading.subjects)
+    _read_names(content, file, files, reading)
     if not reported:
         return
-    given.report_on(file.name, reading)
+    files.report_on(file.name, reading)
     for kind in reading.skipped:
-        given.files_of[kind].append(file)
+        files.files_of[kind].append(file)
     if file.is_stream:
-        given.texts[file.name] = content
+        files.texts[file.name] = content
 
 
-def _read_names(content: bytes, file: File, given: Input, reading: Reading) -> None:
+def _read_names(content: bytes, file: File, files: Input, reading: Reading) -> None:
     """Record a kustomization, and a file with objects of Argo CD or Flux: they name files to deploy."""
     if os.path.basename(file.path) in KUSTOMIZATIONS:
         from forewarn.policies.manifests.groups import read_kustomization  # few trees have any
 
-        real = partial(real_directory, directories=given.directories)
+        real = partial(real_directory, directories=files.directories)
         if (kustomization := read_kustomization(content, file.path, real)) is not None:
-            given.kustomizations.append(kustomization)
+            files.kustomizations.append(kustomization)
     kinds = {group_kind(subject.object) for subject in reading.subjects}
     if FLUX_KUSTOMIZATION in kinds:
         objects = (s.object for s in reading.subjects if group_kind(s.object) == FLUX_KUSTOMIZATION)
-        given.deployments += filter(None, (text_at(obj, "spec", "path") for obj in objects))
+        files.deployments += filter(None, (text_at(obj, "spec", "path") for obj in objects))
     if kinds.intersection(DEPLOYERS) or not _SKIPPED_DEPLOYERS.isdisjoint(reading.skipped):
-        given.deployments.append(file)
+        files.deployments.append(file)
 
 
-def _read_as_text(content: bytes, file: File, given: Input, reading: Reading, *, deployed: bool) -> str:
+def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *, deployed: bool) -> str:
     """Add what a file says if it is a template or a values file; return why it is no manifest, "" if it may be one."""
-    what = _no_manifest(file.path, reading, content, given.wanted) if file.tree and not deployed else ""
-    given.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
+    what = _no_manifest(file.path, reading, content, files.wanted) if file.tree and not deployed else ""
+    files.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
     is_template = what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
-    if is_template and file.name not in given.engines:
+    if is_template and file.name not in files.engines:
         from forewarn.policies.lint.templates import engine_of
 
-        given.engines[file.name] = engine_of(content)
-        _read_template(content, file, given, set(), set(), reading.subjects)
+        files.engines[file.name] = engine_of(content)
+        _read_template(content, file, files, set(), set(), reading.subjects)
     return what
 
 
@@ -376,35 +376,35 @@ _USE: Final = later(
 )
 
 
-def _count_uses(content: bytes, given: Input) -> None:
+def _count_uses(content: bytes, files: Input) -> None:
     """Count the PriorityClass names in a file."""
-    given.class_uses.update(name.decode() for name in _USE.findall(content))
+    files.class_uses.update(name.decode() for name in _USE.findall(content))
 
 
-def _add_names(content: bytes, file: File, given: Input, reading: Reading) -> None:
+def _add_names(content: bytes, file: File, files: Input, reading: Reading) -> None:
     """Add the PriorityClass names in a file; where they stand outside of objects that rules read, only later."""
-    if file.name not in given.engines:  # else counted with its template
-        _count_uses(content, given)
-    _count_variable(content, file, given, reading)
+    if file.name not in files.engines:  # else counted with its template
+        _count_uses(content, files)
+    _count_variable(content, file, files, reading)
     is_all_read = len(reading.subjects) == reading.objects and not reading.diagnostics
     if not is_all_read or any(s.within or group_kind(s.object) in (*PRESETS, *ONLY_LINTED) for s in reading.subjects):
-        given.with_names.append((file, content, reading))
+        files.with_names.append((file, content, reading))
 
 
-def _read_other_names(given: Input) -> None:
+def _read_other_names(files: Input) -> None:
     """Add the PriorityClass names that stand outside of the objects that rules read."""
     from forewarn.policies.lint.templates import other_names
 
-    subjects: dict[str, list[ReviewedObject]] = {file.called or file.path: [] for file, _, _ in given.with_names}
-    for member in given.members:
+    subjects: dict[str, list[ReviewedObject]] = {file.called or file.path: [] for file, _, _ in files.with_names}
+    for member in files.members:
         if member.file in subjects:
             subjects[member.file].append(member.subject)
-    for file, content, reading in given.with_names:
+    for file, content, reading in files.with_names:
         place = file.called or file.path
         is_json = content.lstrip()[:1] in (b"{", b"[")
         is_template = any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
         if not (is_json or is_template or is_definition(content) or _is_of_chart(file.path)):
-            given.members += (Member(s, file.path) for s in other_names(content, file.name, subjects[place]))
+            files.members += (Member(s, file.path) for s in other_names(content, file.name, subjects[place]))
 
 
 def _is_of_chart(path: str) -> bool:
@@ -416,25 +416,25 @@ def _is_of_chart(path: str) -> bool:
 _VARIABLE: Final = later(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")
 
 
-def _count_variable(content: bytes, file: File, given: Input, reading: Reading) -> None:
+def _count_variable(content: bytes, file: File, files: Input, reading: Reading) -> None:
     """Record a manifest with a variable as PriorityClass name, whose value is unknown."""
     if not reading.subjects or _VARIABLE.search(content) is None:
         return
     from forewarn.policies.lint.templates import engine_of, has_variable_class
 
     if has_variable_class(content):
-        given.engines.setdefault(file.name, engine_of(content))
+        files.engines.setdefault(file.name, engine_of(content))
 
 
-def read_templates(given: Input, request: LintRequest) -> None:
+def read_templates(files: Input, request: LintRequest) -> None:
     """Read the templates and values of unrendered charts, for checks that need no rendering.
 
     Of templates with output, reads only what does not depend on values. Unreadable templates give one diagnostic per
     directory.
     """
-    given.wanted, read = wanted_kinds(request.config), {*given.reported}
-    for directory in {os.path.realpath(path): path for path in reversed(given.chart_templates)}.values():
-        used, defining, rendered = set[str](), set[str](), given.rendered_of(directory)
+    files.wanted, read = wanted_kinds(request.config), {*files.reported}
+    for directory in {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values():
+        used, defining, rendered = set[str](), set[str](), files.rendered_of(directory)
         for file in find_files([directory], ("",), as_git=request.gitignore, deployed=True):
             if file.name in read or os.path.basename(file.path) == _NOTES:
                 continue
@@ -442,15 +442,15 @@ def read_templates(given: Input, request: LintRequest) -> None:
             if is_excluded(file.path, request.config.options.exclude) or (rendered and is_helper(file.path)):
                 continue
             if is_printed:
-                _read_unprinted(file, given)
+                _read_unprinted(file, files)
             else:
-                _read_chart_template(file, given, used, defining)
-        for file in _values_of(os.path.dirname(directory), given):
-            _read_values(file, given, used, defining, rendered.names if rendered else frozenset())
-    if given.engines:
+                _read_chart_template(file, files, used, defining)
+        for file in _values_of(os.path.dirname(directory), files):
+            _read_values(file, files, used, defining, rendered.names if rendered else frozenset())
+    if files.engines:
         from forewarn.policies.lint.templates import by_directory
 
-        given.diagnostics = list(by_directory(given.diagnostics, given.engines))
+        files.diagnostics = list(by_directory(files.diagnostics, files.engines))
 
 
 _NOTES: Final = "NOTES.txt"
@@ -461,54 +461,54 @@ def is_helper(path: str) -> bool:
     return path.endswith(".tpl") or os.path.basename(path).startswith("_")
 
 
-def _values_of(chart: str, given: Input) -> Iterator[File]:
+def _values_of(chart: str, files: Input) -> Iterator[File]:
     """Yield the values files of a chart that were read."""
     try:
         names = sorted(os.listdir(chart))
     except OSError:
         return
     for name in names:
-        file = given.sources.get(os.path.join(chart, name))
+        file = files.sources.get(os.path.join(chart, name))
         if file is not None and name.startswith("values") and not name.endswith(".schema.json"):
             yield file
 
 
-def _read_chart_template(file: File, given: Input, used: set[str], defining: set[str]) -> None:
+def _read_chart_template(file: File, files: Input, used: set[str], defining: set[str]) -> None:
     """Read a file in a chart's templates directory; without braces, it is a plain manifest."""
     from forewarn.policies.lint.templates import HELM
 
     try:
         content = read_file(file)
     except SourceError as fault:
-        given.unreadable.append(fault)
+        files.unreadable.append(fault)
         return
     if b"{{" in content or is_helper(file.path):
-        given.engines[file.name] = HELM
-        given.sources[file.name] = file
-        _read_template(content, file, given, used, defining)
+        files.engines[file.name] = HELM
+        files.sources[file.name] = file
+        _read_template(content, file, files, used, defining)
     else:
-        _read(file, given, reported=True)
+        _read(file, files, reported=True)
 
 
-def _read_unprinted(file: File, given: Input) -> None:
+def _read_unprinted(file: File, files: Input) -> None:
     """Add the certain problems and the known fields of a rendered template, for its parts that were not printed."""
     from forewarn.policies.manifests.templates import outline
 
     content = readable(file)
     if b"{{" not in content:
         return
-    found = outline(content, file.name, given.wanted, given.namespace)
+    found = outline(content, file.name, files.wanted, files.namespace)
     partial = [subject for subject in found.partial if group_kind(subject.object) != PRIORITY_CLASS]
     if found.diagnostics or partial:
-        given.sources[file.name] = file
-        given.read_twice.add(file.name)
-        given.diagnostics += found.diagnostics
-        given.members += (Member(subject, file.path) for subject in partial)
+        files.sources[file.name] = file
+        files.read_twice.add(file.name)
+        files.diagnostics += found.diagnostics
+        files.members += (Member(subject, file.path) for subject in partial)
 
 
-def once(findings: list[Finding], given: Input) -> list[Finding]:
+def once(findings: list[Finding], files: Input) -> list[Finding]:
     """Return the findings without those about a template that repeat what its output shows."""
-    twice = {os.path.normpath(file) for file in given.read_twice}
+    twice = {os.path.normpath(file) for file in files.read_twice}
     printed = {(f.rule, _template_of(f.file)) for f in findings if f.file.endswith(RENDERED)}
     kept: dict[object, Finding] = {}
     for finding in findings:
@@ -522,7 +522,7 @@ def once(findings: list[Finding], given: Input) -> list[Finding]:
     return sorted(kept.values(), key=lambda finding: finding.order)
 
 
-def of_values(findings: list[Finding], given: Input) -> list[Finding]:
+def of_values(findings: list[Finding], files: Input) -> list[Finding]:
     """Return the findings with one about each value of the wrong type (`value: yes`): the error.
 
     kustomize reads a string where kubectl reads a boolean: in its files, the warning about the spelling remains.
@@ -531,7 +531,7 @@ def of_values(findings: list[Finding], given: Input) -> list[Finding]:
     if not switches:
         return findings
     wrong = {f.location: f.message for f in findings if f.rule == "parse-error"}
-    of_kustomize = {path for k in given.kustomizations for path in (*k.resources, *k.patches)}
+    of_kustomize = {path for k in files.kustomizations for path in (*k.resources, *k.patches)}
     texts = {f.location for f in switches if _BOOLEAN in f.message and os.path.realpath(f.file) in of_kustomize}
     repeats = {
         (place, "parse-error" if place in texts and wrong[place].endswith("of type string") else "ambiguous-value")
@@ -554,7 +554,7 @@ def _template_of(file: str) -> str:
 
 
 def _read_template(
-    content: bytes, file: File, given: Input, used: set[str], defining: set[str], before: Sequence[ReviewedObject] = ()
+    content: bytes, file: File, files: Input, used: set[str], defining: set[str], before: Sequence[ReviewedObject] = ()
 ) -> None:
     """Add the objects of an unrendered template.
 
@@ -564,35 +564,35 @@ def _read_template(
     from forewarn.policies.lint.templates import definition_in, keys_of, literal_names
     from forewarn.policies.manifests.templates import outline
 
-    outlined = outline(content, file.name, given.wanted, given.namespace, before)
-    given.diagnostics += outlined.diagnostics
-    given.members += (Member(subject, file.path) for subject in (*outlined.complete, *outlined.partial))
+    outlined = outline(content, file.name, files.wanted, files.namespace, before)
+    files.diagnostics += outlined.diagnostics
+    files.members += (Member(subject, file.path) for subject in (*outlined.complete, *outlined.partial))
     if b"riorityClass" not in content:
         return
-    _count_uses(content, given)
+    _count_uses(content, files)
     text = content.decode("utf-8", "replace")
     lines = text.split("\n")
     for subject in outlined.partial:
         if group_kind(subject.object) == PRIORITY_CLASS:
             definition = definition_in(lines, subject)
-            given.members += (
+            files.members += (
                 Member(ReviewedObject(class_), file.path, reported=False) for class_ in definition.classes
             )
-            given.class_names |= definition.names
+            files.class_names |= definition.names
             defining |= definition.keys
-    given.members += (Member(s, file.path) for s in literal_names(text, file.name, outlined.complete))
+    files.members += (Member(s, file.path) for s in literal_names(text, file.name, outlined.complete))
     used |= keys_of(text)
 
 
-def _read_values(file: File, given: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
+def _read_values(file: File, files: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
     """Add the class names in a chart's values. `used`, `defining`: see `_read_template`. `printed`: in the output."""
     from forewarn.policies.lint.templates import class_of_value, names_in_values
 
     for key, subject in names_in_values(readable(file), file.name, used | defining):
         if key in defining:
-            given.class_names.add(class_of_value(subject))
+            files.class_names.add(class_of_value(subject))
         elif class_of_value(subject) not in printed:
-            given.members.append(Member(subject, file.path))
+            files.members.append(Member(subject, file.path))
 
 
 def _no_manifest(file: str, reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
@@ -629,43 +629,43 @@ def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> Revie
     return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
 
 
-def read_by_schema(given: Input, config: Config, more: Sequence[str], *, every: bool) -> None:
+def read_by_schema(files: Input, config: Config, more: Sequence[str], *, every: bool) -> None:
     """Add the objects of custom kinds whose definition is in the input, or in `more` files and named sources.
 
     Kinds with built-in or configured paths are unchanged. `every`: also record the paths of kinds that no file uses.
     """
-    defining = [*given.defining, *((file, frozenset(("",))) for file in find_files(filter(os.path.exists, more)))]
+    defining = [*files.defining, *((file, frozenset(("",))) for file in find_files(filter(os.path.exists, more)))]
     done = {*config.options.class_paths, *config.options.pod_template_paths}
-    texts = _Texts(given)
+    texts = _Texts(files)
     for file, kinds in defining:
         if any(kind not in done and (every or not kind or texts.files_with(kind)) for kind in kinds):
-            _add_paths(file, given, done)
-    if more and any(texts.files_with(kind) for kind in given.files_of):
+            _add_paths(file, files, done)
+    if more and any(texts.files_with(kind) for kind in files.files_of):
         from forewarn.policies.sources.cluster import objects_of
 
         for definition in chain.from_iterable(objects_of(source, "definitions") for source in more):
             kind, paths = class_paths_of(definition)
             if paths and kind not in done and (every or texts.files_with(kind)):
-                given.class_paths[kind] = paths
-    for name in dict.fromkeys(name for kind in given.class_paths for name in texts.files_with(kind)):
-        _add(given.sources[name], texts.found[name], given)
+                files.class_paths[kind] = paths
+    for name in dict.fromkeys(name for kind in files.class_paths for name in texts.files_with(kind)):
+        _add(files.sources[name], texts.found[name], files)
 
 
-def _add_paths(file: File, given: Input, done: set[str]) -> None:
+def _add_paths(file: File, files: Input, done: set[str]) -> None:
     """Record the PriorityClass paths of the kinds that a file defines; add these kinds to `done`."""
     for definition in _definitions(file):
         kind, paths = class_paths_of(definition)
         if paths and kind not in done:
-            given.class_paths[kind] = paths
+            files.class_paths[kind] = paths
         done.add(kind)
 
 
 class _Texts:
     """The texts of input files that may name a PriorityClass or priority in objects of unknown kinds."""
 
-    def __init__(self, given: Input) -> None:
-        self._files_of = given.files_of
-        self._texts = given.texts
+    def __init__(self, files: Input) -> None:
+        self._files_of = files.files_of
+        self._texts = files.texts
         self.found: dict[str, bytes] = {}
 
     def files_with(self, kind: str) -> list[str]:
@@ -680,10 +680,10 @@ class _Texts:
         return self.found[file.name]
 
 
-def with_schemas(config: Config, given: Input) -> Config:
+def with_schemas(config: Config, files: Input) -> Config:
     """Return the configuration with the PriorityClass paths from definitions in the input."""
-    paths = {**config.options.class_paths, **given.class_paths}
-    return config._replace(options=config.options._replace(class_paths=paths)) if given.class_paths else config
+    paths = {**config.options.class_paths, **files.class_paths}
+    return config._replace(options=config.options._replace(class_paths=paths)) if files.class_paths else config
 
 
 def _definitions(file: File) -> Iterator[ApiObject]:
@@ -692,12 +692,12 @@ def _definitions(file: File) -> Iterator[ApiObject]:
         yield from (subject.object for subject in read(content, file.name, frozenset((CRD,)), again=True).subjects)
 
 
-def _add(file: File, content: bytes, given: Input) -> None:
+def _add(file: File, content: bytes, files: Input) -> None:
     """Read a file again, only for the kinds whose definition was found."""
-    reading = read(content, file.name, given.class_paths, namespace=given.namespace, again=True)
+    reading = read(content, file.name, files.class_paths, namespace=files.namespace, again=True)
     place = file.called or file.path
     for subject in reading.subjects:
-        given.members.append(Member.from_object(subject, place))
-        given.skipped[str(subject.object["kind"])] -= 1
-    given.skipped += type(given.skipped)()  # without what is 0
-    given.suppressions += of_annotations(reading.subjects)
+        files.members.append(Member.from_object(subject, place))
+        files.skipped[str(subject.object["kind"])] -= 1
+    files.skipped += type(files.skipped)()  # without what is 0
+    files.suppressions += of_annotations(reading.subjects)

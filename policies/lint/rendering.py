@@ -472,8 +472,8 @@ class _Text(NamedTuple):
 class _Renderer:
     """Adds the output of helm and kustomize to an input."""
 
-    def __init__(self, given: Input, request: LintRequest, allowed: RenderRequest) -> None:
-        self._given, self._config, self._namespace = given, request.config, request.namespace or ""
+    def __init__(self, files: Input, request: LintRequest, allowed: RenderRequest) -> None:
+        self._given, self._config, self._namespace = files, request.config, request.namespace or ""
         self._allowed = {*allowed.flags, *([NETWORK] if allowed.network else [])}
         self._is_trusted = bool(allowed.config) and not tools.is_of_checkout(allowed.config, request.paths)
         self._trees, self._variables = tools.Trees.from_paths(request.paths), tuple(allowed.variables)
@@ -647,7 +647,7 @@ class _Renderer:
 
 
 def render(
-    given: Input, request: LintRequest, allowed: RenderRequest, concerned: Callable[[str], bool] | None = None
+    files: Input, request: LintRequest, allowed: RenderRequest, concerned: Callable[[str], bool] | None = None
 ) -> None:
     """Render charts and kustomizations; their output replaces their files in the input.
 
@@ -658,15 +658,15 @@ def render(
     if concerned is not None:
         for directory in [directory for directory in directories.charts if not concerned(directory)]:
             del directories.charts[directory]
-    renderer = _Renderer(given, request, allowed)
+    renderer = _Renderer(files, request, allowed)
     renderer.report_ignored()
     tops = [directory for directory in directories.tops() if concerned is None or concerned(directory)]
     kustomizes = list(_jobs_of_kustomizations(tops, directories, renderer))
     charts = [renderer.helm(directory) for directory in directories.charts]
     absent = dict.fromkeys(job.program for job in (*charts, *kustomizes) if not job.program_path)
-    given.unreadable += [SourceError("--render", f"{program} is {_why_absent(program)}") for program in absent]
+    files.unreadable += [SourceError("--render", f"{program} is {_why_absent(program)}") for program in absent]
     renderer.take_charts(directories.charts, [job for job in charts if job.program not in absent])
-    _take_overlays(given, directories, [job for job in kustomizes if job.program not in absent], renderer)
+    _take_overlays(files, directories, [job for job in kustomizes if job.program not in absent], renderer)
     renderer.report_failures()
 
 
@@ -695,11 +695,11 @@ def _generated(why: str) -> str:
     return ""
 
 
-def _take_overlays(given: Input, directories: _Found, jobs: Sequence[tools.Job], renderer: _Renderer) -> None:
+def _take_overlays(files: Input, directories: _Found, jobs: Sequence[tools.Job], renderer: _Renderer) -> None:
     """Build kustomizations; their objects replace their files in the input."""
     by_directory = {k.directory: k for _, k in directories.kustomizations.values()}
-    real = {m.file: os.path.realpath(m.file) for m in given.members} if jobs else {}
-    by_file = grouped((real[member.file], member.subject) for member in (given.members if jobs else ()))
+    real = {m.file: os.path.realpath(m.file) for m in files.members} if jobs else {}
+    by_file = grouped((real[member.file], member.subject) for member in (files.members if jobs else ()))
     replaced, rendered = set[str](), set[str]()
     for job, result in tools.run(jobs):
         file, top = directories.kustomizations[job.directory]
@@ -712,7 +712,7 @@ def _take_overlays(given: Input, directories: _Found, jobs: Sequence[tools.Job],
         replaced.update(used)
         rendered |= {top.directory, *(path for path in used if path in by_directory)}
     if rendered:
-        _replace(given, real, replaced, rendered)
+        _replace(files, real, replaced, rendered)
 
 
 def _why_absent(program: str) -> str:
@@ -729,12 +729,12 @@ def _jobs_of_kustomizations(tops: Iterable[str], directories: _Found, renderer: 
             yield job
 
 
-def _replace(given: Input, real: dict[str, str], replaced: set[str], rendered: set[str]) -> None:
+def _replace(files: Input, real: dict[str, str], replaced: set[str], rendered: set[str]) -> None:
     """Remove the files of rendered kustomizations. `replaced`: real paths of files. `rendered`: directories."""
     names = {file for file, path in real.items() if path in replaced}
-    given.members = [m for m in given.members if m.file not in names]
-    given.kustomizations = [k for k in given.kustomizations if k.directory not in rendered]
-    given.suppressions = [s for s in given.suppressions if s.object is None or s.location.file not in names]
+    files.members = [m for m in files.members if m.file not in names]
+    files.kustomizations = [k for k in files.kustomizations if k.directory not in rendered]
+    files.suppressions = [s for s in files.suppressions if s.object is None or s.location.file not in names]
 
 
 def _traced(subject: ReviewedObject, origins: Origins) -> ReviewedObject:

@@ -338,9 +338,9 @@ _OF_TEMPLATE: Final = re.compile(r"(?:execution error at |at <(?!.* at <)).*")
 """The end of helm's error: what a template says, or the expression that failed and its error."""
 
 
-def end_of(said: str) -> str:
+def end_of(output: str) -> str:
     """The end of a tool's error, without warnings and hints: it names the cause."""
-    lines = (line for line in said.strip().split("\n") if not line.startswith(("# Warning", "Use --debug flag")))
+    lines = (line for line in output.strip().split("\n") if not line.startswith(("# Warning", "Use --debug flag")))
     text = one_line(" ".join(" ".join(lines).split())).replace(os.path.join(os.path.realpath(os.curdir), ""), "")
     text = _SECOND_TRY.sub("", text.removeprefix("Error: "))
     if (at := text.find(_DEPENDENCIES)) >= 0:

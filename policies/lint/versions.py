@@ -344,19 +344,19 @@ def commit_directory(ref: str) -> Iterator[str]:
         yield inside
 
 
-def classes_of(given: Input) -> dict[tuple[str, str], ApiObject]:
+def classes_of(files: Input) -> dict[tuple[str, str], ApiObject]:
     """The PriorityClasses of an input by file and name; with the file "" if the name is defined once."""
-    members = [m for m in given.members if m.identity[0] == PRIORITY_CLASS and m.identity[2]]
+    members = [m for m in files.members if m.identity[0] == PRIORITY_CLASS and m.identity[2]]
     names = [m.identity[2] for m in members]
     by_place = {(m.file, m.identity[2]): m.subject.object for m in members}
     return {**{("", m.identity[2]): m.subject.object for m in members if names.count(m.identity[2]) == 1}, **by_place}
 
 
-def update(given: Input, before: Mapping[tuple[str, str], ApiObject]) -> None:
+def update(files: Input, before: Mapping[tuple[str, str], ApiObject]) -> None:
     """Make the PriorityClasses of an input updates of those before the change."""
-    for number, member in enumerate(given.members):
+    for number, member in enumerate(files.members):
         kind, _, name = member.identity
         old = before.get((member.file, name)) or before.get(("", name)) if kind == PRIORITY_CLASS else None
         if old is not None:
             changed = member.subject._replace(operation=Operation.UPDATE, old=old)
-            given.members[number] = member._replace(subject=changed)
+            files.members[number] = member._replace(subject=changed)

@@ -88,24 +88,24 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
     return None
 
 
-def in_block(text: str, at: int, most: int) -> tuple[int, bool]:
+def in_block(text: str, at: int, limit: int) -> tuple[int, bool]:
     """Report whether a position is in a block scalar (`|`, `>`), by the lines above it.
 
-    `most`: maximum number of lines to read. Returns (the remaining number, the result; true if it is 0).
+    `limit`: maximum number of lines to read. Returns (the remaining number, the result; true if it is 0).
     """
     start = text.rfind("\n", 0, at) + 1
     indent = len(text[start:at]) - len(text[start:at].lstrip(" "))
-    while start and indent and most:
+    while start and indent and limit:
         end, start = start - 1, text.rfind("\n", 0, start - 1) + 1
-        most -= 1
+        limit -= 1
         line = text[start : min(end, start + _A_LINE)]
         depth = len(line) - len(line.lstrip(" "))
         if depth >= indent or not line.strip() or line.lstrip().startswith("#"):
             continue
         if _OPENS_BLOCK.search(line):
-            return most, True
+            return limit, True
         indent = depth
-    return most, not most
+    return limit, not limit
 
 
 _A_LINE: Final = 1_000

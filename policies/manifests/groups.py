@@ -415,21 +415,21 @@ def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization
 
 
 def _copies(
-    kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], named: Mapping[str, set[str]], left: int
+    kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], named: Mapping[str, set[str]], remaining: int
 ) -> tuple[dict[str, dict[_Place, frozenset[str]]], int]:
     """Return the places of each file with the names of changed objects, and the number of skipped kustomizations.
 
-    `named`: the names in files of patches. `left`: maximum number of steps.
+    `named`: the names in files of patches. `remaining`: maximum number of steps.
     """
     copies: dict[str, dict[_Place, frozenset[str]]] = defaultdict(dict)
     """File -> where kustomizations put it, each with the names of the objects that they change."""
     in_place: dict[str, dict[_Place, frozenset[str]]] = {}
     apart, bases = 0, {path for k in kustomizations.values() for path in k.resources}
     for directory in [k for k in kustomizations if k not in bases]:
-        files, used, steps = _reached(directory, kustomizations, sizes, left)
-        left -= steps
-        apart += left < 0
-        if left < 0:
+        files, used, steps = _reached(directory, kustomizations, sizes, remaining)
+        remaining -= steps
+        apart += remaining < 0
+        if remaining < 0:
             continue
         built = [kustomizations[k] for k in used]
         changed = _changed_by(built, named)
@@ -462,17 +462,17 @@ _MAX_CHANGED: Final = 100
 
 
 def _reached(
-    directory: str, kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], most: int
+    directory: str, kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], limit: int
 ) -> tuple[list[tuple[str, _Place]], set[str], int]:
     """Return the files that a kustomization and its bases move, with namespace and home; the directories of these; and
     the number of steps.
 
     The outermost namespace applies. A file remains in its directory unless a kustomization includes the file from
-    outside. `most`: maximum number of steps.
+    outside. `limit`: maximum number of steps.
     """
     to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
     files, steps = dict[tuple[str, _Place], None](), 0
-    while to_do and steps <= most:
+    while to_do and steps <= limit:
         current, (namespace, home) = given = to_do.popleft()
         if given in seen:
             continue

@@ -109,10 +109,10 @@ def _items(document: Document, start: int) -> Iterator[Document]:
         start = match.end()
 
 
-def scalars_in(value: Any, most: int) -> Iterator[tuple[Path, Any]]:
-    """Yield (path, value) of the scalars in a value of YAML. Reads at most `most` scalars and collections."""
+def scalars_in(value: Any, limit: int) -> Iterator[tuple[Path, Any]]:
+    """Yield (path, value) of the scalars in a value of YAML. Reads at most `limit` scalars and collections."""
     to_do: list[tuple[Path, Any]] = [((), value)]
-    for _ in range(most):
+    for _ in range(limit):
         if not to_do:
             return
         path, inner = to_do.pop()

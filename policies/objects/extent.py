@@ -39,17 +39,17 @@ class TooLargeToRetain(TooLarge, InvalidObject):
     Commands handle the error as an unreadable object, rules as an exceeded limit.
     """
 
-    def __init__(self, what: str, most: int = MAX_RETAINED) -> None:
-        super().__init__(f"{what} exceeds what forewarn keeps ({most // 1024} KiB)", "make it smaller")
+    def __init__(self, what: str, limit: int = MAX_RETAINED) -> None:
+        super().__init__(f"{what} exceeds what forewarn keeps ({limit // 1024} KiB)", "make it smaller")
 
 
 class _Omitted:
     """A placeholder for a part that is not stored, equal to every list or object with the same JSON text."""
 
-    def __init__(self, what: str, digest: bytes, most: int = MAX_RETAINED) -> None:
-        """`what`: the object with the part. `digest`: of the part. `most`: maximum bytes stored of the object."""
+    def __init__(self, what: str, digest: bytes, limit: int = MAX_RETAINED) -> None:
+        """`what`: the object with the part. `digest`: of the part. `limit`: maximum bytes stored of the object."""
         super().__init__()
-        self.what, self.digest, self.most = what, digest, most
+        self.what, self.digest, self.most = what, digest, limit
 
     def _fail(self, *_: object) -> NoReturn:
         raise TooLargeToRetain(self.what, self.most)
@@ -108,33 +108,33 @@ def retained_part(obj: dict[str, Any]) -> dict[str, Any]:
     return bounded(obj, max_retained(group_kind(obj)))
 
 
-def bounded(obj: dict[str, Any], most: int = MAX_RETAINED) -> dict[str, Any]:
-    """Return the object; if it exceeds `most` bytes of memory, with placeholders for its largest parts."""
-    if memory_of(obj, most) <= most:
+def bounded(obj: dict[str, Any], limit: int = MAX_RETAINED) -> dict[str, Any]:
+    """Return the object; if it exceeds `limit` bytes of memory, with placeholders for its largest parts."""
+    if memory_of(obj, limit) <= limit:
         return obj
     ref = ref_of(obj)
     what = f"{ref.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind} {ref.name}"
 
     def omitted(value: Any) -> Any:
-        return (OmittedObject if isinstance(value, dict) else OmittedList)(what, _digest(value), most)
+        return (OmittedObject if isinstance(value, dict) else OmittedList)(what, _digest(value), limit)
 
-    kept: dict[str, Any] = _bounded(obj, most, omitted)
+    kept: dict[str, Any] = _bounded(obj, limit, omitted)
     return kept
 
 
-def _bounded(value: Any, most: int, omitted: Callable[[Any], Any]) -> Any:
-    """Return the part within `most` bytes: its smallest children completely, the others as far as the limit allows.
+def _bounded(value: Any, limit: int, omitted: Callable[[Any], Any]) -> Any:
+    """Return the part within `limit` bytes: its smallest children completely, the others as far as the limit allows.
 
     `omitted`: returns the placeholder of a value.
     """
     parts = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MAX_PARTS else []
     )
-    if not 0 < len(parts) <= _MAX_PARTS or most < _LEAST * len(parts):
+    if not 0 < len(parts) <= _MAX_PARTS or limit < _LEAST * len(parts):
         return omitted(value)
-    sizes = sorted(((memory_of(part, most), place) for place, (_, part) in enumerate(parts)))
+    sizes = sorted(((memory_of(part, limit), place) for place, (_, part) in enumerate(parts)))
     kept: dict[int, Any] = {}
-    room = most - memory_of(dict.fromkeys(value) if isinstance(value, dict) else [None] * len(parts), most)
+    room = limit - memory_of(dict.fromkeys(value) if isinstance(value, dict) else [None] * len(parts), limit)
     for left, (size, place) in zip(range(len(parts), 0, -1), sizes, strict=True):
         part, share = parts[place][1], max(room, 0) // left
         if size > share and not isinstance(part, dict | list):

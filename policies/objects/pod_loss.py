@@ -113,11 +113,11 @@ def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
     return sorted(pod_loss.values(), key=lambda loss: (not loss.fails, loss.pod))
 
 
-def loss_phrases(losses: Sequence[PodLoss], most: int, verb: str, rest: str = "") -> Iterator[str]:
-    """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for `most` losses, and the others' number."""
-    yield from (f"{verb} {loss.pod} {loss.sentence}" for loss in losses[:most])
-    if len(losses) > most:
-        yield f"{len(losses) - most} more fail or are interrupted{rest}"
+def loss_phrases(losses: Sequence[PodLoss], limit: int, verb: str, rest: str = "") -> Iterator[str]:
+    """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for `limit` losses, and the others' number."""
+    yield from (f"{verb} {loss.pod} {loss.sentence}" for loss in losses[:limit])
+    if len(losses) > limit:
+        yield f"{len(losses) - limit} more fail or are interrupted{rest}"
 
 
 def loss_of(pod: Pod, workload: Workloads) -> PodLoss | None:

@@ -132,26 +132,26 @@ OF_QUANTITIES: Final = frozenset(("requests", "limits", "overhead", "divisor", "
 """The fields of Pods and claims with quantities."""
 
 
-def contains(stored: Any, given: Any, *, is_quantity: bool = False) -> bool:
+def contains(stored: Any, applied: Any, *, is_quantity: bool = False) -> bool:
     """Report whether a stored value contains all given fields; it may have additional ones (defaults).
 
     Different notations of a quantity are equal: `1000m` and `1`. `is_quantity`: whether the values are quantities.
     """
-    if isinstance(given, Mapping):
+    if isinstance(applied, Mapping):
         return isinstance(stored or NOTHING, Mapping) and all(
             contains((stored or NOTHING).get(key), value, is_quantity=is_quantity or key in OF_QUANTITIES)
-            for key, value in given.items()
+            for key, value in applied.items()
         )
-    if isinstance(given, list) and isinstance(stored, list):
-        return len(given) == len(stored) and all(map(contains, stored, given))
-    if stored == given or (not stored and not given):
+    if isinstance(applied, list) and isinstance(stored, list):
+        return len(applied) == len(stored) and all(map(contains, stored, applied))
+    if stored == applied or (not stored and not applied):
         return True
     if not is_quantity:
         return False
     from forewarn.policies.quantity import InvalidQuantity, parse_quantity  # the linter starts without it
 
     try:
-        return parse_quantity(stored) == parse_quantity(given)
+        return parse_quantity(stored) == parse_quantity(applied)
     except InvalidQuantity:
         return False
 
@@ -188,7 +188,7 @@ def _parsed(value: str) -> Any:
     return None
 
 
-def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
+def applied_to(stored: ApiObject, applied: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
     """Return a stored workload after `kubectl apply` of a manifest.
 
     Fields and containers that only `stored` has stay, such as defaults and the replicas that an autoscaler has set.
@@ -198,30 +198,30 @@ def applied_to(stored: ApiObject, given: ApiObject, before: ApiObject = NOTHING)
     Source: k8s.io/apimachinery/pkg/util/strategicpatch, `CreateThreeWayMergePatch`.
     """
     with suppress(InvalidObject):  # `not_admitted` reports it
-        before = last_applied(stored) or before or _with_containers(stored, given)
+        before = last_applied(stored) or before or _with_containers(stored, applied)
     containers = _by_name(at(stored, "spec", "template", "spec", "containers")) or {}
     is_redacted = bool(containers) and not any("image" in container for container in containers.values())
-    result: ApiObject = _merged(stored, given, before, "", is_redacted=is_redacted)
+    result: ApiObject = _merged(stored, applied, before, "", is_redacted=is_redacted)
     return result
 
 
-def _with_containers(stored: ApiObject, given: ApiObject) -> ApiObject:
-    """Return only the names of the stored containers, of each kind of which `given` has some."""
+def _with_containers(stored: ApiObject, applied: ApiObject) -> ApiObject:
+    """Return only the names of the stored containers, of each kind of which `applied` has some."""
     path, result = (*POD_TEMPLATE_PATHS.get(group_kind(stored), ()), "spec"), dict[str, Any]()
     for field in ("containers", "initContainers"):
-        if at(given, *path, field):
+        if at(applied, *path, field):
             result[field] = [{"name": name} for name in _by_name(at(stored, *path, field)) or ()]
     for key in reversed(path if result else ()):
         result = {key: result}
     return result
 
 
-def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: bool) -> Any:
+def _merged(stored: Any, applied: Any, before: Any, name: str, *, is_redacted: bool) -> Any:
     """Return the value of the field `name` after an apply."""
-    if isinstance(stored, Mapping) and isinstance(given, Mapping):
+    if isinstance(stored, Mapping) and isinstance(applied, Mapping):
         old = before if isinstance(before, Mapping) else NOTHING
-        return _merged_fields(stored, given, old, name, is_redacted=is_redacted)
-    if name in _MERGED_BY_NAME and (one := _by_name(stored)) is not None and (other := _by_name(given)) is not None:
+        return _merged_fields(stored, applied, old, name, is_redacted=is_redacted)
+    if name in _MERGED_BY_NAME and (one := _by_name(stored)) is not None and (other := _by_name(applied)) is not None:
         old = _by_name(before) or NOTHING
         kept = {key: value for key, value in one.items() if key in other or key not in old}
         each = name if name in _RETAINS_KEYS else ""
@@ -229,11 +229,11 @@ def _merged(stored: Any, given: Any, before: Any, name: str, *, is_redacted: boo
             _merged(one.get(key), value, old.get(key), each, is_redacted=is_redacted)
             for key, value in {**kept, **other}.items()  # the order of the stored list
         ]
-    is_same = stored is not None and contains(stored, given, is_quantity=name in OF_QUANTITIES)
-    return stored if is_same and not (name == "volumeClaimTemplates" and _lacks(given, stored)) else given
+    is_same = stored is not None and contains(stored, applied, is_quantity=name in OF_QUANTITIES)
+    return stored if is_same and not (name == "volumeClaimTemplates" and _lacks(applied, stored)) else applied
 
 
-def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: str, *, is_redacted: bool) -> ApiObject:
+def _merged_fields(stored: ApiObject, applied: ApiObject, old: ApiObject, name: str, *, is_redacted: bool) -> ApiObject:
     from forewarn.policies.objects.redaction import is_omitted  # the linter starts without it
 
     def is_hidden(key: str) -> bool:
@@ -241,7 +241,7 @@ def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: st
 
     new = {
         key: value
-        for key, value in given.items()
+        for key, value in applied.items()
         if value is not None and not (is_hidden(key) and old.get(key) == value)
     }
     stays = name not in _RETAINS_KEYS
@@ -252,14 +252,14 @@ def _merged_fields(stored: ApiObject, given: ApiObject, old: ApiObject, name: st
     return kept
 
 
-def _lacks(given: Any, stored: Any) -> bool:
+def _lacks(applied: Any, stored: Any) -> bool:
     """Report whether claims lack stored fields without a default, such as storageClassName: an apply removes these."""
     if isinstance(stored, Mapping):
-        kept = given if isinstance(given, Mapping) else NOTHING
+        kept = applied if isinstance(applied, Mapping) else NOTHING
         return any(_lacks(kept.get(key), value) for key, value in stored.items() if key not in _OF_STORED_CLAIMS)
-    if isinstance(stored, list) and isinstance(given, list):
-        return any(map(_lacks, given, stored))
-    return bool(stored) and not given and stored != "Filesystem"  # the default of volumeMode
+    if isinstance(stored, list) and isinstance(applied, list):
+        return any(map(_lacks, applied, stored))
+    return bool(stored) and not applied and stored != "Filesystem"  # the default of volumeMode
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:

@@ -322,20 +322,20 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
+def read_file(file: File | str, limit: int = MAX_FILE) -> bytes:
     """The bytes of a file, or of standard input for `-`. Raises SourceError.
 
-    Reads at most `most` bytes and one more, so that the caller detects larger files.
+    Reads at most `limit` bytes and one more, so that the caller detects larger files.
     """
     if isinstance(file, File) and file.data is not None:
         return file.data
     if isinstance(file, File) and file.tree:
         with suppress(OSError, ValueError):
-            if data := contents(file.path, most):
+            if data := contents(file.path, limit):
                 return data
     with open_file(file) as stream:
         try:
-            return _read(stream, most + 1)
+            return _read(stream, limit + 1)
         except OSError as error:
             raise unreadable(_path(file), error, named=False) from None
 
@@ -367,9 +367,9 @@ def open_file(file: File | str) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def _read(stream: IO[bytes], most: int) -> bytes:
-    """Read at most `most` bytes, whatever file size the system reports: it may be wrong for special files."""
-    parts, left, wanted = [], most, _length(stream) + 1
+def _read(stream: IO[bytes], limit: int) -> bytes:
+    """Read at most `limit` bytes, whatever file size the system reports: it may be wrong for special files."""
+    parts, left, wanted = [], limit, _length(stream) + 1
     while left > 0:
         part = stream.read(min(wanted, left))
         parts.append(part)

@@ -85,8 +85,8 @@ def work_trees(directory: str) -> Iterator[str]:
     return (path for path in upwards(os.path.realpath(directory)) if os.path.lexists(os.path.join(path, ".git")))
 
 
-def contents(path: str, most: int) -> bytes:
-    """Read a regular file, up to `most` bytes and one more. Raises OSError, also for a link.
+def contents(path: str, limit: int) -> bytes:
+    """Read a regular file, up to `limit` bytes and one more. Raises OSError, also for a link.
 
     Uses few system calls, because a tree may have thousands of small files.
     """
@@ -95,7 +95,7 @@ def contents(path: str, most: int) -> bytes:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path}: no file")
-        return os.read(handle, min(status.st_size, most + 1))
+        return os.read(handle, min(status.st_size, limit + 1))
     finally:
         os.close(handle)
 
@@ -302,10 +302,10 @@ def pattern_of(text: str) -> Pattern | None:
     return Pattern(steps, negated, directories_only, None if begins == _ANY else _step(begins))
 
 
-def _text(file: str, most: int = _LONGEST) -> str:
+def _text(file: str, limit: int = _LONGEST) -> str:
     """The contents of a file; "" for links (as in git) and pipes."""
     try:
-        return contents(file, most)[:most].decode("utf-8", "replace")
+        return contents(file, limit)[:limit].decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -56,18 +56,18 @@ def run_program(
     environment: Mapping[str, str],
     directory: str,
     *,
-    given: bytes = b"",
-    most: int = 0,
+    stdin: bytes = b"",
+    limit: int = 0,
     stop: Event | None = None,
 ) -> Ended:
     """Run a program in a directory until it ends. Raises OSError, ValueError (a null byte in an argument), Exceeded.
 
-    `environment`: all variables of the program. `given`: its standard input. `most`: maximum bytes of output; 0: MAX.
+    `environment`: all variables of the program. `stdin`: its standard input. `limit`: maximum bytes of output; 0: MAX.
     `stop`: ends the program early.
     """
-    most = most or MAX
+    limit = limit or MAX
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaint:
-        source.write(given)
+        source.write(stdin)
         source.seek(0)
         process = subprocess.Popen(
             command,
@@ -80,14 +80,14 @@ def run_program(
         )
         try:
             _limit(process.pid)
-            _wait(process, stop or Event(), most, output, complaint)
+            _wait(process, stop or Event(), limit, output, complaint)
         finally:
             _end(process)
         if process.returncode == -signal.SIGKILL:
             raise Exceeded(f"was killed: more than {SECONDS} s of CPU time, or out of memory")
         output.seek(0)
         complaint.seek(max(os.fstat(complaint.fileno()).st_size - _TAIL, 0))
-        return Ended(process.returncode, output.read(most), complaint.read(_TAIL).decode("utf-8", "replace"))
+        return Ended(process.returncode, output.read(limit), complaint.read(_TAIL).decode("utf-8", "replace"))
 
 
 @cache
@@ -106,7 +106,7 @@ def _limit(process: int) -> None:
             resource.prlimit(process, what, (most, most))
 
 
-def _wait(process: subprocess.Popen[bytes], stop: Event, most: int, *files: IO[bytes]) -> None:
+def _wait(process: subprocess.Popen[bytes], stop: Event, limit: int, *files: IO[bytes]) -> None:
     """Wait for the end of a program. Raises Exceeded."""
     until = time.monotonic() + WALL
     while process.poll() is None:
@@ -114,12 +114,12 @@ def _wait(process: subprocess.Popen[bytes], stop: Event, most: int, *files: IO[b
             raise Exceeded(f"takes more than {WALL:.0f} s")
         if stop.is_set():
             raise Exceeded("was stopped")
-        if any(os.fstat(file.fileno()).st_size > most for file in files):
+        if any(os.fstat(file.fileno()).st_size > limit for file in files):
             break
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PAUSE)
-    if any(os.fstat(file.fileno()).st_size > most for file in files):
-        raise Exceeded(f"prints more than {most >> 20} MiB")
+    if any(os.fstat(file.fileno()).st_size > limit for file in files):
+        raise Exceeded(f"prints more than {limit >> 20} MiB")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -116,7 +116,7 @@ class Repository:
             raise SourceError(commit, f"the files have more than {MAX_BYTES >> 20} MiB")
         files = [entry for entry in entries if entry.mode != _MODULE and _is_safe(entry.path)]
         names = "".join(f"{entry.object}\n" for entry in files).encode()
-        data, start = self._run("cat-file", "--batch", given=names, most=2 * MAX_BYTES), 0
+        data, start = self._run("cat-file", "--batch", stdin=names, limit=2 * MAX_BYTES), 0
         for entry in files:
             end = data.index(b"\n", start)
             content = data[end + 1 : end + 1 + entry.size]
@@ -133,7 +133,7 @@ class Repository:
     def _asked(self, *arguments: str) -> str:
         return os.fsdecode(self._run(*arguments)).removesuffix("\n")
 
-    def _run(self, *arguments: str, given: bytes = b"", most: int = 0) -> bytes:
+    def _run(self, *arguments: str, stdin: bytes = b"", limit: int = 0) -> bytes:
         """Return the output of a command of git. Every call of git is made here."""
         environment = {
             "PATH": self._path,
@@ -144,7 +144,9 @@ class Repository:
         settings = (option for setting in _SETTINGS for option in ("-c", setting))
         try:
             command = (self._git, *settings, *arguments)
-            ended = run_program(command, environment | inherited([_ALTERNATES]), self._private, given=given, most=most)
+            ended = run_program(
+                command, environment | inherited([_ALTERNATES]), self._private, stdin=stdin, limit=limit
+            )
         except Exceeded as fault:
             raise SourceError("git", f"{arguments[0]} {fault}") from None
         except (OSError, ValueError) as fault:  # ValueError: a null byte in a revision

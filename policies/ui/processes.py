@@ -63,8 +63,8 @@ class Processes:
     Create it before the first thread of this process.
     """
 
-    def __init__(self, run: Run, load: Load, most: int = 2) -> None:
-        self._long, self._short = BoundedSemaphore(most), BoundedSemaphore(most)
+    def __init__(self, run: Run, load: Load, limit: int = 2) -> None:
+        self._long, self._short = BoundedSemaphore(limit), BoundedSemaphore(limit)
         self._lock = Lock()
         self._ours, theirs = socket.socketpair()
         with warnings.catch_warnings():

@@ -87,17 +87,17 @@ class NodeBands:
                 states[place] = state
         return Frame(t, shares.reshape(len(self.nodes), len(self.bands), 2, 2), states)
 
-    def moments(self, most: int) -> list[float]:
-        """Return the times of changes on nodes in whole seconds: at most `most`, with about equally many changes
+    def moments(self, limit: int) -> list[float]:
+        """Return the times of changes on nodes in whole seconds: at most `limit`, with about equally many changes
         between two.
         """
         times = np.concatenate([self._start, self._end, [t for t, _, _ in self._changes]])
         seconds, counts = np.unique(np.ceil(times[(times != BEFORE) & (times != inf)]), return_counts=True)
-        if len(seconds) > most > 0:
+        if len(seconds) > limit > 0:
             reached = np.cumsum(counts)
-            wanted = np.searchsorted(reached, reached[-1] * np.arange(1, most + 1) / most)
+            wanted = np.searchsorted(reached, reached[-1] * np.arange(1, limit + 1) / limit)
             seconds = seconds[np.unique(wanted)]
-        return [float(second) for second in seconds[:most]]
+        return [float(second) for second in seconds[:limit]]
 
 
 def requests_by_class(intervals: Iterable[PodInterval]) -> dict[tuple[int, str], tuple[Requested, Requested]]:

@@ -96,7 +96,7 @@ def _size(node: ConfigNode) -> int:
     return int(text)
 
 
-def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) -> NodeGroup:
+def _with_template(name: str, size: int, limit: int | None, entry: ConfigNode) -> NodeGroup:
     """Return the group with a template. `entry`: the template. Raises ConfigError."""
     node = fields_of("Node")  # a misspelled field is an error; other fields are ignored
     types = {part: name for part, _, name in node.nested}
@@ -114,7 +114,7 @@ def _with_template(name: str, size: int, most: int | None, entry: ConfigNode) ->
             status[one], written[one] = status[other], other
     obj = {**(given or {}), "status": status, "apiVersion": "v1", "kind": "Node"}
     try:
-        group = from_provider(name, size, most, obj)
+        group = from_provider(name, size, limit, obj)
     except InvalidObject as fault:
         path = [written.get(step, step) if isinstance(step, str) else step for step in fault.path]
         raise _fault_at(entry, path, fault.problem) from None

@@ -134,9 +134,9 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
 
 
 def upgraded(
-    cluster: ClusterSnapshot, selector: str, most: int, seconds: float, *, surge: bool = False, force: float = 0.0
+    cluster: ClusterSnapshot, selector: str, limit: int, seconds: float, *, surge: bool = False, force: float = 0.0
 ) -> Question:
-    """Return the question of draining and replacing each selected node, pool by pool, `most` at a time.
+    """Return the question of draining and replacing each selected node, pool by pool, `limit` at a time.
 
     `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see UpgradeRun. Raises
     InvalidInput.
@@ -144,8 +144,8 @@ def upgraded(
     nodes = _selected(cluster, _labels(selector, cluster) if selector else (), _pool_text(selector))
     nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
-    heading = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time{added_first}"
-    return Question(heading, upgrade=UpgradeRun(nodes, most, seconds, surge, force))
+    heading = f"upgrade of {plural(len(nodes), 'node')}, {limit} at a time{added_first}"
+    return Question(heading, upgrade=UpgradeRun(nodes, limit, seconds, surge, force))
 
 
 def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:

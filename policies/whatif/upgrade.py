@@ -96,14 +96,14 @@ class UpgradedPool(NamedTuple):
 class UpgradeRun:
     """The progress of an upgrade."""
 
-    def __init__(self, nodes: Iterable[Node], most: int, away: float, surge: bool = False, force: float = 0.0) -> None:
-        """Upgrade the nodes in their order, `most` at a time.
+    def __init__(self, nodes: Iterable[Node], limit: int, away: float, surge: bool = False, force: float = 0.0) -> None:
+        """Upgrade the nodes in their order, `limit` at a time.
 
         `away`: seconds from an empty node until the node is back; with `surge`, until a new node is ready, which is
         added before the old node is drained and deleted. `force`: seconds after which the drain deletes Pods regardless
         of PodDisruptionBudgets; 0: never.
         """
-        self._nodes, self.max_unavailable, self.away, self.surge, self.force = list(nodes), most, away, surge, force
+        self._nodes, self.max_unavailable, self.away, self.surge, self.force = list(nodes), limit, away, surge, force
         self.steps = self._new_steps()
 
     def _new_steps(self) -> list[UpgradeStep]:

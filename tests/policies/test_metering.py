@@ -47,7 +47,7 @@ def test_it_asks_every_so_many_units_and_stops_when_time_is_up() -> None:
 
 
 def test_work_has_a_bound_of_its_own() -> None:
-    with metered(lambda: False, most=10 * CHECK_INTERVAL):
+    with metered(lambda: False, limit=10 * CHECK_INTERVAL):
         for _ in range(9):
             charge(CHECK_INTERVAL)
         with pytest.raises(CutShort, match="too much"):

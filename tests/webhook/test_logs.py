@@ -52,7 +52,7 @@ def test_a_text_of_any_length_makes_a_line_of_bounded_length() -> None:
 def test_lines_that_nobody_reads_are_dropped_and_counted_and_that_is_told() -> None:
     out, into = os.pipe()
     fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
-    writer = LogWriter(into, most=100)
+    writer = LogWriter(into, limit=100)
     for _ in range(5_000):
         writer.put(LINE)  # returns, though nobody reads
     assert writer.dropped > 4_000

@@ -70,8 +70,8 @@ def name_of(finding: Finding) -> str:
     return f"{name}: " if name else ""
 
 
-def _without_middle(name: str, most: int) -> str:
-    return f"{name[: most // 2]}…{name[1 - most // 2 :]}" if len(name) > most else name
+def _without_middle(name: str, limit: int) -> str:
+    return f"{name[: limit // 2]}…{name[1 - limit // 2 :]}" if len(name) > limit else name
 
 
 MAX_NAME: Final = 60
@@ -107,24 +107,24 @@ def _fitted(text: Text, limit: int, name: str) -> str:
     return cut(joined((problem, others)), limit)
 
 
-def _named(text: Text, most: int, name: str) -> str:
-    """Return the name and the text in at most `most` characters.
+def _named(text: Text, limit: int, name: str) -> str:
+    """Return the name and the text in at most `limit` characters.
 
     What does not fit is omitted in this order: further sentences, the fix, the middle of the name, the problem.
     """
     names, versions = (name, _without_middle(name, _SHORT_NAME)), (text.problem, *map(one_line, text.shorter))
     caveats = joined(text.caveats)
-    room = most - (len(caveats) + len(". ") if caveats else 0)
+    room = limit - (len(caveats) + len(". ") if caveats else 0)
     fitting = ((shown, problem) for problem in versions for shown in names if len(shown + problem) <= room)
     shown, problem = next(fitting, (names[-1], ""))
     problem = problem or truncated_text(min(versions, key=len), room - len(names[-1]))
     fix = f"Fix: {text.fix}" if text.fix else ""
     for count in range(len(text.more), -1, -1):
         kept = joined((problem, *(s for index, s in enumerate(text.more) if index < count or s in text.caveats)))
-        if len(line := shown + joined((kept, fix))) <= most:
+        if len(line := shown + joined((kept, fix))) <= limit:
             return line
-    end = _clause_end(text.fix, most - len(shown + joined((kept, "Fix: …"))))
-    return cut(shown + joined((kept, f"Fix: {text.fix[:end]}…" if end else "")), most)
+    end = _clause_end(text.fix, limit - len(shown + joined((kept, "Fix: …"))))
+    return cut(shown + joined((kept, f"Fix: {text.fix[:end]}…" if end else "")), limit)
 
 
 def is_shortened(finding: Finding) -> bool:
@@ -133,31 +133,31 @@ def is_shortened(finding: Finding) -> bool:
     return len(one_line(joined((text.message, f"Fix: {text.fix}" if text.fix else "")))) > BEST
 
 
-def shortened(text: Text, most: int) -> str:
-    """Return the problem in at most `most` characters: the first version that fits, or the start of the shortest."""
-    if len(text.problem) <= most:
+def shortened(text: Text, limit: int) -> str:
+    """Return the problem in at most `limit` characters: the first version that fits, or the start of the shortest."""
+    if len(text.problem) <= limit:
         return text.problem
     versions = (text.problem, *map(one_line, text.shorter))
-    fitting = (version for version in versions if len(version) <= most)
-    return next(fitting, None) or truncated_text(min(versions, key=len), most)
+    fitting = (version for version in versions if len(version) <= limit)
+    return next(fitting, None) or truncated_text(min(versions, key=len), limit)
 
 
-def truncated_text(text: str, most: int) -> str:
-    """Return the text in at most `most` characters, cut after a clause or list item; after a word if a cut at a
+def truncated_text(text: str, limit: int) -> str:
+    """Return the text in at most `limit` characters, cut after a clause or list item; after a word if a cut at a
     clause would remove more than half.
     """
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    end = _clause_end(text, most)
-    if end < most // 2:
-        blank = text.rfind(" ", 0, most)
-        return f"{text[:blank].rstrip()}…" if blank >= most // 3 else cut(text, most)
+    end = _clause_end(text, limit)
+    if end < limit // 2:
+        blank = text.rfind(" ", 0, limit)
+        return f"{text[:blank].rstrip()}…" if blank >= limit // 3 else cut(text, limit)
     return f"{text[:end]}…" if end else ""
 
 
-def _clause_end(text: str, most: int) -> int:
-    """The end of the last clause that ends within `most` characters; 0 if there is none."""
-    return max((match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(most + 1, 0))), default=0)
+def _clause_end(text: str, limit: int) -> int:
+    """The end of the last clause that ends within `limit` characters; 0 if there is none."""
+    return max((match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(limit + 1, 0))), default=0)
 
 
 _SHORTEST: Final = 24

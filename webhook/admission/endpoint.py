@@ -265,19 +265,19 @@ class Endpoint:
         except RecursionError:
             return replies.TOO_DEEP
 
-    def rejected(self, hook: Hook, reply: replies.Reply, *, known: bool = False, **fields: object) -> replies.Reply:
+    def rejected(self, hook: Hook, reply: replies.Reply, *, is_known: bool = False, **fields: object) -> replies.Reply:
         """Count and log a response without an AdmissionReview, and return the response.
 
-        `known`: the caller is an API server. `fields`: more fields of the log line.
+        `is_known`: the caller is an API server. `fields`: more fields of the log line.
         """
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, str(reply.status))
         reason = replies.reason_of(reply)
         self.metrics.reject(reason)
-        if known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        if is_known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self.metrics.count(self.metrics.rejected_api_servers, reason)
         present = {name: value for name, value in fields.items() if value}
         event = {"phase": hook.value, "status": reply.status, **present}
-        if known:
+        if is_known:
             log_event("request rejected", event, logging.WARNING)
         else:
             self.of_strangers.log("request rejected", event)

@@ -173,12 +173,12 @@ class Lane:
     def __init__(
         self,
         name: str,
-        most: int,
+        limit: int,
         threads: int = 1,
         idle: Callable[[], None] = _nothing,
         idle_seconds: float | None = None,
     ) -> None:
-        self._most, self._threads, self._idle, self._idle_seconds = most, threads, idle, idle_seconds
+        self._most, self._threads, self._idle, self._idle_seconds = limit, threads, idle, idle_seconds
         self._seconds = 0.0
         self._waiting: list[_Queued] = []
         self._numbers = count()
@@ -295,13 +295,13 @@ class LoopLane(Lane):
     Python runs one thread at a time, and switching between threads takes as long as a short function.
     """
 
-    def __init__(self, name: str, most: int) -> None:
+    def __init__(self, name: str, limit: int) -> None:
         self._short: list[_Queued] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._resting: asyncio.AbstractEventLoop | None = None
         """The event loop that has some iterations before the thread holds it up again."""
         self._is_running = self._is_called = False
-        super().__init__(name, most)
+        super().__init__(name, limit)
 
     def queue_short(self, cost: int, run: Callable[[], Any], result: LoopResult) -> bool:
         """Queue a short function for the event loop of `result`; false if the queue is full. Call only on this loop."""

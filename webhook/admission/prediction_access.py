@@ -198,10 +198,10 @@ class Predictors:
     `evaluating`: the queue whose thread forks.
     """
 
-    def __init__(self, evaluating: Lane, processes: int = 1, most: int = 16) -> None:
+    def __init__(self, evaluating: Lane, processes: int = 1, limit: int = 16) -> None:
         self._evaluating = evaluating
         self._local = local()
-        self.lane = Lane("prediction", most, threads=processes, idle=self._end, idle_seconds=LINGER_SECONDS)
+        self.lane = Lane("prediction", limit, threads=processes, idle=self._end, idle_seconds=LINGER_SECONDS)
         """The queue of questions; its functions may call `ask`."""
 
     def ask(self, question: object, until: float, state: tuple[object, ...], run: Callable[[Any], Any]) -> Any:

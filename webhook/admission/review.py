@@ -190,9 +190,11 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     return tokens
 
 
-def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
+def _has_one(tokens_given: Collection[str], tokens: Collection[str]) -> bool:
     """Report whether a given token is valid; the time depends only on their number and lengths."""
-    equal = [compare_digest(text.encode("utf-8", "replace"), token.encode()) for text in given for token in tokens]
+    equal = [
+        compare_digest(text.encode("utf-8", "replace"), token.encode()) for text in tokens_given for token in tokens
+    ]
     return any(equal)
 
 

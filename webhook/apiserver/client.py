@@ -411,7 +411,7 @@ class ApiServer:
             query["continue"] = token
 
     def _page(
-        self, resource: KindSpec, query: Mapping[str, str], timeouts: Timeouts | None, most: int
+        self, resource: KindSpec, query: Mapping[str, str], timeouts: Timeouts | None, limit: int
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """The objects of one page, and the other fields of the list. Raises ApiError."""
         times = timeouts or self._timeouts
@@ -420,7 +420,7 @@ class ApiServer:
 
         def blocks() -> Iterator[bytes]:
             nonlocal begun
-            for block in _blocks(response, most, until, self._clock):
+            for block in _blocks(response, limit, until, self._clock):
                 begun = begun or block[:60]
                 yield block
 
@@ -438,9 +438,9 @@ class ApiServer:
             raise ApiError(0, f"the response for {resource.name} is a list of another kind")
         return objects, page
 
-    def _bounded(self, obj: dict[str, Any], resource: KindSpec, most: int) -> dict[str, Any]:
+    def _bounded(self, obj: dict[str, Any], resource: KindSpec, limit: int) -> dict[str, Any]:
         kept = with_type_meta(obj, resource, whole=self._keep is None)
-        return kept if most <= SMALL or self._keep is None else self._keep(kept)
+        return kept if limit <= SMALL or self._keep is None else self._keep(kept)
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float, name: str = "") -> Watch:
         """Watch a kind for about `seconds`. It raises Silent after `silence` seconds without an event or bookmark.

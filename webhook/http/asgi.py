@@ -156,8 +156,8 @@ class Strangers:
     At most `most` of these requests wait, each for `seconds`. Only for one event loop.
     """
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most, self._seconds = most, seconds
+    def __init__(self, limit: int, seconds: float) -> None:
+        self._most, self._seconds = limit, seconds
         self._waiting = 0
         self._slot = asyncio.Lock()
 
@@ -417,10 +417,10 @@ class Routes:
         await self._discard(request.receive, _DISCARDED if request.is_known else _DISCARDED_OF_STRANGERS)
         return self._http_error(request, reply)
 
-    async def _discard(self, receive: Receive, most: int) -> None:
+    async def _discard(self, receive: Receive, limit: int) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.discard):
-                await read_body(receive, [], 0, most)
+                await read_body(receive, [], 0, limit)
 
     def _http_error(self, request: _Request, reply: Reply) -> Reply:
         return self._endpoint.rejected(request.call.hook, reply, known=request.is_known, client=request.call.client)
@@ -447,15 +447,15 @@ class _Request(NamedTuple):
 
 
 async def read_body(
-    receive: Receive, parts: list[bytes], limit: int, most: int, hold: Callable[[int], None] = lambda _: None
+    receive: Receive, parts: list[bytes], limit: int, maximum: int, hold: Callable[[int], None] = lambda _: None
 ) -> bool:
     """Read a body into `parts`; return true if complete. Raises ClientDisconnected.
 
-    `limit`: a larger body is cut to its first bytes. `most`: maximum number of bytes to read. `hold` gets the number
+    `limit`: a larger body is cut to its first bytes. `maximum`: maximum number of bytes to read. `hold` gets the number
     of bytes before they are stored, and may raise.
     """
     size, more = 0, True
-    while more and size <= most:
+    while more and size <= maximum:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnected

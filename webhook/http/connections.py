@@ -57,8 +57,8 @@ class Connection:
 class Connections:
     """The open connections, at most `most`. Only for the thread of one event loop."""
 
-    def __init__(self, most: int = MAX_CONNECTIONS) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
+        self._most = limit
         self._ranks: dict[Rank, dict[str, dict[Connection, None]]] = {rank: {} for rank in Rank}
         """Rank -> network -> connections, the longest idle first."""
         self._evictions = RareEvents()

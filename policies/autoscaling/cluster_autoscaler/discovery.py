@@ -485,11 +485,11 @@ def _tests_keys(flags: Iterable[tuple[str, str]], names: Collection[str]) -> Cal
     return lambda key: key in keys or key.startswith(prefixes)
 
 
-def _unmodelled(given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def _unmodelled(flags: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the flags that forewarn does not model and that may change an answer."""
     names = {
         name: None
-        for name, value in given
+        for name, value in flags
         if name not in _ALLOWED
         and not name.startswith(_ALLOWED_PREFIXES)
         and not _is_default(value, _NOT_MODELLED.get(name))

@@ -33,14 +33,14 @@ class Estimate:
     `placed`: the Pods that fit, each with the name of its node.
     """
 
-    def __init__(self, base: Snapshot, group: NodeGroup, template: NodeInfo, most: int) -> None:
+    def __init__(self, base: Snapshot, group: NodeGroup, template: NodeInfo, limit: int) -> None:
         """Prepare an estimate without any added node.
 
-        `base`: the cluster. `template`: a new node with its DaemonSet Pods. `most`: maximum nodes to add.
+        `base`: the cluster. `template`: a new node with its DaemonSet Pods. `limit`: maximum nodes to add.
         """
         self.group = group
         self.placed: list[tuple[Pod, str]] = []
-        self._base, self.most = base, most
+        self._base, self.most = base, limit
         self._infos: list[NodeInfo] = []
         self._used_names: set[str] = set()
         self._snapshot: Snapshot | None = None
@@ -50,9 +50,9 @@ class Estimate:
         charge(len(base.node_infos) // 4)
         self._with_template = base.with_nodes([self._template])
 
-    def on(self, base: Snapshot, most: int) -> Estimate:
-        """Return an estimate for the same group in another cluster, with at most `most` nodes."""
-        return Estimate(base, self.group, self._template, most)
+    def on(self, base: Snapshot, limit: int) -> Estimate:
+        """Return an estimate for the same group in another cluster, with at most `limit` nodes."""
+        return Estimate(base, self.group, self._template, limit)
 
     @property
     def nodes(self) -> int:
@@ -72,19 +72,19 @@ class Estimate:
             return str(fault)
         return "" if rejected is None else ", ".join(rejected.reasons)
 
-    def on_one_node(self, pod: Pod, most: int) -> int | None:
-        """Return how many Pods equal to `pod` fit on a new node, at most `most`. Raises PluginFault.
+    def on_one_node(self, pod: Pod, limit: int) -> int | None:
+        """Return how many Pods equal to `pod` fit on a new node, at most `limit`. Raises PluginFault.
 
         None if the number depends on other nodes.
         """
         prepared, info = Prepared(self._with_template, pod), self._template.clone()
         if not prepared.holds:
             return None
-        for number in range(most):
+        for number in range(limit):
             if prepared.rejection(pod, info) is not None:
                 return number
             info.add_pod(pod.bound_to(info.name, {}))
-        return most
+        return limit
 
     def with_all(self) -> Snapshot:
         """Return the cluster with the maximum number of added nodes, without the Pods of the estimate."""

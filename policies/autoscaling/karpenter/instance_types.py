@@ -112,10 +112,10 @@ def read_instance_types(obj: ApiObject, *path: str) -> list[InstanceType]:
     return types
 
 
-def limited(entries: Sequence[Entry], most: int, what: str) -> Sequence[Entry]:
+def limited(entries: Sequence[Entry], limit: int, what: str) -> Sequence[Entry]:
     """Return the entries of a list. Raises NotPredicted if there are too many."""
-    if len(entries) > most:
-        raise NotPredicted(f"{len(entries)} {what}; forewarn evaluates at most {most}")
+    if len(entries) > limit:
+        raise NotPredicted(f"{len(entries)} {what}; forewarn evaluates at most {limit}")
     return entries
 
 

@@ -187,5 +187,5 @@ def _is_time(text: str) -> bool:
         return False
 
 
-def _mismatch(given: str, name: str, path: Path, holder: str, field: str) -> FieldError:
-    return FieldError(path, f"json: cannot unmarshal {given} into Go struct field {holder}.{field} of type {name}")
+def _mismatch(actual: str, name: str, path: Path, holder: str, field: str) -> FieldError:
+    return FieldError(path, f"json: cannot unmarshal {actual} into Go struct field {holder}.{field} of type {name}")

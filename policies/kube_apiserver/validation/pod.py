@@ -340,10 +340,10 @@ def at_least(least: int) -> Check:
     return lambda path, value: [invalid(path, value, detail)] if value < least else []
 
 
-def maximum(most: int) -> Check:
+def maximum(limit: int) -> Check:
     """The check of `+k8s:maximum`."""
-    detail = f"must be less than or equal to {most}"
-    return lambda path, value: [invalid(path, value, detail)] if value > most else []
+    detail = f"must be less than or equal to {limit}"
+    return lambda path, value: [invalid(path, value, detail)] if value > limit else []
 
 
 def one_of(*values: str) -> Check:

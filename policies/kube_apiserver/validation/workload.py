@@ -125,9 +125,9 @@ def _validate_job_update(new: ApiObject, old: ApiObject, semantics: Semantics) -
             yield FieldError(path, IMMUTABLE)
 
 
-def is_same_template(stored: ApiObject, given: ApiObject) -> bool:
+def is_same_template(stored: ApiObject, template: ApiObject) -> bool:
     """Report whether two Pod templates are equal after defaulting. Raises InvalidObject."""
-    before, after = (_defaulted(_template(each)) for each in (stored, given))
+    before, after = (_defaulted(_template(each)) for each in (stored, template))
     return not any(_changes(before, after, ()))
 
 

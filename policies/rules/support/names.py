@@ -133,24 +133,24 @@ def is_misspelt(name: str, meant: str) -> bool:
     return _edits(name, meant, most) <= most
 
 
-def _edits(one: str, other: str, most: int) -> int:
+def _edits(one: str, other: str, limit: int) -> int:
     """Return the number of wrong, missing, added or swapped letters (optimal string alignment distance).
 
-    If the distance exceeds `most`, returns a number above `most`.
+    If the distance exceeds `limit`, returns a number above `limit`.
     """
-    if abs(len(one) - len(other)) > most:
-        return most + 1
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
     before, last = list[int](), list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
-        row = [most + 1] * (len(other) + 1)  # more than `most` letters are missing or added
+        row = [limit + 1] * (len(other) + 1)  # more than `limit` letters are missing or added
         row[0] = i
-        for j in range(max(i - most, 1), min(i + most, len(other)) + 1):
+        for j in range(max(i - limit, 1), min(i + limit, len(other)) + 1):
             b = other[j - 1]
             cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 cost = min(cost, before[j - 2] + 1)
             row[j] = cost
-        if min(row) > most:
+        if min(row) > limit:
             break
         before, last = last, row
     return row[-1] if one else last[-1]

@@ -101,14 +101,14 @@ def default_plugins(semantics: Semantics) -> tuple[EnabledPlugin, ...]:
     return tuple(EnabledPlugin(*item) for item in weights.items())
 
 
-def plugin_sets(given: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
+def plugin_sets(plugins: Mapping[str, Any], semantics: Semantics) -> dict[str, PluginSet]:
     """Return extension point -> plugins; multiPoint also has the default plugins. Source: upstream `mergePlugins`."""
-    merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(given.get(MULTI_POINT)))}
-    return merged | {point: _merged((), _read(given.get(point))) for point in POINTS}
+    merged = {MULTI_POINT: _merged(default_plugins(semantics), _read(plugins.get(MULTI_POINT)))}
+    return merged | {point: _merged((), _read(plugins.get(point))) for point in POINTS}
 
 
-def _read(given: Mapping[str, Any] | None) -> PluginSet:
-    enabled, disabled = (_named((given or {}).get(key)) for key in ("enabled", "disabled"))
+def _read(arguments: Mapping[str, Any] | None) -> PluginSet:
+    enabled, disabled = (_named((arguments or {}).get(key)) for key in ("enabled", "disabled"))
     plugins = tuple(EnabledPlugin(name, plugin.get("weight") or 0) for name, plugin in enabled)
     return PluginSet(plugins, tuple(name for name, _ in disabled))
 
@@ -793,11 +793,11 @@ def _unknown(
     return {name: make(name, frozenset(points)) for name, points in at.items()}
 
 
-def _extender(given: ApiObject | None) -> Extender:
-    given = given or {}
+def _extender(extender: ApiObject | None) -> Extender:
+    extender = extender or {}
     keys = ("urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb")
-    url, filters, prioritizes, preempts, binds = (given.get(key) or "" for key in keys)
-    managed, ignorable = list(_named(given.get("managedResources"))), bool(given.get("ignorable"))
+    url, filters, prioritizes, preempts, binds = (extender.get(key) or "" for key in keys)
+    managed, ignorable = list(_named(extender.get("managedResources"))), bool(extender.get("ignorable"))
     names = frozenset(name for name, _ in managed)
     ignored = frozenset(name for name, resource in managed if resource.get("ignoredByScheduler"))
     return Extender(url, filters, prioritizes, preempts, binds, ignorable, names, ignored)

@@ -233,9 +233,9 @@ class BackoffQueue:
     An idle scheduler pops rejected Pods before their back-off expires.
     """
 
-    def __init__(self, now: Callable[[], float], initial: float = 1, most: float = 10) -> None:
-        """Start empty. `now`: returns seconds. `initial`, `most`: podInitialBackoffSeconds and podMaxBackoffSeconds."""
-        self._now, self._initial, self._most = now, initial, most
+    def __init__(self, now: Callable[[], float], initial: float = 1, limit: float = 10) -> None:
+        """Start empty. `now`: seconds. `initial`, `limit`: podInitialBackoffSeconds, podMaxBackoffSeconds."""
+        self._now, self._initial, self._most = now, initial, limit
         self._rejected = PodHeap(lambda info: (self.expiration(info), queue_order(info.priority, info.timestamp)))
         self._failed = PodHeap(self.expiration)
 

@@ -439,13 +439,13 @@ class QueueingHints:
         return {name: value for name, value in hints.items() if value}
 
 
-def _of_node_taints(given: Iterable[ClusterEvent]) -> Registrations:
+def _of_node_taints(events: Iterable[ClusterEvent]) -> Registrations:
     """Return a registration for changes of taints, if a plugin registered for new nodes but not for such changes; or
     nothing.
 
     Upstream adds this registration as a fix of issue 109437.
     """
-    actions = [event.action for event in given if event.resource == NODE]
+    actions = [event.action for event in events if event.resource == NODE]
     if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):
         return {ClusterEvent(NODE, UPDATE_NODE_TAINT): queue}
     return {}

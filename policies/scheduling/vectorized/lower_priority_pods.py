@@ -400,18 +400,18 @@ class LowerPriorityPods:
         left = np.arange(len(self.serials)) if self._left is None else self._left
         self._left = np.delete(left, rows)
 
-    def _keep_only(self, left: NDArray[np.intp]) -> None:
+    def _keep_only(self, rows: NDArray[np.intp]) -> None:
         for name in ("serials", "version", "stale", "count", "violating"):
-            setattr(self, name, getattr(self, name)[left])
+            setattr(self, name, getattr(self, name)[rows])
         for name in ("kind", "start", "place", "violates"):
-            setattr(self, name, np.take(getattr(self, name), left, axis=1))
-        self._totals = {resource: total[left] for resource, total in self._totals.items()}
+            setattr(self, name, np.take(getattr(self, name), rows, axis=1))
+        self._totals = {resource: total[rows] for resource, total in self._totals.items()}
         self._amounts = {
-            resource: Amounts(np.take(amounts.by_rank, left, axis=1), self._totals[resource], amounts.violating[left])
+            resource: Amounts(np.take(amounts.by_rank, rows, axis=1), self._totals[resource], amounts.violating[rows])
             for resource, amounts in self._amounts.items()
         }
         self._bounds = {
-            resource: Bounds(bounds.largest[left], np.take(bounds.above, left, axis=1))
+            resource: Bounds(bounds.largest[rows], np.take(bounds.above, rows, axis=1))
             for resource, bounds in self._bounds.items()
         }
         self._left = None

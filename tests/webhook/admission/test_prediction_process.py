@@ -39,7 +39,7 @@ def _exists(pid: int) -> bool:
 @pytest.fixture
 def predictors() -> Iterator[Predictors]:
     judging = Lane("judge", 10)
-    made = Predictors(judging, 1, most=4)
+    made = Predictors(judging, 1, limit=4)
     yield made
     made.lane.stop()
     judging.stop()

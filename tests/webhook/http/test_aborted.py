@@ -78,7 +78,7 @@ def test_refused_requests_of_strangers_are_logged_a_few_times_a_second(
 
 def test_what_is_left_out_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    events = RareEvents(most=3, clock=lambda: now[0])
+    events = RareEvents(limit=3, clock=lambda: now[0])
     for second in (1.0, 2.5):
         now[0] = second
         for number in range(10):
