@@ -34,7 +34,7 @@ from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.findings import Report
 from forewarn.policies.application.headroom_answer import Capacity, HeadroomResult
 from forewarn.policies.application.node import NodePressure
-from forewarn.policies.application.predict import PredictLine
+from forewarn.policies.application.predict import PredictResult
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import PodWhy, WorkloadWhy
 from forewarn.policies.cluster.cache import AnswerHead
@@ -63,7 +63,7 @@ from forewarn.webhook.doctor.report import Checks
 
 DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "lint": ("`lint` and `audit`", Report),
-    "predict": ("each line of `predict`", PredictLine),
+    "predict": ("`predict`", PredictResult),
     "diff": ("`diff`", Diff),
     "whatif": ("`whatif`", WhatIf),
     "whatif-each": ("`whatif --each`", Sweep),
@@ -120,7 +120,7 @@ has one JSON object per line. Releases can add keys ([stability](compatibility.m
 
 ```sh
 forewarn lint -o json manifests/ | jq -r '.findings[] | select(.severity == "error") | .message'
-forewarn predict -f web.yaml -o json | jq -r 'select(.outcome == "preempts") | .id, .selected[]?'
+forewarn predict -f web.yaml -o json | jq -r '.pods[] | select(.outcome == "preempts") | .id, .selected[]'
 forewarn whatif lose zone a -o json | jq '{fewer, pending: .pending.byWorkload, preempted: (.preempted | length)}'
 ```
 

@@ -52,7 +52,9 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
         *("pod", "outcome", "node", "nominated_node", "victims", "num_pdb_violations", "violated_pdbs", "feasible"),
         *("statuses", "candidates", "not_predicted", "caveats", "assumes"),
     ),
-    "PredictResult": ("head", "predictions", "outcomes", "groups", "faults", "autoscalers", "documents"),
+    "PredictResult": (
+        *("head", "document", "predictions", "outcomes", "groups", "faults", "autoscalers", "conditions", "to_dict"),
+    ),
     "PodWhy": ("head", "key", "diagnosis", "nodes", "reported", "missing", "conditions", "to_dict"),
     "Ranked": ("workload", "before", "after", "running"),
     "RenderRequest": ("flags", "network", "variables"),

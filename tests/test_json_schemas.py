@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from forewarn.policies.cluster.cache import Cache, head_of
+from forewarn.policies.application.predict import predict
+from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.forecast.impact import Impact
 from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.commands import review as command
+from tests.builders import make_pod
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.webhook.admission.test_disclosure import STARVING, STATE
@@ -51,10 +53,9 @@ def test_a_schema_explains_its_keys(name: str) -> None:
 
 
 def test_a_document_with_a_missing_or_wrong_or_unknown_key_does_not_fit() -> None:
-    head = head_of(Cache().snapshot()).to_dict()
-    good = {"head": head, "id": "team/web", "outcome": "pending", "pods": 3, "basis": "rollout", "standing": []}
+    good = predict(Cache().snapshot(), make_pod("web").obj).to_dict()
     assert validator("predict").is_valid(good)
-    for bad in ({**good, "pods": "3"}, {**good, "other": 1}, {key: good[key] for key in ("id", "outcome")}):
+    for bad in ({**good, "pods": "3"}, {**good, "other": 1}, {key: good[key] for key in ("status", "clause")}):
         assert not validator("predict").is_valid(bad)
     assert validator("predict", closed=False).is_valid({**good, "other": 1})
 

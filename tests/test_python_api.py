@@ -204,10 +204,11 @@ def test_a_short_repr() -> None:
     room = "Deployment shop/cache (gold; 0.5 cpu and 6Gi memory): 4 more Pods fit, 8 with preemption"
     assert repr(fitting) == f"<HeadroomResult {room}>"
     result = forewarn.predict(cluster, "docs/examples/test/till.yaml")
-    assert repr(result) == "<PredictResult 1 preempts; 1 victim, 0 faults>"
+    assert repr(result) == "<PredictResult Deployment shop/till: the new Pod runs on b-2 by preemption>"
     assert repr(result.predictions) == "[<Prediction shop/till-0: preempts reports/nightly-4 on b-2>]"
     of_groups = forewarn.load(CLUSTER, kubernetes_version="1.37", feature_gates={"GenericWorkload": True})
-    assert repr(forewarn.predict(of_groups, GROUP)) == "<PredictResult 2 preempts; 2 victims, 0 faults>"
+    of_group = forewarn.predict(of_groups, GROUP)
+    assert (of_group.outcomes, of_group.predicted.effects().victims) == ({"preempts": 2}, 2)
     plan = forewarn.plan_classes(cluster, forewarn.ClassPlanRequest([GOLD]))
     assert repr(plan) == "<ClassPlan <Plan 1 step, 0 Pods preempted; complete>>"
     change = forewarn.whatif(cluster, forewarn.ChangeClass("batch", value=200_000)).class_change
@@ -312,11 +313,6 @@ def delayed(seconds: float) -> forewarn.Autoscaling:
         ("whatif", [forewarn.Events(manifests=POD, runs=0)], "runs is 0"),
         ("predict", [forewarn.PredictRequest(POD, replicas=-1)], "replicas is -1"),
         ("headroom", [forewarn.HeadroomRequest(POD, placeholders=-1)], "placeholders is -1"),
-        (
-            "predict",
-            [forewarn.PredictRequest(POD, pod=("shop", "web-0"))],
-            "pod and manifests are given. Fix: give one",
-        ),
         ("headroom", [forewarn.HeadroomRequest(POD, workload="deployment/web")], "workload and manifests are given"),
         ("whatif", [forewarn.ChangeClass("x", 1, workloads=["a=b"], manifests=POD)], "workloads and manifests are giv"),
     ],

@@ -3,122 +3,133 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.application.cluster import Cluster, autoscaling_for, snapshot_of
 from forewarn.policies.application.manifests import Manifest, with_manifests
 from forewarn.policies.application.places import Places, Rejected
-from forewarn.policies.application.predict_request import PredictRequest
+from forewarn.policies.application.predict_answer import MAX_ROWS, document_of
 from forewarn.policies.application.simulated import new_classes
-from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot, Result, head_of, head_of_findings
-from forewarn.policies.documents import Inlined, Sparse, json_of
-from forewarn.policies.findings import described, plural
-from forewarn.policies.forecast.aftermath import before_in_queue
-from forewarn.policies.forecast.apply_order import Applied, Attempts
+from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
+from forewarn.policies.documents import Hidden, Inlined, Sparse, in_json, inlined_in_json, optional_in_json
+from forewarn.policies.findings import described
+from forewarn.policies.forecast.effects import Predicted
 from forewarn.policies.forecast.forecast import place_all
-from forewarn.policies.forecast.placement import Placement, outcomes, place_pods
 from forewarn.policies.forecast.pod_groups import GroupForecast, group_forecast
-from forewarn.policies.objects.fields import InvalidInput, InvalidObject, check_numbers, check_one_of
+from forewarn.policies.objects.fields import InvalidObject, check_numbers
 from forewarn.policies.objects.pod_loss import Consequences
-from forewarn.policies.rules.wording.forecasts import placement_notes, rollout_notes
+from forewarn.policies.options import Options
+from forewarn.policies.rules.support.predictions import is_placeholder
+from forewarn.policies.rules.wording.forecasts import placement_notes
 from forewarn.policies.scheduling.caveats import assumptions
-from forewarn.policies.scheduling.schedule_one import Explanation, Prediction, PredictionDocument, explanation_of
+from forewarn.policies.scheduling.schedule_one import Evicted, Prediction, PredictionDocument
 from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
-from forewarn.policies.whatif.questions import pod_not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.options import Options
+    from forewarn.policies.documents.answer import AnswerDocument
+    from forewarn.policies.forecast.apply_order import Applied, Attempts
+    from forewarn.policies.forecast.placement import Placement
+    from forewarn.policies.objects.pod import Pod
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class PredictedPod(Result):
-    """A line of `forewarn predict`: one Pod. `id`: `namespace/name`.
+@dataclass(frozen=True, slots=True)
+class PredictRequest:
+    """Manifests of Pods and workloads.
 
-    `how`: with `--explain`. `basis`: `missing-replicas`, or `rollout` for the new Pods of a rollout. `autoscalers`: for
-    a Pending Pod; the line of the last one contains `nodeGroups` for all. `violatedPDBs`: PDBs that the preemption
-    violates. `blocked`: whether Pending or rejected Pods block the rollout, or the creation of later Pods.
+    `namespace`: namespace of objects that name none. `replicas`: instead of the number in a manifest. `autoscaling`:
+    settings of autoscalers (default: those of the cluster). `options`: those of rules, which select placeholder Pods.
     """
+
+    manifests: Manifest | Sequence[Manifest]
+    namespace: str = "default"
+    replicas: int | None = None
+    autoscaling: Autoscaling | None = None
+    options: Options = field(default_factory=Options)
+
+
+class PredictedObject(NamedTuple):
+    """The new Pods of an object. `outcomes`: their number by outcome, as in `outcomes` of all.
+
+    `basis`: `missing-replicas`, or `rollout` for the new Pods of a rollout. `blocked`: whether Pending or rejected Pods
+    block the rollout, or the creation of later Pods. `rejection`: why a ResourceQuota rejects Pods. `standing`: what
+    the prediction assumes, and why it is uncertain.
+    """
+
+    id: str
+    outcomes: Mapping[str, int]
+    basis: str = ""
+    blocked: Sparse[bool] = False
+    rejection: str = ""
+    standing: Sequence[str] = ()
+
+
+class VictimsOf(NamedTuple):
+    """The victims of one workload, without placeholder Pods. `pods`: their number."""
+
+    workload: str
+    priority_class: str
+    priority: int
+    pods: int
+
+
+class PredictedPod(NamedTuple):
+    """A new Pod. `id`: `namespace/name`. `violatedPDBs`: PDBs that the preemption violates."""
 
     id: str
     prediction: Inlined[PredictionDocument]
     attempts: Inlined[Attempts]
-    how: Explanation | None = None
-    basis: str = ""
     consequences: Inlined[Consequences]
-    autoscalers: Autoscalers | None = None
     violated_pdbs: Sequence[str] = ()
-    blocked: Sparse[bool] = False
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class OtherPods(Result):
-    """A line of `forewarn predict`: new Pods of a workload that have no separate line. `pods`: their number. `outcome`:
-    also "refused" (by a ResourceQuota), "later" or "unknown". `blocked`: as for a Pod.
-    """
-
-    id: str
-    outcome: str
-    pods: int
-    basis: str
-    standing: Sequence[str]
-    blocked: Sparse[bool] = False
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class PredictedPodGroup(Result):
-    """A line of `forewarn predict`: a PodGroup. `violatedPDBs`: PDBs that the preemption violates."""
+class PredictedPodGroup(NamedTuple):
+    """A PodGroup. `violatedPDBs`: PDBs that the preemption violates."""
 
     group: Inlined[GroupForecast]
     consequences: Inlined[Consequences]
     violated_pdbs: Sequence[str] = ()
 
 
-PredictLine = PredictedPod | OtherPods | PredictedPodGroup
-
-
 @dataclass(frozen=True, repr=False)
-class PredictResult:
-    """The predictions for new Pods and PodGroups, or for a Pending Pod.
+class PredictResult(Result):
+    """The predictions for new Pods and PodGroups.
 
     `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of unreadable files and invalid
-    objects. `places`: the positions of objects in files. `new_classes`: PriorityClasses of the manifests.
-    `cascade`: see PredictRequest.
+    objects. `places`: the positions of objects in files. `newClasses`: PriorityClasses of the manifests. `every_pod`:
+    whether JSON has each Pod, with many only its node and victims.
     """
 
-    head: AnswerHead
-    cluster: ClusterSnapshot
-    applied: Applied
-    groups: Sequence[GroupForecast]
-    faults: Sequence[Exception]
-    places: Places
-    autoscaling: Autoscaling
-    explain: bool
-    options: Options
+    cluster: Hidden[ClusterSnapshot]
+    applied: Hidden[Applied]
+    groups: Hidden[Sequence[GroupForecast]]
+    faults: Hidden[Sequence[Exception]]
+    places: Hidden[Places]
+    autoscaling: Hidden[Autoscaling]
+    options: Hidden[Options]
     new_classes: Sequence[str] = ()
-    cascade: bool = False
+    every_pod: Hidden[bool] = False
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items()) or "no new Pods"
-        victims = {victim.identity for prediction in self.predictions for victim in prediction.victims}
-        victims |= {victim.identity for group in self.groups for victim in group.victims}
-        return described(self, f"{counts}; {plural(len(victims), 'victim')}, {plural(len(self.faults), 'fault')}")
+        return described(self, self.document.headline)
 
     @cached_property
-    def outcomes(self) -> Counter[str]:
-        """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (for terminating
-        Pods, without preempting others), "in-vain" (a Pod preempts and stays Pending), "refused" (a ResourceQuota
-        rejects them), "later" (created when earlier Pods run), "group" (see `groups`), or "unknown".
-        """
-        counts = Counter(outcomes([prediction for prediction in self.applied.predictions if self.is_alone(prediction)]))
-        for placement in self.applied.placed:
-            counts.update(placement.without_prediction)
-        for group in self.groups:
-            counts[group.outcome] += len(group.pods)
-        return counts
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return document_of(self)
+
+    @cached_property
+    def predicted(self) -> Predicted:
+        """What the predictions have in common."""
+        return Predicted(self.applied, self.groups, self.cluster, partial(is_placeholder, options=self.options))
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of `--fail-on` that are met: the counters that are not 0."""
+        return self.document.conditions
 
     @property
     def predictions(self) -> Sequence[Prediction]:
@@ -128,73 +139,97 @@ class PredictResult:
     @cached_property
     def placements(self) -> list[Placement]:
         """The results of objects, without objects whose Pods all belong to PodGroups."""
-        return [p for p in self.applied.placed if not p.predictions or any(map(self.is_alone, p.predictions))]
+        is_alone = self.predicted.is_alone
+        return [p for p in self.applied.placed if not p.predictions or any(map(is_alone, p.predictions))]
+
+    @property
+    def running(self) -> Iterator[Pod]:
+        """The Pods on nodes before."""
+        return (pod for pod in self.cluster.pods.values() if pod.node_name)
+
+    def stored(self, pods: Sequence[Pod]) -> Iterator[Pod]:
+        """Yield these Pods as they are in the cluster, without new ones."""
+        found = (self.cluster.pods.get((pod.namespace, pod.name)) for pod in pods)
+        return (pod for pod in found if pod is not None)
+
+    @inlined_in_json
+    def answer(self) -> AnswerDocument:
+        return self.document
+
+    @in_json
+    def outcomes(self) -> Counter[str]:
+        """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (for terminating
+        Pods, without preempting others), "in-vain" (a Pod preempts and stays Pending), "preempted" (by a later new
+        Pod), "refused" (a ResourceQuota rejects them), "later" (created when earlier Pods run), or "unknown".
+        """
+        return self.predicted.outcomes
+
+    @in_json
+    def objects(self) -> list[PredictedObject]:
+        return [*map(self._object, self.placements)]
+
+    @in_json
+    def victims(self) -> list[VictimsOf]:
+        """The victims by workload, without placeholder Pods."""
+        of = Counter(
+            (self.cluster.top_workload_of(pod), pod.priority_class_name, pod.effective_priority)
+            for pod in self.predicted.victims
+        )
+        return [VictimsOf(*key, pods) for key, pods in of.most_common()]
+
+    @in_json
+    def pods(self) -> list[PredictedPod]:
+        """Each Pod without PodGroup, if they are at most 10; with -vv, each of many with its node and victims."""
+        alone = self.predicted.alone
+        is_brief = len(alone) > MAX_ROWS
+        return [self._pod(each, is_brief=is_brief) for each in alone] if self.every_pod or not is_brief else []
+
+    @in_json
+    def pod_groups(self) -> list[PredictedPodGroup]:
+        snapshot, workload = self.cluster.scheduling, self.cluster.workload
+        return [
+            PredictedPodGroup(group, Consequences.from_victims(group.victims, workload), group.violated_pdbs(snapshot))
+            for group in self.groups
+        ]
 
     @cached_property
+    def _reaction(self) -> Autoscalers | None:
+        waiting = any(prediction.outcome == "pending" for prediction in self.predictions)
+        return after_predictions(self.predictions, self.cluster, self.autoscaling) if waiting else None
+
+    @optional_in_json
     def autoscalers(self) -> Autoscalers | None:
-        """The reaction of autoscalers to the Pods that stay Pending; None without such Pods."""
-        return _autoscaled(self.applied.predictions, self.cluster, self.autoscaling)
+        """The reaction of autoscalers to the Pods that stay Pending."""
+        return self._reaction
 
-    @cached_property
-    def _in_groups(self) -> set[int]:
-        return {id(pod) for group in self.groups for pod in group.pods}
+    def _object(self, placement: Placement) -> PredictedObject:
+        outcomes = self.predicted.outcomes_of(placement)
+        blocked, notes = placement.is_blocked, placement_notes(placement)
+        return PredictedObject(placement.name, outcomes, placement.basis, blocked, placement.rejection, notes)
 
-    def is_alone(self, prediction: Prediction) -> bool:
-        """Whether the Pod of a prediction belongs to none of `groups`."""
-        return id(prediction.pod) not in self._in_groups
-
-    def documents(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines of `-o json` as JSON objects."""
-        return map(json_of, self._lines())
-
-    def _lines(self) -> Iterator[PredictLine]:
-        pending = [prediction for prediction in self.applied.predictions if prediction.outcome == "pending"]
-        for placement in self.applied.placed:
-            for prediction in filter(self.is_alone, placement.predictions):
-                yield self._pod(placement, prediction, is_last=bool(pending) and prediction is pending[-1])
-            rejection = [placement.rejection] if placement.rejection else []
-            notes = list(rollout_notes(placement.rollout)) if placement.rollout else rejection
-            for outcome, count in placement.without_prediction.items():
-                yield OtherPods(
-                    head=self.head,
-                    id=placement.name,
-                    outcome=outcome,
-                    pods=count,
-                    basis=placement.basis,
-                    standing=notes,
-                    blocked=placement.is_blocked,
-                )
-        for group in self.groups:
-            yield PredictedPodGroup(
-                head=self.head,
-                group=group,
-                consequences=Consequences.from_victims(group.victims, self.cluster.workload),
-                violated_pdbs=group.violated_pdbs(self.cluster.scheduling),
+    def _pod(self, prediction: Prediction, *, is_brief: bool) -> PredictedPod:
+        if is_brief:
+            node, names = prediction.node, [victim.key for victim in prediction.victims]
+            candidates = {node: Evicted(names, prediction.num_pdb_violations)} if names else {}
+            selected, nominated = [node] if node else [], prediction.nominated_node
+            document = PredictionDocument(
+                prediction.outcome, candidates=candidates, selected=selected, nominated_node=nominated
             )
-
-    def _pod(self, placement: Placement, prediction: Prediction, *, is_last: bool) -> PredictedPod:
-        document = prediction.document
-        scaled = _autoscaled([prediction], self.cluster, replace(self.autoscaling, groups=()))
-        if scaled and is_last and self.autoscaling.groups:
-            scaled = scaled._replace(node_groups=self.autoscalers and self.autoscalers.node_groups)
+        else:
+            document = prediction.document
         return PredictedPod(
-            head=self.head,
-            id=prediction.pod.key,
-            prediction=document._replace(standing=[*document.standing, *placement_notes(placement)]),
-            attempts=self.applied.attempts_of(prediction),
-            how=explanation_of(prediction) if self.explain else None,
-            basis=placement.basis,
-            consequences=Consequences.from_victims(prediction.victims, self.cluster.workload),
-            autoscalers=scaled,
-            violated_pdbs=prediction.violated_pdbs,
-            blocked=placement.is_blocked,
+            prediction.pod.key,
+            document,
+            self.applied.attempts_of(prediction),
+            Consequences.from_victims(prediction.victims, self.cluster.workload),
+            prediction.violated_pdbs,
         )
 
 
 def predict(
     cluster: Cluster | ClusterSnapshot, request: PredictRequest | Manifest | Sequence[Manifest]
 ) -> PredictResult:
-    """Predict kube-scheduler's first decision about the new Pods of manifests, or about a Pending Pod.
+    """Predict kube-scheduler's first decision about the new Pods of manifests.
 
     Use it to test which Pods a manifest preempts. `whatif` also simulates what follows.
 
@@ -214,34 +249,16 @@ def predicted(
     if not isinstance(request, PredictRequest):
         request = PredictRequest(request)
     check_numbers(0, replicas=request.replicas)
-    check_one_of(pod=request.pod, manifests=request.manifests)
     autoscaling = autoscaling_for(cluster, request.autoscaling)
-    cluster, places, faults, created = snapshot_of(cluster), Places(), list[Exception](), list[str]()
+    cluster, places, faults = snapshot_of(cluster), Places(), list[Exception]()
     with places.locating():
-        if request.pod is not None:
-            applied = _pending(cluster, *request.pod)
-        else:
-            objects, to_be = with_manifests(cluster, request.manifests, request.namespace, places, faults)
-            created = new_classes(cluster, to_be)
-            applied = place_all(to_be, objects, request.replicas)
-            faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
+        objects, to_be = with_manifests(cluster, request.manifests, request.namespace, places, faults)
+        created = new_classes(cluster, to_be)
+        applied = place_all(to_be, objects, request.replicas)
+        faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
-    explain, options, cascade = request.explain, request.options, request.cascade
-    head = head_of_findings(cluster) if cascade else head_of(cluster, _assumed(applied, groups, cluster))
-    return PredictResult(
-        head, cluster, applied, groups, faults, places, autoscaling, explain, options, created, cascade
-    )
-
-
-def _pending(cluster: ClusterSnapshot, namespace: str, name: str) -> Applied:
-    pod = cluster.pods.get((namespace, name))
-    if pod is None:
-        raise InvalidInput(f"{namespace}/{name}: {pod_not_found(cluster, namespace, name)}")
-    if node := cluster.node_of(pod):
-        raise InvalidInput(f"{namespace}/{name}: not Pending: it is bound to node {node}. Fix: use `forewarn why`")
-    before = before_in_queue(cluster, pod)
-    ahead = None if before is None else len(before.pods)
-    return Applied((Placement(pod.key, place_pods(cluster, [pod]), ahead=ahead),))
+    head = head_of(cluster, _assumed(applied, groups, cluster))
+    return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.options, created)
 
 
 def _groups(applied: Applied) -> Iterator[GroupForecast]:
@@ -262,11 +279,3 @@ def _assumed(applied: Applied, groups: Sequence[GroupForecast], cluster: Cluster
         yield from placement.rollout.assumes if placement.rollout else ()
     for group in groups:
         yield from group.assumes
-
-
-def _autoscaled(
-    predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
-) -> Autoscalers | None:
-    if all(prediction.outcome != "pending" for prediction in predictions):
-        return None
-    return after_predictions(predictions, cluster, autoscaling)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from _typeshed import SupportsWrite
 
-    from forewarn.policies.application.predict import PredictResult
     from forewarn.policies.cluster.cache import Result
     from forewarn.policies.documents.answer import AnswerDocument
     from forewarn.policies.render.html.elements import Page
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     Lines = Callable[[Paint], Iterable[str]]
 
 T = TypeVar("T")
-R = TypeVar("R", bound="Result | PredictResult")
+R = TypeVar("R", bound="Result")
 
 
 class Output(NamedTuple):
@@ -98,16 +97,15 @@ def answer_in(
     markdown: Callable[[R], str] = str,
     page: Callable[[R], Page] | None = None,
 ) -> Printed:
-    """An answer as lines, JSON documents, Markdown or an HTML page. Only the documents have a head already."""
-    from forewarn.policies.cluster.cache import Result
+    """An answer as lines, JSON, Markdown or an HTML page. Only the JSON document has a head already."""
     from forewarn.policies.render.head import after_verdict, below_title, on_page
 
     def verdict() -> str:
         return next(iter(lines(result, painter(False))), "")
 
     if output.form == "json":
-        rows = [result.to_dict()] if isinstance(result, Result) else list(result.documents())
-        return Printed(list(map(as_json, rows)), lambda: rows, verdict)
+        data = result.to_dict()
+        return Printed([as_json(data)], lambda: [data], verdict)
     if output.form == "markdown":
         text = as_markdown(below_title(markdown(result), result.head))
     elif output.form == "html" and page is not None:

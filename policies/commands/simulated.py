@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.simulated import DEFAULT_UNTIL, world_with
 from forewarn.policies.commands.autoscaling import configuration
 from forewarn.policies.commands.cluster_command import Run, loaded
 from forewarn.policies.commands.parser import any_duration, integer_between
@@ -13,9 +12,8 @@ from forewarn.policies.commands.release import settle
 from forewarn.policies.whatif import MAX_UNTIL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from forewarn.policies.application.places import Places
     from forewarn.policies.releases.release import Release
     from forewarn.policies.simulation.dump import DumpCache
 
@@ -34,32 +32,6 @@ def loaded_for(run: Run, config: str | None, release: Release, *, digested: bool
     cache.recreated = frozenset(configuration(config).options.recreates_pods)
     settle(loaded(run, cache), release)
     return cache
-
-
-def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> tuple[list[str], bool]:
-    """Return the simulated effects of applying these files: a phrase for the first line of an answer, then text lines;
-    and whether a limit of the simulation may have changed them.
-
-    Raises SourceError, InvalidObject, ValueError.
-    """
-    from forewarn.policies.application.manifests import applied
-    from forewarn.policies.render.simulation import cascade, settled, summary_lines
-    from forewarn.policies.simulation.dump import not_simulated
-    from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.simulation.summary import of_other_schedulers, summarize
-
-    simulation = Simulation(world_with(cache, [*applied(paths, namespace, places, cache.snapshot())], DEFAULT_UNTIL))
-    simulation.run()
-    summary = summarize(simulation)
-    left = (*summary.left_out, *of_other_schedulers(simulation, summary.names))
-    lines = [
-        f"{cascade(summary)}{', incomplete' * summary.is_incomplete}",
-        f"aftermath: {settled(summary)}",
-        *(f"  {line}" for line in summary_lines(summary)),
-        *(f"  not simulated: {line}" for line in left),
-        *(f"  note: {line}" for line in (*simulation.storage.not_modelled, *not_simulated(cache))),
-    ]
-    return lines, summary.is_incomplete
 
 
 def simulated_until(text: str) -> float:

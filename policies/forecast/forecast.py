@@ -438,7 +438,7 @@ class Forecast:
             with suppress(CutShort):
                 other = simulate(nodes=nodes[::-1])
                 is_by_chance = other.outcome != rehearsal.outcome
-                rehearsal = max(rehearsal, other, key=lambda one: (len(one.victims), one.preempted))
+                rehearsal = max(rehearsal, other, key=lambda one: (len(one.victims), len(one.evicted)))
         done = self._of_rehearsal(rehearsal, change, impact)
         return done and done._replace(by_chance=BY_NODES if is_by_chance else done.by_chance)
 
@@ -462,7 +462,7 @@ class Forecast:
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             fitting=fitting,
             displacing=min(rehearsal.displacing, fitting),
-            preempted=rehearsal.preempted,
+            evicted=rehearsal.evicted,
             num_pdb_violations=rehearsal.num_pdb_violations,
             rejected=missing if rehearsal.rejected else 0,
             rejection=rehearsal.rejection,

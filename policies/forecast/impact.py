@@ -119,9 +119,9 @@ class Impact(NamedTuple):
     """The impact of one object's new Pods.
 
     - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
-      `displacing`: those of them that preempt only Pods that start later. `preempted`, `num_pdb_violations`: numbers of
-      all Pods that are preempted in a simulation, also of and by replacement Pods, and of those beyond what their PDBs
-      allow.
+      `displacing`: those of them that preempt only Pods that start later. `evicted`, `num_pdb_violations`: all Pods
+      that are preempted in a simulation, also of and by replacement Pods, and the number of those beyond what their
+      PDBs allow.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
@@ -149,7 +149,7 @@ class Impact(NamedTuple):
     rest: str = ""
     fitting: int = 0
     displacing: int = 0
-    preempted: int = 0
+    evicted: tuple[Pod, ...] = ()
     num_pdb_violations: int = 0
     rejected: int = 0
     rejection: str = ""
@@ -170,6 +170,11 @@ class Impact(NamedTuple):
     group: GroupForecast | None = None
     assumes: tuple[str, ...] = ()
     """Sentences about lists missing from the cluster state. The result holds only if these lists are empty."""
+
+    @property
+    def preempted(self) -> int:
+        """Number of Pods that are preempted in a simulation."""
+        return len(self.evicted)
 
     @property
     def is_incomplete(self) -> bool:

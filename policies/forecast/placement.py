@@ -104,10 +104,6 @@ class Placement:
     """The message with which a ResourceQuota rejects a Pod, also of `rollout`; "" without rejected Pods."""
     later: int = 0
     """New Pods, besides those of `rollout`, that an ordered StatefulSet creates after Pending or rejected ones run."""
-    ahead: int | None = 0
-    """Number of Pending Pods before this Pending Pod in the queue, which the prediction ignores; None for more than
-    MAX_PENDING.
-    """
     none: str = ""
     """Why `wanted` is 0."""
     rollout: Impact | None = None

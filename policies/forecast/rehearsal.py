@@ -9,7 +9,7 @@ without restarts and deletion costs.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -186,8 +186,8 @@ class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
     - `created`: number of Pods that the workload created and that exist at the end; `deleted_again`: of the others.
-      `displacing`: number of created Pods that run and preempted only Pods that started in the simulation. `preempted`:
-      number of all preempted Pods.
+      `displacing`: number of created Pods that run and preempted only Pods that started in the simulation. `evicted`:
+      all preempted Pods.
     - `preempting`, `by_waiting`: predictions of Pods that the workload has at the end, and of other Pending Pods, with
       the running Pods that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
@@ -208,7 +208,7 @@ class Rehearsal(NamedTuple):
     rejection: str = ""
     delay: str = ""
     displacing: int = 0
-    preempted: int = 0
+    evicted: tuple[Pod, ...] = ()
     deleted_again: int = 0
     num_pdb_violations: int = 0
     has_unknown_volumes: bool = False
@@ -222,7 +222,7 @@ class Rehearsal(NamedTuple):
     def outcome(self) -> tuple[Counter[object], int, int, int]:
         """The victims by controller, and the numbers of Pending, rejected and all preempted Pods."""
         controllers = (controller_of(victim) or victim.key for victim in self.victims)
-        return Counter(controllers), len(self.pending), self.rejected, self.preempted
+        return Counter(controllers), len(self.pending), self.rejected, len(self.evicted)
 
 
 def rehearse(
@@ -454,11 +454,20 @@ class _Run(Simulation):
             next((rejection.message for rejection in rejected), ""),
             self.controllers.rejections.delaying.get(self._own, ""),
             self._displacing(created, own),
-            len(evictions),
+            tuple(self._evicted_pods()),
             self._created() - len(created),
             sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
         )
+
+    def _evicted_pods(self) -> Iterator[Pod]:
+        """Yield all preempted Pods, each once."""
+        seen = set[str]()
+        for pod, candidate, *_ in self._preemptions:
+            for victim in candidate.victims:
+                if (pod.key, victim.key) in self._evicted and victim.identity not in seen:
+                    seen.add(victim.identity)
+                    yield victim
 
     def _created(self) -> int:
         """Return how many Pods the workload has created in the simulation."""

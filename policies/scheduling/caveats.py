@@ -125,16 +125,16 @@ def named(extender: Extender) -> str:
     return f'the extender "{extender.url_prefix}"'
 
 
-def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[str]:
-    """Return the caveats for a Pod that does not fit without preemption."""
+def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot, *, ties: bool = True) -> list[str]:
+    """Return the caveats for a Pod that does not fit without preemption. `ties`: with those about equal choices."""
     caveats = []
     if preemption.may_stop_early and preemption.candidates:
         caveats.append(
             f"preemption may help on {preemption.potential_nodes} nodes: the scheduler tries a random part of them"
         )
-    if len(preemption.best_candidates) > 1:
+    if ties and len(preemption.best_candidates) > 1:
         caveats.append(f"{len(preemption.best_candidates)} nodes tie: any of them may be nominated")
-    if any(victims_tie(candidate, snapshot) for candidate in preemption.best_candidates):
+    if ties and any(victims_tie(candidate, snapshot) for candidate in preemption.best_candidates):
         caveats.append("victims tie with other pods in priority and start time: which of them go may differ")
     if any(victim.start_time is None for candidate in preemption.best_candidates for victim in candidate.victims):
         caveats.append("a victim has no start time: it counts as started now")

@@ -704,13 +704,23 @@ class Prediction:
     @cached_property
     def caveats(self) -> tuple[str, ...]:
         """The reasons why the prediction is uncertain."""
-        if self.not_predicted:
-            return (f"not predicted: {self.not_predicted}",)
+        return (f"not predicted: {self.not_predicted}",) if self.not_predicted else tuple(self._caveats(ties=True))
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """The caveats other than a choice among nodes or Pods that are equal (see `may_be_others`)."""
+        return () if self.not_predicted else tuple(self._caveats(ties=False))
+
+    def _caveats(self, *, ties: bool) -> list[str]:
         if not self.fits:
-            return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
-        awaited = (AWAITED,) if awaits_devices(self._device_state(self.node), self.node) else ()
+            return of_preemption(self.pod, self.preemption, self.snapshot, ties=ties)
+        awaited = [AWAITED] if awaits_devices(self._device_state(self.node), self.node) else []
+        feasible, own, unknown = self.feasible, self.pod.nominated_node_name, self.not_scored
+        not_scored = [f"which of {len(feasible)} nodes is not predicted: {unknown}"] if unknown else []
+        of_binding = [GATED] if self.pod.spec.gated else _of_binding_cycle(self)
+        if not ties:
+            return [*of_binding, *not_scored, *awaited]
         caveats = ["fits only after the victims of other Pods have terminated"] if self.after_victims else []
-        feasible, own = self.feasible, self.pod.nominated_node_name
         most, best = self.num_feasible_nodes_to_find, self.best_nodes
         if own in feasible:
             caveats.append(f"the Pod is nominated to {own}, where it fits: kube-scheduler tries that node first")
@@ -719,12 +729,9 @@ class Prediction:
             caveats.append(f"no plugin scores nodes: the scheduler takes the first of {len(feasible)} feasible nodes")
         elif len(feasible) > most:
             caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
-        caveats += [GATED] if self.pod.spec.gated else _of_binding_cycle(self)
-        if not_scored := self.not_scored:
-            caveats.append(f"which of {len(feasible)} nodes is not predicted: {not_scored}")
-        elif len(best) > 1 and not takes_first:
-            caveats.append(f"{len(best)} nodes tie for the best score: any of them may be chosen")
-        return *caveats, *awaited
+        if not not_scored and len(best) > 1 and not takes_first:
+            not_scored = [f"{len(best)} nodes tie for the best score: any of them may be chosen"]
+        return [*caveats, *of_binding, *not_scored, *awaited]
 
     @cached_property
     def assumes(self) -> tuple[str, ...]:
@@ -796,34 +803,3 @@ def _of_binding_cycle(prediction: Prediction) -> list[str]:
     if status is None:
         return []
     return [f"plugin {status.plugin} keeps it from {node} at {failed_at}: {', '.join(status.reasons)}"]
-
-
-class Explanation(NamedTuple):
-    """The basis of a prediction.
-
-    `kubernetes`: the release. `configuration`: the file or preset of the profile; "" for the default profile.
-    `because`: why every plugin ran on every node; "" if the numpy implementation (`vectorized`) was used.
-    """
-
-    kubernetes: str
-    profile: str
-    configuration: str
-    because: str
-
-    def __str__(self) -> str:
-        of = f" of {self.configuration}" if self.configuration else ""
-        way = (
-            f"plugin by plugin on every node, because {self.because}"
-            if self.because
-            else "all nodes at once, in columns"
-        )
-        return f"as kube-scheduler {self.kubernetes} with its profile {self.profile}{of}; {way}"
-
-
-def explanation_of(prediction: Prediction) -> Explanation | None:
-    """Return the basis of a prediction; None if the Pod is not predicted."""
-    if prediction.not_predicted:
-        return None
-    semantics = prediction.snapshot.semantics
-    profile = prediction.framework.profile.scheduler_name
-    return Explanation(semantics.release, profile, prediction.configuration.source, prediction.without_columns)

@@ -21,8 +21,7 @@ from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
 from forewarn.policies.application.cluster import Cluster, Progress
 from forewarn.policies.application.headroom import HeadroomRequest, headroom, read_buffers
 from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure, periods
-from forewarn.policies.application.predict import PredictResult, predicted
-from forewarn.policies.application.predict_request import PredictRequest
+from forewarn.policies.application.predict import PredictRequest, PredictResult, predicted
 from forewarn.policies.application.whatif import Workloads, risk, whatif, whatif_each
 from forewarn.policies.application.why import WhyRequest, why
 from forewarn.policies.cluster.cache import AnswerHead, Cache, ClusterSnapshot, head_of
@@ -40,18 +39,18 @@ from forewarn.policies.objects.fields import (
 )
 from forewarn.policies.render import plain
 from forewarn.policies.render.classes import render_plan
-from forewarn.policies.render.head import after_verdict, on_page
+from forewarn.policies.render.head import on_page
 from forewarn.policies.render.html import pages
+from forewarn.policies.render.html.answer import body, brief, footer
 from forewarn.policies.render.html.answer import page as answer_page
 from forewarn.policies.render.html.elements import Page, display_text, element, section, table
 from forewarn.policies.render.html.nodes import node_data
-from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import STDIN, STDIN_NAME, File, SourceError
 from forewarn.policies.ui.processes import Unanswered
-from forewarn.policies.ui.questions import EDITS, CommandLine, links, on_standard_input
+from forewarn.policies.ui.questions import CommandLine, links, on_standard_input
 from forewarn.policies.whatif.class_change import with_class
 from forewarn.policies.whatif.node_bands import NodeBands, zone_of
 from forewarn.policies.whatif.node_groups import POOL_LABELS, pool_of
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.config.model import Config
+    from forewarn.policies.documents.answer import AnswerStatus, Effects
     from forewarn.policies.forecast.apply_order import Applied
     from forewarn.policies.objects.node import Node
     from forewarn.policies.objects.pod import Pod
@@ -194,16 +194,16 @@ class EditableObject(NamedTuple):
 class UiPrediction(NamedTuple):
     """The answer of the Predict page of `forewarn ui`.
 
-    `outcomes`: the number of new Pods by outcome, as in `predict`. `lines`: the text of `predict`. `manifest`: the
-    manifest with changes. `command`: the equivalent shell command. `nodes`: data of the drawing, whose format can
-    change.
+    `status`, `counters`: as in `predict`. `markup`: the answer as HTML. `manifest`: the manifest with changes.
+    `command`: the equivalent shell command. `nodes`: data of the drawing, whose format can change.
     """
 
     objects: Sequence[EditableObject]
     manifest: str
     command: str
-    outcomes: Mapping[str, int]
-    lines: Sequence[str]
+    status: AnswerStatus
+    counters: Effects
+    markup: str
     faults: Sequence[str]
     victims: Sequence[UiVictim]
     nodes: dict[str, Any]
@@ -214,7 +214,7 @@ def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObjec
 
     `edits`: `object` (number of an object), `replicas`, `priorityClass`, `value` and `policy` (of a new PriorityClass),
     `cpu` and `memory`; a missing one changes nothing. A manifest without changes stays as it is written; otherwise it
-    loses its comments. Ignores options of `predict`.
+    loses its comments.
     """
     try:
         documents = [value for value, _ in values(text.encode(), STDIN_NAME)]
@@ -224,8 +224,7 @@ def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObjec
         raise Unanswered(str(fault)) from None
     objects = list(_objects(documents))
     place = edits.get("object", 0)
-    given = {key: value for key, value in edits.items() if key != "object" and value not in (None, "")}
-    changes = {key: value for key, value in given.items() if not EDITS[key].option}
+    changes = {key: value for key, value in edits.items() if key != "object" and value not in (None, "")}
     if changes and isinstance(place, int) and 0 <= place < len(objects):
         documents = json.loads(json.dumps(documents, default=str))  # plain, and without aliases
         objects = list(_objects(documents))
@@ -452,24 +451,29 @@ class State(NamedTuple):
     def prediction(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
         text, objects = edited(manifest, edits)
-        result = self._predicted(text, edits)
-        words = [word for key, value in _options(edits).items() for word in EDITS[key].read(str(value))[0]]
-        command = on_standard_input(CommandLine("predict", ("-f", "-", *words)), self.named, text)
-        shown = [_indented(line) for line in islice(after_verdict(lines(result), result.head), _MAX_LINES)]
+        result = self._predicted(text)
+        command = on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text)
         located = (fault if text != manifest else result.places.located(fault) for fault in result.faults)
         faults = [_one_line(str(fault)) for fault in located]
-        prediction = UiPrediction(objects, text, command, result.outcomes, shown, faults, touched(result), {})
+        document = result.document
+        markup = Page("", [brief(document), *body(document), footer(result.head)]).markup()
+        prediction = UiPrediction(
+            *(objects, text, command, document.status, result.predicted.effects()),
+            markup=markup,
+            faults=faults,
+            victims=touched(result),
+            nodes={},
+        )
         return {**to_dict(prediction), "nodes": of_predictions(result.applied, result.cluster)}
 
-    def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows of `forewarn predict -o json` for a manifest with changes (`edits`)."""
+    def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the document of `forewarn predict -o json` for a manifest with changes (`edits`)."""
         text, _ = edited(manifest, edits)
-        return list(self._predicted(text, edits).documents())
+        return self._predicted(text).to_dict()
 
-    def _predicted(self, text: str, edits: Mapping[str, Any]) -> PredictResult:
+    def _predicted(self, text: str) -> PredictResult:
         manifest = File(STDIN, data=text.encode())
-        of_rules = self.config.options
-        request = PredictRequest([manifest], autoscaling=self.autoscaling, options=of_rules, **_options(edits))
+        request = PredictRequest([manifest], autoscaling=self.autoscaling, options=self.config.options)
         return predicted(self.cache.snapshot(), request)
 
 
@@ -490,12 +494,6 @@ def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a request, with manifests as files."""
     texts = {key: File(STDIN, data=fields[key].encode()) for key in ("admit", "manifests") if key in fields}
     return {**fields, **texts}
-
-
-def _options(edits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of `forewarn predict` in the changes."""
-    given = {key: value for key, value in edits.items() if EDITS[key].option and value not in (None, "")}
-    return {key: value for key, value in given.items() if value is not False}
 
 
 def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:
@@ -535,11 +533,6 @@ def _counting(first: str, what: str, print_notice: PrintNotice) -> Progress:
             print_notice(f"{last} of {total} {what} simulated")
 
     return show
-
-
-def _indented(line: str) -> str:
-    rest = line.lstrip(" ")
-    return line[: len(line) - len(rest)] + _one_line(rest)
 
 
 def _one_line(text: str) -> str:

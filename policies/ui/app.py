@@ -16,7 +16,6 @@ from werkzeug.exceptions import HTTPException, UnprocessableEntity
 from forewarn.policies.documents import to_dict
 from forewarn.policies.render.html.elements import display_text
 from forewarn.policies.render.html.nodes import nodes
-from forewarn.policies.render.prediction import OUTCOMES
 from forewarn.policies.ui.access import MAX_BYTES, PAGES, Access, protect
 from forewarn.policies.ui.processes import Processes, Unanswered
 from forewarn.policies.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
@@ -89,7 +88,7 @@ class _Pages:
     def predict(self) -> str:
         """A manifest, and its prediction."""
         picture = markup_of(nodes({"notDrawn": 0}))
-        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values(), "outcomes": OUTCOMES}
+        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values()}
         return self._page("predict", self._cluster.view(), scripts=("page.js", "predict.js"), **own)
 
     def question(self, page: str) -> str:
@@ -222,9 +221,6 @@ def _faults_of(edits: dict[str, Any]) -> Iterator[str]:
         if field.kind in ("number", "object"):
             if type(value) is not int or not field.least <= value <= field.most:
                 yield f"{key}: must be an integer from {field.least} to {field.most}"
-        elif field.kind == "flag":
-            if not isinstance(value, bool):
-                yield f"{key}: must be true or false"
         elif not isinstance(value, str) or len(value) > _LONGEST_EDIT:
             yield f"{key}: must be a text of at most {_LONGEST_EDIT} characters"
         elif field.kind == "policy" and value not in ("", *POLICIES):

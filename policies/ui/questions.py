@@ -6,7 +6,6 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from forewarn.policies.application.predict_request import OPTIONS
 from forewarn.policies.findings import cut, one_line
 from forewarn.policies.render.html.elements import display_text, element
 
@@ -183,14 +182,9 @@ EDITS: Final = {
         Field("policy", "its preemptionPolicy", kind="policy"),
         Field("cpu", "cpu request"),
         Field("memory", "memory request"),
-        *(
-            Field(name, each.label, name, each.option, each.kind, most=each.most)
-            for name, each in OPTIONS.items()
-            if each.label
-        ),
     )
 }
-"""The fields of an object that the Predict page can change, and the options of `forewarn predict` on it, by key."""
+"""The fields of an object that the Predict page can change, by key."""
 
 
 class BadLink(Exception):

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from forewarn.policies.application.lint import Lint as Lint
     from forewarn.policies.application.lint import lint as lint
     from forewarn.policies.application.manifests import Manifest as Manifest
+    from forewarn.policies.application.predict import PredictRequest as PredictRequest
     from forewarn.policies.application.predict import PredictResult as PredictResult
     from forewarn.policies.application.predict import predict as predict
-    from forewarn.policies.application.predict_request import PredictRequest as PredictRequest
     from forewarn.policies.application.whatif import WhatIf as WhatIf
     from forewarn.policies.application.whatif import Workloads as Workloads
     from forewarn.policies.application.whatif import risk as risk

@@ -469,7 +469,7 @@ def test_predict_says_which_group_of_the_cluster_helps_a_pending_pod(tmp_path: P
     (scale_up,) = predicted(capsys, *asked)["autoscalers"]["nodeGroups"]["scaleUps"]
     assert (scale_up["group"], scale_up["nodes"], scale_up["pods"]) == ("b-1", 1, 1)
     assert main(["predict", *asked]) == 0
-    assert "scale-up: 1 node of group b-1 for reports/new (1 Pod)" in capsys.readouterr().out
+    assert " | new nodes 1" in capsys.readouterr().out
     assert "nodeGroups" not in predicted(capsys, *asked, "--no-autoscaler")["autoscalers"]
     too_large = predicted(capsys, "-f", manifest(tmp_path, "batch", "5"), "--cluster", cluster)
     (left,) = too_large["autoscalers"]["nodeGroups"]["noScaleUp"]
@@ -482,7 +482,7 @@ def test_node_groups_do_not_change_the_victims_of_predict(tmp_path: Path, capsys
     cluster = labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9)))
     asked = ("-f", manifest(tmp_path, "gold", "2"), "--cluster", cluster)
     found = predicted(capsys, *asked)
-    assert found["outcome"] == "preempts"
+    assert found["outcomes"] == {"preempts": 1}
     assert found == predicted(capsys, *asked, "--no-autoscaler")
 
 

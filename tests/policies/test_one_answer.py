@@ -259,21 +259,19 @@ _NO_CLASS = "no PriorityClass with name none was found"
 
 
 def by_predict(state: str, *arguments: str) -> Answer:
-    status, rows, err = asked("predict", *arguments, "--cluster", state)
+    status, documents, err = asked("predict", *arguments, "-vv", "--cluster", state)
     if status == 3:
         assert _NO_CLASS in err, err
         return Answer(no_class=True)
-    counts, victims, beyond, nodes = dict[str, int](), set[str](), 0, frozenset[str]()
-    for row in rows:
-        counts[row["outcome"]] = counts.get(row["outcome"], 0) + row.get("pods", 1)
-        if row["outcome"] == "preempts":
-            candidate = row["candidates"][row["nominatedNode"]]
+    (document,) = documents
+    pods, counts, victims, beyond = document["pods"], document["outcomes"], set[str](), 0
+    for pod in pods:
+        if pod["outcome"] == "preempts":
+            candidate = pod["candidates"][pod["nominatedNode"]]
             beyond += candidate["pdbViolations"] if not victims.issuperset(candidate["victims"]) else 0
             victims |= {*candidate["victims"]}
-        nodes = frozenset(row.get("selected", ()))
-    stuck = {row["id"] for row in rows if row["outcome"] == "pending"}  # perhaps after a preemption
-    preempting = {row["id"] for row in rows if row["outcome"] == "preempts"} - stuck
-    ends = counts.get("fits", 0) + len(preempting)
+    assert document["counters"]["victims"] == len(victims)
+    ends = sum(counts.get(outcome, 0) for outcome in ("fits", "preempts", "waits"))
     return Answer(
         None if victims else ends,  # Pods that wait for the same victims count as Pods that fit, or that preempt
         frozenset(victims),
@@ -281,7 +279,7 @@ def by_predict(state: str, *arguments: str) -> Answer:
         beyond,
         counts.get("refused", 0),
         no_class=False,
-        nodes=nodes if len(rows) == 1 and "selected" in rows[0] else None,
+        nodes=frozenset(pods[0]["selected"]) if len(pods) == 1 and counts.keys() <= {pods[0]["outcome"]} else None,
     )
 
 
@@ -476,7 +474,6 @@ def pods_of(seed: int, folder: Path) -> dict[str, Answer]:
     created = {**pod["metadata"], "creationTimestamp": "2026-01-02T00:00:00Z"}
     state.objects.append({**admitted(pod), "metadata": created, "status": {"phase": "Pending"}})
     place = written(state, folder)
-    answers["predict --pod"] = by_predict(place, "--pod", "default/new")
     answers["why"] = by_why(place)
     nothing = saved(folder / "nothing.json", [{"at": 0, "uncordon": "n0"}])
     answers["whatif events"] = by_whatif(place, "new", "events", "--events", nothing)
@@ -532,12 +529,11 @@ def test_predict_counts_quota_that_victims_free(tmp_path: Path) -> None:
     state.objects[-1] = {**quota, "status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}}
     place = written(state, tmp_path)
     assert forewarn("predict", "-f", file, "--cluster", place).returncode == 0
-    assert forewarn("predict", "-f", file, "--cluster", place, "--fail-on", "quota").returncode == 1
+    assert forewarn("predict", "-f", file, "--cluster", place, "--fail-on", "rejected").returncode == 1
 
 
 def test_a_pod_that_preempts_and_stays_pending_counts_once(tmp_path: Path) -> None:
     answers_of(80, tmp_path)
-    told = forewarn("predict", "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster").stdout
-    first = told.partition("\n")[0]
-    assert first.startswith("StatefulSet default/new: 4 new Pods: 3 would preempt 4 Pods on n0, n1: default/w2-1-1, ")
-    assert first.endswith(", 1 would preempt other Pods and stay Pending")
+    _, [document], _ = asked("predict", "-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster"))
+    assert document["outcomes"] == {"preempts": 3, "in-vain": 1}
+    assert (document["counters"]["victims"], document["counters"]["pending"]) == (6, 1)

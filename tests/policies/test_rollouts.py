@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import ChainMap, Counter
 from copy import deepcopy
 from itertools import count
@@ -24,10 +23,10 @@ from forewarn.policies.evaluation.evaluator import impact_of
 from forewarn.policies.forecast import rehearsal
 from forewarn.policies.forecast.aftermath import Waiting
 from forewarn.policies.forecast.forecast import place_all
+from forewarn.policies.forecast.impact import BY_CHOICE
 from forewarn.policies.forecast.pod_groups import MAX_REHEARSED
 from forewarn.policies.metering import CutShort
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.render.prediction import lines
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
@@ -347,15 +346,12 @@ def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Pat
     change = changed(made, containers=containers, priorityClassName="gold")
     del change["spec"]["podManagementPolicy"], change["spec"]["template"]["spec"]["priority"]
     (tmp_path / "web.json").write_text(json.dumps(change))
-    given = "predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
-    line, *rest = forewarn(*given).stdout.splitlines()
-    assert line == (
-        "Deployment default/web: rollout, 2 new Pods: 1 would preempt only Pods that start later, 1 would preempt 1 "
-        "Pod on n: default/mid-0 (priority 50), 2 more preempted in the cascade, 1 violating a PDB"
-    )
-    assert "  note: 1 new Pod fits after it preempts Pods that start later, such as replacement Pods" in rest
-    assert "  note: replacements preempt 1 more Pod, 1 replacement stays Pending" in rest
-    assert "more preempted" not in forewarn(*given, "--cascade").stdout.partition("; with the cascade: 3 Pods")[0]
+    given = "predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json", "-o", "json"
+    document = json.loads(forewarn(*given).stdout)
+    counters = document["counters"]
+    assert (counters["victims"], counters["preempted"], counters["pdbsViolated"]) == (1, 3, 1)
+    assert document["outcomes"] == {"fits": 1, "preempts": 1}
+    assert "replacements preempt 1 more Pod, 1 replacement stays Pending" in document["warnings"]
 
 
 def in_a_file(made: Sequence[Made], change: dict[str, Any]) -> list[Made]:
@@ -377,7 +373,7 @@ def test_a_rollout_is_simulated_beyond_long_minimum_times_of_readiness(tmp_path:
     (tmp_path / "cluster.json").write_text(cluster_text(in_a_file([*made, make_node("m").has(cpu="1")], change)))
     (tmp_path / "web.json").write_text(json.dumps(change))
     given = "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
-    assert "rollout, 2 new Pods: 2 would fit" in forewarn("predict", *given).stdout
+    assert "2 of 2 new Pods run\n" in forewarn("predict", *given).stdout
     assert forewarn("whatif", "apply", *given).stdout.startswith(
         "OK  Deployment default/web applied: 2 of 2 new Pods run\n"
     )
@@ -388,9 +384,9 @@ def test_a_rollout_that_preempts_only_pods_that_start_later_fails_on_preemption(
     assert found is not None
     (tmp_path / "cluster.json").write_text(cluster_text(in_a_file(*found)))
     (tmp_path / "web.json").write_text(json.dumps(found[1]))
-    given = "predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json", "--fail-on", "preemption"
+    given = "predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json", "--fail-on", "preempted"
     done = forewarn(*given)
-    assert "4 would preempt only Pods that start later, 4 more preempted in the cascade" in done.stdout
+    assert "victims 0 | preempted 4 (0 by new Pods) | " in done.stdout
     assert done.returncode == 1
 
 
@@ -414,8 +410,8 @@ def test_pods_that_a_rollout_deletes_again_violate_pdbs(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text(cluster_text([*in_a_file(made, change), *pdbs]))
     (tmp_path / "web.json").write_text(json.dumps(change))
     given = tmp_path / "web.json", "--cluster", tmp_path / "cluster.json"
-    assert "4 would preempt 10 Pods on n0, n1, n4: " in (text := forewarn("predict", "-f", *given).stdout)
-    assert "3 victims violate a PDB" in text.splitlines()[0]
+    counters = json.loads(forewarn("predict", "-f", *given, "-o", "json").stdout)["counters"]
+    assert (counters["victims"], counters["preempted"], counters["pdbsViolated"] > 0) == (10, 10, True)
     assert "3 violate a PDB" in forewarn("lint", *given).stdout
 
 
@@ -442,16 +438,15 @@ def test_predict_counts_all_pods_that_whatif_apply_preempts(kind: str) -> None:
         if found is None or not is_settled(found[0]):
             continue
         made, change = in_a_file(*found), found[1]
-        line = next(lines(predict(cluster(*made), [change])))
-        counts = re.findall(r"preempt (?:at least )?(\d+) Pod|(\d+) more preempted", line)
-        if " may " not in line:
+        result = predict(cluster(*made), [change])
+        preempted = result.predicted.effects().preempted
+        if not any(each.rollout and each.rollout.by_chance not in ("", BY_CHOICE) for each in result.placements):
             cache = dump(made)
             arrivals = applied([change], "default", Places(), cache.snapshot())
             simulation = Simulation(world_with(cache, list(arrivals), 3600))
             simulation.run()
-            counted = sum(int(number) for count in counts for number in count if number)
-            assert counted == summarize(simulation).preempted, (seed, line)
-            compared += bool(counts)
+            assert preempted == summarize(simulation).preempted, (seed, result)
+            compared += bool(preempted)
     assert compared
 
 
@@ -679,10 +674,8 @@ def test_predict_names_a_quota_that_delays_new_pods_for_10_seconds(seconds: int,
     (tmp_path / "cluster.json").write_text(cluster_text(in_a_file(made, change)))
     (tmp_path / "web.json").write_text(json.dumps(change))
     out = forewarn("predict", "-f", tmp_path / "web.json", "--cluster", tmp_path / "cluster.json").stdout
-    assert out.startswith(
-        f"Deployment default/web: rollout, 2 new Pods{delay and f', some rejected at first by {delay}'}: 2 would fit\n"
-    )
-    note = f"  note: new Pods are rejected at first by {delay}, and the controller retries\n"
+    assert out.startswith("OK  Deployment default/web: 2 of 2 new Pods run\n")
+    note = f"WARN  new Pods are rejected at first by {delay}, and the controller retries\n"
     assert (note in out, "rejected at first" in out) == (bool(delay), bool(delay))
 
 

@@ -155,7 +155,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_prediction_by_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["predict", "-f", "webhook/sample/manifests/checkout.yaml", "--cluster", "webhook/sample/cluster.yaml"]
     assert main([*arguments, "--scheduler-config", "openshift-no-scoring"]) == 0
-    assert "would preempt 1 Pod" in capsys.readouterr().out
+    assert " victims 1 | " in capsys.readouterr().out
     path = tmp_path / "scheduler.yaml"
     path.write_text(HEADER + "profiles:\n- schedulerName: packed\n")
     assert main([*arguments, "--scheduler-config", str(path)]) == 3, "nothing is predicted"

@@ -24,7 +24,7 @@ COMMANDS: Final = (
     ("whatif", "scale", "deploy/web", "6", "-n", "shop", *WHATIF),
     ("whatif", "lose", "--each", "node", *WHATIF),
     ("predict", "-f", "docs/examples/lint/web.yaml", *SAMPLE),
-    ("predict", "-f", "docs/examples/headroom/cache.yaml", *WHATIF, "--explain", "--cascade"),
+    ("predict", "-f", "docs/examples/headroom/cache.yaml", *WHATIF, "-vv"),
     ("headroom", "-f", "docs/examples/headroom/cache.yaml", *WHATIF),
     (
         "whatif",

@@ -23,19 +23,28 @@ def page(document: AnswerDocument, head: AnswerHead, *parts: Element) -> Page:
 
 def header(document: AnswerDocument) -> Element:
     """The status, what was asked, the consequence, and a tile for each counter."""
-    status = document.status.lower().replace(" ", "-")
     return element(
         "header",
         element("p", "forewarn", class_="brand"),
-        element(
-            "h1",
-            element("span", document.status, class_=f"status {status}"),
-            f" {display_text(document.question)}",
-        ),
+        element("h1", _status(document), f" {display_text(document.question)}"),
         element("p", display_text(document.clause), class_="lead") if document.clause else None,
         element("dl", *_tiles(document), class_="tiles"),
         listing(f"WARN {warning}" for warning in document.warnings) if document.warnings else None,
     )
+
+
+def brief(document: AnswerDocument) -> Element:
+    """The status and the consequence with the tiles, for a part of a page."""
+    return element(
+        "div",
+        element("p", _status(document), f" {display_text(document.headline)}", class_="lead"),
+        element("dl", *_tiles(document), class_="tiles"),
+        listing(f"WARN {warning}" for warning in document.warnings) if document.warnings else None,
+    )
+
+
+def _status(document: AnswerDocument) -> Element:
+    return element("span", document.status, class_=f"status {document.status.lower().replace(' ', '-')}")
 
 
 def _tiles(document: AnswerDocument) -> Iterator[Element]:

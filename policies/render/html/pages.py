@@ -29,7 +29,6 @@ from forewarn.policies.render.html.elements import (
     template,
 )
 from forewarn.policies.render.html.nodes import cascade, node_data, nodes, preemption_section
-from forewarn.policies.render.prediction import lines
 from forewarn.policies.render.report import found
 from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif.answer import Answer, Preemption
@@ -141,55 +140,17 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
             yield pod, node, f"{headroom.name.rpartition(' ')[2]} (new)"
 
 
-_MAX_LINES: Final = 500
-
-
 def predict_page(result: PredictResult) -> Page:
-    """Return the page."""
-    cluster, placements = result.cluster, result.applied.placed
-    every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
+    """Return the page, with the nodes before and after the preemptions."""
+    cluster, document = result.cluster, result.document
+    every = [(placement, each) for placement in result.applied.placed for each in placement.predictions]
     preemptions = list(preemptions_of(every, cluster, result.groups))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
     going |= {victim.identity for group in result.groups for victim in group.victims}
     drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), preemptions), preemptions, between=False)
-    names = [placement.name for placement in placements]
-    title = names[0] if len(names) == 1 else plural(len(names), "object")
-    counts = Counter[str](prediction.outcome for _, prediction in every if result.is_alone(prediction))
-    for group in result.groups:
-        counts[group.outcome] += len(group.pods)
-    header = page_header(
-        display_text(next(lines(result), title)),
-        (
-            ("new Pods", len(every), False),
-            ("fit", counts["fits"], False),
-            ("preempt other Pods", counts["preempts"], bool(counts["preempts"])),
-            ("stay Pending", counts["pending"], bool(counts["pending"])),
-            ("victims", len(going), bool(going)),
-        ),
-        "The current cluster with the new Pods placed and their victims removed.",
-    )
-    rows = [(p.pod.key, p.pod.effective_priority, _outcome(p, result), p.node or "-", len(p.victims)) for _, p in every]
-    heads = ("Pod", "priority", "outcome", "node", "victims")
-    text_lines = [
-        element("li", display_text(line), class_="in" if line.startswith(" ") else "")
-        for line, _ in zip(lines(result), range(_MAX_LINES), strict=False)
-    ]
-    parts = [
-        header,
-        nodes(drawn),
-        *preemption_section(preemptions),
-        section("New Pods", "pods-title", table("New Pods", heads, rows, len(rows))),
-        section("Details", "words-title", element("ul", *text_lines, class_="plain")),
-        data("nodes-data", drawn),
-    ]
-    skip = element("a", "skip to the new Pods", href="#pods-title", class_="skip")
-    return Page(f"predict: {title}", parts, skip)
-
-
-def _outcome(prediction: Prediction, result: PredictResult) -> str:
-    if not result.is_alone(prediction):
-        return "with its PodGroup"
-    return "stays Pending" if prediction.outcome == "pending" else prediction.outcome
+    pictures = [nodes(drawn), *(preemption_section(preemptions) if preemptions else ()), data("nodes-data", drawn)]
+    parts = [answer_header(document), *body(document), *pictures, footer(result.head)]
+    return Page(f"predict: {document.question}", parts)
 
 
 def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:

@@ -7,86 +7,50 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.disclosure import OPEN, Audience
 from forewarn.policies.findings import plural
-from forewarn.policies.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Impact, least
+from forewarn.policies.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Impact
 
 if TYPE_CHECKING:
     from forewarn.policies.forecast.aftermath import Aftermath
     from forewarn.policies.forecast.placement import Placement
 
-ONE_BY_ONE: Final = (
-    "Pods are placed one after the other, on the first of tied nodes by name; while victims terminate, the preemptor "
-    "waits and their PDBs allow that many fewer disruptions"
-)
-
-MISSING_ONLY: Final = (
-    "counts cover the missing Pods only; --cascade and `forewarn whatif apply` also simulate existing Pods"
-)
+MISSING_ONLY: Final = "only missing Pods are predicted; `forewarn whatif apply` also simulates existing Pods"
 """The scope of the counts for a workload that already has Pods."""
-
-_PDBS_AT_ONCE: Final = (
-    "each victim counts for its PDBs at once. With --cascade and `forewarn whatif apply`, it counts when the disruption"
-    " controller has noticed it"
-)
 NOT_CREATED: Final = "not created until Pending Pods run"
 """The outcome of Pods that a workload creates only after Pods that are Pending."""
 NOT_CREATED_AFTER_REJECTED: Final = "not created until rejected Pods run"
-FREED: Final = "victims of the same namespace free quota: more Pods may be created after these terminate; see --cascade"
+FREED: Final = "victims of the same namespace free quota: more Pods may be created after these terminate"
 
 
 def placement_notes(placement: Placement) -> tuple[str, ...]:
     """The assumptions of a placement, in addition to the caveats of each prediction."""
     if placement.rollout is not None:
         return tuple(rollout_notes(placement.rollout))
-    evaluated = len(placement.predictions)
-    beyond = f"only the first {evaluated} new Pods are evaluated, {placement.omitted} more are not"
+    beyond = f"only the first {len(placement.predictions)} new Pods are evaluated, {placement.omitted} more are not"
     notes = (
         (placement.without_claims, WITHOUT_CLAIMS),
         (placement.existing > 0, MISSING_ONLY),
-        (evaluated > 1, ONE_BY_ONE),
-        (least(placement.predictions) is not None, f"how many Pods preempt depends on {BY_CHOICE}"),
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
-        (placement.ahead != 0, _alone(placement)),
     )
     return tuple(note for matches, note in notes if matches)
 
 
-def _alone(placement: Placement) -> str:
-    """The note about Pending Pods before a Pending Pod in the queue."""
-    if placement.ahead is None:
-        return "predicted alone; more Pending Pods than forewarn evaluates are before it in the queue"
-    are = plural(placement.ahead, "Pending Pod is", "Pending Pods are")
-    return f"predicted alone; {are} before it in the queue: `forewarn why {placement.name}` predicts after them"
-
-
 def rollout_notes(impact: Impact) -> Iterator[str]:
-    """Return the assumptions of a prediction for several Pods, in addition to the caveats of each Pod's prediction."""
-    if impact.replaces_none:
-        yield "existing Pods keep the old template until you delete them (OnDelete) or lower the partition"
-    elif impact.new == 0:
+    """Yield the assumptions of a rollout's prediction, in addition to the caveats of each Pod's prediction."""
+    if impact.new == 0 and not impact.replaces_none:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
         yield "the new Pods preempt Pods of the same workload only if they are scheduled before the old Pods terminate"
     if impact.delay:
         yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
-    if impact.by_chance:
+    if impact.by_chance not in ("", BY_CHOICE):
         yield f"how many Pods preempt depends on {impact.by_chance}"
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
-    if impact.displacing:
-        fit = plural(impact.displacing, "new Pod fits after it preempts", "new Pods fit after they preempt")
-        yield f"{fit} Pods that start later, such as replacement Pods"
     if impact.aftermath is not None and impact.aftermath.preempted:
         yield ", ".join(cascade(impact.aftermath))
-    if impact.why_not:
-        yield f"not predicted: {impact.why_not}"
     yield from unfinished(impact)
-    if impact.preempted:
-        violating = f", {impact.num_pdb_violations} violating a PDB" if impact.num_pdb_violations else ""
-        yield f"in all, the rollout and its cascade preempt {plural(impact.preempted, 'Pod')}{violating}"
-    if impact.num_pdb_violations:
-        yield _PDBS_AT_ONCE
 
 
 def unfinished(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:

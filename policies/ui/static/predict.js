@@ -35,33 +35,19 @@ const make = (tag, name, text) => {
 
 const valueOf = (field) => {
   if (field === fields.object) return Math.max(field.selectedIndex, 0);
-  if (field.type === "checkbox") return field.checked;
   if (field.type === "number") return field.value === "" ? null : Number(field.value);
   return field.value.trim();
 };
 
 const edits = () => Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, valueOf(field)]));
 
-// The figures of the verdict; the server sends at most MAX_VICTIMS.
-const OUTCOMES = JSON.parse(byId("figures").dataset.outcomes);
-const figures = (found) => {
+// The answer as the server wrote it; the page has its own heading.
+const answerOf = (found) => {
+  byId("headline").textContent = "";
+  const parts = new DOMParser().parseFromString(found.markup, "text/html").body.childNodes;
+  byId("answer").replaceChildren(...parts);
   const count = found.victims.length;
-  const victims = count < MAX_VICTIMS ? count : `${count} or more`;
-  const outcomes = Object.entries({ fits: 0, preempts: 0, pending: 0, ...found.outcomes });
-  const tiles = outcomes.map(([key, pods]) => [OUTCOMES[key], pods, pods && key !== "fits"]);
-  const shown = [...tiles, ["victims", victims, count]].map(([name, value, isBad]) => {
-    const tile = make("div", isBad ? "tile bad" : "tile", "");
-    tile.append(make("dt", "", name), make("dd", "", value));
-    return tile;
-  });
-  byId("figures").replaceChildren(...shown);
-  byId("victims-title").textContent = `Victims: ${victims}`;
-};
-
-const headline = (found) => {
-  const outcomes = Object.keys(found.outcomes);
-  byId("headline").className = outcomes.length && outcomes.every((each) => each === "fits") ? "fits" : outcomes.length || found.faults.length ? "bad" : "";
-  byId("headline").textContent = found.lines[0] ?? "not predicted";
+  byId("victims-title").textContent = `Victims: ${count < MAX_VICTIMS ? count : `${count} or more`}`;
 };
 
 const fill = (found) => {
@@ -78,12 +64,10 @@ const fill = (found) => {
 };
 
 const show = (found) => {
-  headline(found);
-  figures(found);
+  answerOf(found);
   fill(found);
   byId("fault").hidden = !found.faults.length;
   byId("fault").textContent = found.faults.join("\n");
-  byId("lines").replaceChildren(...found.lines.slice(1).map((line) => make("li", line.startsWith("  - ") ? "victim" : "", line)));
   const row = (v) => [v.pod, v.workload, v.priorityClass || "-", v.priority, v.node, v.by];
   const heads = [...byId("victims").querySelectorAll("thead th")];
   const cell = (value, place) => {
@@ -115,7 +99,7 @@ const clear = (headline, text = "") => {
   byId("headline").textContent = headline;
   byId("fault").hidden = !text;
   byId("fault").textContent = text;
-  for (const id of ["figures", "lines", "picture"]) byId(id).replaceChildren();
+  for (const id of ["answer", "picture"]) byId(id).replaceChildren();
   byId("victims").hidden = true;
   byId("copy-command").disabled = byId("copy-json").disabled = true;
 };
@@ -196,7 +180,6 @@ const restore = () => {
     manifest.value = String(state.manifest);
     for (const key of KEYS) {
       fields[key].value = state.edits?.[key] ?? "";
-      fields[key].checked = state.edits?.[key] === true;
     }
     const place = Number(state.edits?.object) || 0;
     fields.object.replaceChildren(...Array.from({ length: Math.min(place, 1000) + 1 }, () => make("option", "", "")));

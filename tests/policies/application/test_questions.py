@@ -25,7 +25,7 @@ def test_a_manifest_is_a_path_or_an_object(name: str, as_object: bool) -> None:
     ask: Callable[..., Any] = getattr(forewarn, name)
     manifest = yaml.safe_load(Path(TILL).read_text()) if as_object else TILL
     result = ask(forewarn.load(CLUSTER), manifest)
-    documents = [*result.documents()] if name == "predict" else [json.loads(json.dumps(result.to_dict()))]
+    documents = [json.loads(json.dumps(result.to_dict()))]
     printed = command(name, "-f", TILL, "--cluster", CLUSTER, "-o", "json").stdout
     assert documents == [json.loads(line) for line in printed.splitlines()]
 
@@ -37,7 +37,7 @@ def test_an_error_of_one_object_leaves_the_predictions_of_the_others() -> None:
     assert [str(fault) for fault in result.faults] == [
         "Deployment default/bad: spec.replicas: must be an integer, not string"
     ]
-    assert repr(result) == "<PredictResult 1 preempts; 1 victim, 1 fault>"
+    assert repr(result) == "<PredictResult Deployment shop/till: the new Pod runs on b-2 by preemption>"
 
 
 def test_classes_and_a_plan_of_a_change() -> None:

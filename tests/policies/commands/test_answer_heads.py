@@ -66,7 +66,9 @@ def line(directory: Path, time: str = READ) -> str:
     return f"cluster: {directory / 'cluster.json'} at {time}, Kubernetes 1.37 (assumed), profile default-scheduler"
 
 
-IN_FORM: Final = ("headroom", "risk", "whatif", "whatif apply", "whatif class", "whatif events", "whatif --each")
+IN_FORM: Final = (
+    *("headroom", "predict", "risk", "whatif", "whatif apply", "whatif class", "whatif events", "whatif --each"),
+)
 """Commands whose answers end with the input."""
 
 
@@ -74,7 +76,7 @@ IN_FORM: Final = ("headroom", "risk", "whatif", "whatif apply", "whatif class", 
 def test_the_input_is_one_line_near_the_end(command: str, tmp_path: Path) -> None:
     *_, source, more = asked(command, tmp_path)[0].splitlines()
     (source,) = [each for each in (source, more) if each.startswith("INPUT  ")]
-    assert source.startswith("INPUT  cluster.json 2026-11-24 10:00Z, Kubernetes 1.37 (assumed); ")
+    assert source.startswith("INPUT  cluster.json 2026-11-24 10:00Z, Kubernetes 1.37 (assumed)")
 
 
 @pytest.mark.parametrize("command", [name for name in ANSWERS if name not in (*ON_STDERR, *IN_FORM)])

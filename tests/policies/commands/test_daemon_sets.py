@@ -40,9 +40,9 @@ def test_victims_of_daemon_sets_are_named(tmp_path: Path) -> None:
     cluster = [make_node("n1").has(cpu="4"), make_priority_class(9), daemon_set("agent", "2"), daemon("n1", "2"), other]
     new = make_pod("new").request(cpu="4").of_class(9)
     text = asked(tmp_path, cluster, new, "predict")
-    assert text.count("DaemonSet") == text.count("DaemonSet ops/agent recreates ops/agent-n1 on n1 only") == 1
-    (line,) = asked(tmp_path, cluster, new, "predict", "-o", "json").splitlines()
-    assert json.loads(line)["daemonSetVictims"] == [{"pod": "ops/agent-n1", "daemonSet": "ops/agent", "node": "n1"}]
+    assert text.count("DaemonSet") == text.count("its DaemonSet recreates it on n1 only") == 1
+    (pod,) = json.loads(asked(tmp_path, cluster, new, "predict", "-o", "json"))["pods"]
+    assert pod["daemonSetVictims"] == [{"pod": "ops/agent-n1", "daemonSet": "ops/agent", "node": "n1"}]
 
 
 @pytest.mark.parametrize("command", [("whatif", "apply"), ("whatif", "restart", "daemonset/agent", "-n", "ops")])
@@ -80,7 +80,7 @@ def test_a_class_is_the_fix_if_it_helps(cpu: str, other: int, spec: dict[str, An
     cluster = [make_node("n1").has(cpu="4"), never, make_pod("other").request(cpu="2").priority(other).on("n1")]
     new = daemon_set("logs", cpu, **spec)
     assert fix in asked(tmp_path, cluster, new, "lint")
-    assert (FIX in asked(tmp_path, cluster, new, "predict")) is (fix == FIX)
+    assert (FIX in asked(tmp_path, cluster, new, "predict", "-o", "json")) is (fix == FIX)
 
 
 def test_a_class_is_no_fix_for_other_workloads(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.rules.wording.forecasts import FREED
 from tests.builders import (
     Made,
     make_claim,
@@ -216,13 +217,19 @@ def asked(directory: Path, stored: Sequence[Made], applied: Sequence[Made], comm
     done = forewarn(*words, "-f", new, "--cluster", cluster, "-o", "json", "--kubernetes-version", "1.36")
     if not done.stdout:
         return "error"
-    return (of_predict if command == "predict" else of_whatif)(json.loads(done.stdout.splitlines()[0]))
+    return (of_predict if command == "predict" else of_whatif)(json.loads(done.stdout))
 
 
-def of_predict(row: Any) -> str:
-    if row["outcome"] == "preempts":
-        return f"preempts {', '.join(row['candidates'][row['nominatedNode']]['victims']).replace('default/', '')}"
-    return str(row["outcome"])
+def predicted(*given: str | Path) -> Any:
+    """The document of a prediction."""
+    return json.loads(forewarn("predict", *given, "-o", "json").stdout)
+
+
+def of_predict(document: Any) -> str:
+    (outcome,) = document["outcomes"]
+    if outcome == "preempts":
+        return f"preempts {', '.join(each['workload'] for each in document['victims']).replace('default/', '')}"
+    return str(outcome)
 
 
 def of_lint(text: str) -> str:
@@ -265,9 +272,8 @@ def test_a_quota_that_is_created_later_does_not_reject_a_pod(first: str, admitte
     given = [quota(pods="1"), *pods] if first == "quota" else [*pods, quota(pods="1")]
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
     new = write(tmp_path / "new.json", [each.obj for each in given])
-    rows = forewarn("predict", "-f", new, "--cluster", cluster, "-o", "json").stdout.splitlines()
-    outcomes = [json.loads(row)["outcome"] for row in rows]
-    assert outcomes == ["fits"] * admitted + ["refused"] * (2 - admitted)
+    refused = {"refused": 1} if admitted == 1 else {}
+    assert predicted("-f", new, "--cluster", cluster)["outcomes"] == {"fits": admitted, **refused}
     answer = json.loads(forewarn("whatif", "apply", "-f", new, "--cluster", cluster, "-o", "json").stdout)
     assert answer["running"]["after"] == admitted
     assert answer["rejectedByQuota"] == ({"default/two": 1} if admitted == 1 else {})
@@ -278,23 +284,18 @@ def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
     other.obj["metadata"]["name"] = "other"
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="3").obj, deployment(2).obj, other.obj])
-    text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert "2 objects, 4 new Pods, one after the other: 3 would fit, 1 rejected by quota default/q" in text
-    assert "  rejected: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3" in text
+    (cause,) = predicted("-f", new, "--cluster", cluster)["why"]["causes"]
+    assert cause == {"number": 1, "kind": "quota", "reason": "quota default/q rejects them"}
     answer = json.loads(forewarn("whatif", "apply", "-f", new, "--cluster", cluster, "-o", "json").stdout)
     assert (answer["running"]["after"], sum(answer["rejectedByQuota"].values())) == (3, 1)
 
 
 @pytest.mark.parametrize(
-    ("pods", "counts", "blocked"),
-    [
-        ("1", "1 rejected by quota default/q", "2 not created until rejected Pods run"),
-        ("2", "1 would stay Pending", "2 not created until Pending Pods run"),
-        ("3", "1 would stay Pending", "2 not created until Pending Pods run"),
-    ],
+    ("pods", "outcome"),
+    [("1", "refused"), ("2", "pending"), ("3", "pending")],
 )
 def test_an_ordered_stateful_set_whose_first_pod_preempts_stops_as_in_a_simulation(
-    pods: str, counts: str, blocked: str, tmp_path: Path
+    pods: str, outcome: str, tmp_path: Path
 ) -> None:
     new = deployment(4)
     new.obj["kind"] = "StatefulSet"
@@ -302,13 +303,10 @@ def test_an_ordered_stateful_set_whose_first_pod_preempts_stops_as_in_a_simulati
     old += [make_pod(node, "other").request(cpu=cpu).priority(9).on(node) for node, cpu in (("n1", "2"), ("n2", "4"))]
     made = [*(each.obj for each in (*NODES, *old)), *LISTED, quota(pods=pods).obj]
     given = ("-f", write(tmp_path / "new.json", [new.obj]), "--cluster", write(tmp_path / "cluster.json", made))
-    done = forewarn("predict", *given, "--fail-on", "blocked")
-    first = f"4 new Pods: 1 would preempt 1 Pod on n1: other/low (priority -1), {counts}, {blocked}"
-    assert done.stdout.startswith(f"StatefulSet default/new: {first}")
-    assert done.returncode == 0, "no rollout is blocked"
+    document = predicted(*given)
+    assert document["outcomes"] == {"preempts": 1, outcome: 1, "later": 2}
+    assert (document["counters"]["blocked"], document["objects"][0]["blocked"]) == (0, True), "no rollout is blocked"
     assert "of 4 new Pods run" in forewarn("whatif", "apply", *given).stdout.splitlines()[0]
-    *_, row = map(json.loads, forewarn("predict", *given, "-o", "json").stdout.splitlines())
-    assert (row["outcome"], row["pods"], row["blocked"]) == ("later", 2, True)
 
 
 def test_several_objects_share_a_quota_if_some_of_their_pods_preempt(tmp_path: Path) -> None:
@@ -317,31 +315,28 @@ def test_several_objects_share_a_quota_if_some_of_their_pods_preempt(tmp_path: P
     old = make_pod("old", "other").request(cpu="4").priority(-1).on("n1")
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED, quota(pods="1").obj])
     new = write(tmp_path / "new.json", [deployment(2).obj, other.obj])
-    first, *_ = forewarn("predict", "-f", new, "--cluster", cluster).stdout.splitlines()
-    counts = "1 would preempt 1 Pod on n1: other/old (priority -1), 3 rejected by quota default/q"
-    assert first == f"2 objects, 4 new Pods, one after the other: {counts}"
+    document = predicted("-f", new, "--cluster", cluster)
+    assert document["outcomes"] == {"preempts": 1, "refused": 3}
+    assert (document["counters"]["victims"], document["counters"]["rejected"]) == (1, 3)
 
 
-def test_of_several_quotas_that_reject_pods_the_first_line_names_none(tmp_path: Path) -> None:
+def test_each_of_several_quotas_that_reject_pods_is_a_reason(tmp_path: Path) -> None:
     other, second = deployment(2), quota(pods="1")
     other.obj["metadata"]["namespace"] = second.obj["metadata"]["namespace"] = "other"
     listed = [*(each.obj for each in NODES), *LISTED, quota(pods="1").obj, second.obj]
     cluster = write(tmp_path / "cluster.json", listed)
     new = write(tmp_path / "new.json", [deployment(2).obj, other.obj])
-    first, *rows = forewarn("predict", "-f", new, "--cluster", cluster).stdout.splitlines()
-    assert first.endswith("4 new Pods, one after the other: 2 would fit, 2 rejected by ResourceQuotas")
-    assert len([row for row in rows if row.startswith("  rejected: exceeded quota: q, ")]) == 2
+    causes = predicted("-f", new, "--cluster", cluster)["why"]["causes"]
+    assert [cause["reason"].partition(" rejects")[0] for cause in causes] == ["quota default/q", "quota other/q"]
 
 
 def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: Path) -> None:
     new = deployment(4)
     new.obj["kind"] = "StatefulSet"
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
-    for objects, counts in (([new], "4 new Pods: 2 would fit"), ([new, deployment(0)], "4 new Pods, one after")):
+    for objects in ([new], [new, deployment(0)]):
         path = write(tmp_path / "new.json", [quota(pods="2").obj, *(each.obj for each in objects)])
-        first = forewarn("predict", "-f", path, "--cluster", cluster).stdout.splitlines()[0]
-        assert counts in first
-        assert "2 would fit, 1 rejected by quota default/q, 1 not created until rejected Pods run" in first
+        assert predicted("-f", path, "--cluster", cluster)["outcomes"] == {"fits": 2, "refused": 1, "later": 1}
     given = ("-f", write(tmp_path / "new.json", [quota(pods="2").obj, new.obj]), "--cluster", cluster)
     out = forewarn("whatif", "apply", *given).stdout
     assert out.startswith("HARM  2 objects applied: 2 of 4 new Pods run, 1 Pod rejected\n")
@@ -434,19 +429,16 @@ def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("namespace", "counts"),
-    [
-        ("default", ": 1 would fit, 1 would preempt 1 Pod on n1: default/old (priority -1)\n"),
-        ("other", ": 1 would preempt 1 Pod on n1: other/old (priority -1), 1 rejected by quota default/q\n"),
-    ],
+    ("namespace", "outcomes"),
+    [("default", {"preempts": 1, "fits": 1}), ("other", {"preempts": 1, "refused": 1})],
 )
-def test_victims_of_the_same_namespace_free_quota(namespace: str, counts: str, tmp_path: Path) -> None:
+def test_victims_of_the_same_namespace_free_quota(namespace: str, outcomes: dict[str, int], tmp_path: Path) -> None:
     old = make_pod("old", namespace).request(cpu="4").priority(-1).on("n1")
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="2" if namespace == "default" else "1").obj, deployment(2).obj])
-    text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert f"2 new Pods{counts}" in text
-    assert ("  rejected: exceeded quota: q, " in text) is (namespace == "other")
+    document = predicted("-f", new, "--cluster", cluster)
+    assert document["outcomes"] == outcomes
+    assert ("why" in document) is (namespace == "other")
 
 
 def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: Path) -> None:
@@ -455,17 +447,15 @@ def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: P
     old = make_pod("old").request(cpu="4").priority(-1).on("n1")
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="3").obj, deployment(1).obj, second.obj])
-    *_, row = map(json.loads, forewarn("predict", "-f", new, "--cluster", cluster, "-o", "json").stdout.splitlines())
-    assert (row["outcome"], row["pods"]) == ("refused", 1)
-    text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert "  note: victims of the same namespace free quota: more Pods may be created after these" in text
+    document = predicted("-f", new, "--cluster", cluster)
+    assert (document["outcomes"]["refused"], FREED in document["warnings"]) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("service", "first"),
     [
-        ("db", "StatefulSet default/new: 3 new Pods: 2 would fit, 1 would stay "),
-        ("other", "rejected: StatefulSet default/new (serviceName: field is immutable); default/new-0 "),
+        ("db", "PENDING  StatefulSet default/new: 2 of 3 new Pods run, 1 stays Pending\n"),
+        ("other", "REJECTED  StatefulSet default/new: the new Pod runs on n1\n"),
     ],
 )
 def test_a_stateful_set_twice_is_updated(service: str, first: str, tmp_path: Path) -> None:
@@ -481,7 +471,7 @@ def test_pods_with_a_generated_name_are_several(tmp_path: Path) -> None:
     pods = [make_pod("new").metadata(name=None, generateName="new-").obj for _ in range(2)]
     cluster = write(tmp_path / "cluster.json", [make_node("n1").obj, *LISTED])
     first = forewarn("predict", "-f", write(tmp_path / "new.json", pods), "--cluster", cluster).stdout
-    assert first.startswith("2 objects, 2 new Pods, ")
+    assert first.startswith("OK  2 objects: 2 of 2 new Pods run\n")
 
 
 def test_a_pod_that_fits_after_the_victims_terminate_does_not_stay_pending(tmp_path: Path) -> None:
@@ -493,22 +483,12 @@ def test_a_pod_that_fits_after_the_victims_terminate_does_not_stay_pending(tmp_p
     first["spec"] |= {"priorityClassName": "high", "priority": 9}
     pods = [first, *(make_pod(name).request(cpu=cpu).obj for name, cpu in (("fits", "3"), ("pending", "1")))]
     given = ("-f", write(tmp_path / "new.json", pods), "--cluster", cluster)
-    text = forewarn("predict", *given).stdout
-    assert (
-        "1 would preempt 1 Pod on n1: default/old (priority 0), 1 would wait for terminating Pods, 1 would stay" in text
-    )
-    assert "default/fits (priority 0): fits on n1; no preemption\n  note: fits only after the victims of" in text
+    document = predicted(*given)
+    assert document["outcomes"] == {"preempts": 1, "waits": 1, "pending": 1}
+    assert "fits only after the victims of other Pods have terminated" in document["pods"][1]["standing"]
     applied = forewarn("whatif", "apply", *given).stdout
     assert applied.startswith("HARM  3 objects applied: 2 of 3 new Pods run, ")
     assert " | Pending 1 | " in applied.splitlines()[1]
-
-
-def test_the_first_line_says_how_many_pods_of_an_object_stay_pending(tmp_path: Path) -> None:
-    cluster = write(tmp_path / "cluster.json", [NODES[0].obj, *LISTED])
-    other = make_pod("other").request(cpu="1").obj
-    new = write(tmp_path / "new.json", [other, deployment(4).obj])
-    text = forewarn("predict", "-f", new, "--cluster", cluster).stdout
-    assert "; Deployment default/new, 3 of 4 new Pods: fits on no current node (" in text.splitlines()[0]
 
 
 def test_a_pod_that_no_node_can_run_makes_no_preemption_uncertain(tmp_path: Path) -> None:
@@ -517,8 +497,7 @@ def test_a_pod_that_no_node_can_run_makes_no_preemption_uncertain(tmp_path: Path
     old = [make_pod(f"old-{name}").request(cpu=cpu).priority(-1).on(name).obj for name, cpu in sizes.items()]
     cluster = write(tmp_path / "cluster.json", [*nodes, *old, *LISTED])
     huge = make_pod("huge").request(cpu="5").obj
-    text = forewarn(
-        "predict", "-f", write(tmp_path / "new.json", [deployment(2).obj, huge]), "--cluster", cluster
-    ).stdout
-    assert "2 would preempt 2 Pods on n1, n2: possibly " in text.splitlines()[0]
-    assert "1 would stay Pending; Pod default/huge: requests 5 cpu, more than any node has (3)" in text.splitlines()[0]
+    document = predicted("-f", write(tmp_path / "new.json", [deployment(2).obj, huge]), "--cluster", cluster)
+    assert (document["counters"]["victims"], document["counters"]["pending"]) == (2, 1)
+    assert "at least" not in str(document["warnings"])
+    assert document["why"]["causes"][0]["reason"] == "requests 5 cpu, more than any node has (3)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.policies.rules.test_pod_groups import NOW
 if TYPE_CHECKING:
     from pathlib import Path
 
-ENTRIES = ("lint", "predict", "predict --pod", "webhook warning", "webhook annotation")
+ENTRIES = ("lint", "predict json", "webhook warning", "webhook annotation")
 IN_GROUP = {"schedulingGroup": {"podGroupName": "train"}}
 
 
@@ -46,8 +47,8 @@ WHOLE = [
     low("old-2", "node-2", **OTHER),
 ]
 TAINTED = {"tolerations": [{"key": "x", "operator": "Exists"}], "nodeSelector": {"no": "where"}}
-CASES: dict[str, tuple[list[Made], str, str]] = {
-    "fits with a Pending Pod": ([pod_group(), member("one")], "2 Pods fit: node-1 (1), node-2 (1)", ""),
+CASES: dict[str, tuple[list[Made], list[str], str]] = {
+    "fits with a Pending Pod": ([pod_group(), member("one")], [""], ""),
     "fits with a bound claim": (
         [
             pod_group(),
@@ -55,33 +56,37 @@ CASES: dict[str, tuple[list[Made], str, str]] = {
             make_volume("v", claimRef={"namespace": "shop", "name": "c"}),
             member("one", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
         ],
-        "2 Pods fit: node-1 (1), node-2 (1)",
+        [""],
         "",
     ),
-    "below minCount": ([pod_group()], "waits for 1 more Pod", "PodGroup train (minCount 2): waits for 1 more Pod"),
+    "below minCount": (
+        [pod_group()],
+        ["shop/train waits for 1 more Pod"],
+        "PodGroup train (minCount 2): waits for 1 more Pod",
+    ),
     "a Pod of the group is gated": (
         [pod_group(), member("one", schedulingGates=[{"name": "g"}])],
-        "Pending: 1 Pod has scheduling gates",
+        ["shop/train: 1 Pod has scheduling gates"],
         "PodGroup train (minCount 2): stays Pending: 1 Pod has scheduling gates",
     ),
     "terminating Pods count for minCount, but are not scheduled": (
         [pod_group(), member("one").terminating()],
-        'Pending: error in "DynamicResources" PodGroupPostFilter plugins: not found',
+        ['shop/train: error in "DynamicResources" PodGroupPostFilter plugins: not found'],
         "PodGroup train (minCount 2): stays Pending: error in ",
     ),
     "preempts Pods": (
         [pod_group(), member("one"), *VICTIMS],
-        "would preempt 2 Pods: batch/low-1, batch/low-2",
+        ["", "batch/low-1", "batch/low-2"],
         "PodGroup train (minCount 2): would preempt 2 Pods",
     ),
     "preempts another group": (
         [pod_group(), member("one"), *WHOLE],
-        "would preempt 2 Pods of 1 PodGroup: batch/old-1, batch/old-2",
+        ["", "batch/old-1", "batch/old-2"],
         "PodGroup train (minCount 2): would preempt 1 PodGroup (2 Pods)",
     ),
     "a Pod of the group fits nowhere": (
         [pod_group(), member("one", nodeSelector={"no": "where"})],
-        "Pending: minCount (2) cannot be satisfied: 0 scheduled, 1 remaining",
+        ["shop/train: minCount (2) cannot be satisfied: 0 scheduled, 1 remaining"],
         "PodGroup train (minCount 2): stays Pending: minCount (2) cannot be satisfied: ",
     ),
 }
@@ -91,11 +96,18 @@ OUTCOMES = {"fits": "fits", "below": "pending", "a": "pending", "terminating": "
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("case", CASES)
 def test_the_answer_is_for_the_group(case: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cluster, predicted, warned = CASES[case]
+    cluster, (reason, *victims), warned = CASES[case]
     told = Asked(tmp_path, [*NODES, *cluster], new_pod().spec(**IN_GROUP)).told(entry, capsys)
     assert "not predicted" not in told
     if entry.startswith("predict"):
-        assert f"PodGroup shop/train (minCount 2): {predicted}" in told
+        document = json.loads(told)
+        (group,) = document["podGroups"]
+        assert (group["id"], group["outcome"], group["victims"]) == (
+            "PodGroup shop/train",
+            OUTCOMES[case.split()[0]],
+            victims,
+        )
+        assert reason in document.get("why", {"causes": [{"reason": ""}]})["causes"][0]["reason"]
     elif entry != "webhook annotation":
         assert (warned or "preempt") in told if warned else "PodGroup train" not in told
         assert ("the controller that set a gate must remove it" in told) == ("gated" in case)

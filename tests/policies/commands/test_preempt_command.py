@@ -11,9 +11,9 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.forecast.impact import BY_NODES
 from forewarn.policies.sources.cluster import load_cluster as load_the_cluster
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod, make_priority_class
-from tests.in_process import without_head
 
 CASE = {
     "id": "one",
@@ -51,6 +51,16 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         status = int(str(exit_.code))
     out, err = capsys.readouterr()
     return status, out, err
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """The document of the answer."""
+    return json.loads(run(capsys, *arguments, "-o", "json")[1])
+
+
+def counters(document: Any) -> dict[str, int]:
+    """The counters that are not 0."""
+    return {name: number for name, number in document["counters"].items() if number}
 
 
 def write(path: Path, *made: Made) -> str:
@@ -128,17 +138,12 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ([], 2, "no Pod given. Fix: pass -f FILE or --pod"),
-        (["-f", "README.md", "--pod", "b"], 2, "two Pods given. Fix: pass -f FILE"),
-        (["--pod", "b", "--replicas", "2"], 2, "--replicas goes with -f"),
+        ([], 2, "no Pod given. Fix: pass -f FILE"),
         (["-f", "README.md", "--replicas", "-1"], 2, "must be between 0 and"),
         (["-f", "README.md", "--replicas", "9" * 30], 2, "--replicas: must be between 0 and"),
         (["-f", "README.md", "--replicas", "two"], 2, '--replicas: must be a whole number, not "two"'),
         (["-f", "README.md"], 3, "no kubeconfig found"),
-        (["--pod", "x"], 3, "no kubeconfig found"),
         (["-f", "no-such-file", "--cluster", "dump.json"], 2, "no-such-file: no such file or directory"),
-        (["--pod", "team/none", "--cluster", "dump.json"], 2, "--pod team/none: Pod not found in the cluster"),
-        (["--pod", "old", "--cluster", "dump.json"], 2, "--pod default/old: not Pending: it is bound to node n1"),
     ],
 )
 @pytest.mark.usefixtures("cluster")
@@ -151,28 +156,35 @@ def test_wrong_usage_and_what_cannot_be_done_are_told_apart(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "--pod", "team/waiting", "--cluster", "dump.json")
+def test_a_new_pod_has_its_node_and_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "pod.json", make_pod("new").of_class(5).request(cpu="2"))
+    status, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
     assert status == 0
-    assert without_head(out) == (
-        "team/waiting (priority 7): would preempt 1 Pod on n1: default/old (priority 0), 1 victim violates a PDB\n"
-        "  - default/old  priority 0, started 2026-01-01 00:00\n"
-        "  PDB: 1 victim violates a PDB with no disruptions allowed (default/keep)\n"
-        "  wait: up to 45 seconds until the victims have terminated\n"
-        "  not on the other nodes:\n"
-        "    1 node: untolerated taint dedicated:NoSchedule\n"
-    )
-    told = json.loads(run(capsys, "--pod", "team/waiting", "--cluster", "dump.json", "-o", "json")[1])
-    assert (told["violatedPDBs"], "blocked" in told) == (["default/keep"], False)
+    assert [line for line in out.splitlines() if not line.startswith("INPUT")] == [
+        "HARM  Pod default/new: the new Pod runs on n1 by preemption",
+        "      victims 1 | Pending 0 | PDBs violated 1 | preempt 1 | waits up to 45 s",
+        "WARN  1 Pending Pod of equal or higher priority is ahead in the queue: team/waiting",
+        "",
+        "VICTIM       CLASS       NODE  PREEMPTOR",
+        "default/old  (no class)  n1    default/new",
+        "",
+        "PDB VIOLATED",
+        "default/keep",
+        "MORE   -v workloads | -vv Pods | forewarn whatif apply: what follows",
+    ]
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    assert counters(document) == {"victims": 1, "preempted": 1, "pdbsViolated": 1}
+    assert document["pods"][0]["violatedPDBs"] == ["default/keep"]
+    assert document["victims"] == [{"workload": "default/old", "priorityClass": "", "priority": 0, "pods": 1}]
 
 
 @pytest.mark.parametrize(
     ("cpu", "fail_on", "status"),
     [
-        ("1", "preemption", 1),
+        ("1", "victims", 1),
         ("1", "pending", 0),
         ("5", "pending", 1),
-        ("5", "preemption", 0),
+        ("5", "victims", 0),
     ],
 )
 @pytest.mark.usefixtures("cluster")
@@ -194,50 +206,27 @@ def deployment(replicas: int, cpu: str) -> Made:
 
 @pytest.mark.usefixtures("cluster")
 def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A terminating victim violates no PDB again."""
     path = write(tmp_path / "web.json", deployment(1, "2"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "4")
-    assert out.splitlines()[0] == (
-        "Deployment default/web: 4 new Pods: 1 would preempt 1 Pod on n1: default/old (priority 0), "
-        "1 victim violates a PDB, 1 would wait for terminating Pods, 2 would stay Pending"
+    document = told(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "4")
+    assert document["clause"] == "2 of 4 new Pods run, 1 of them by preemption"
+    assert document["outcomes"] == {"preempts": 1, "waits": 1, "pending": 2}
+    assert counters(document) == {"victims": 1, "preempted": 1, "pending": 2, "pdbsViolated": 1}
+    why = (
+        "fits on no node (1 node: insufficient cpu even after preempting all Pods of lower priority and 1 more reason)"
     )
-    assert "  PDB: 1 victim violates a PDB with no disruptions allowed" in out
-    assert "default/web-1 (priority 5): waits for 1 terminating Pod on n1: default/old (priority 0)\n" in out
-    assert out.count("PDB: ") == 1, "a terminating victim violates no PDB again"
-    assert "default/web-3 (priority 5): same as above" in out
-    assert "Pods are placed one after the other" in out
-
-
-@pytest.mark.parametrize(("priority", "ahead"), [(9, 0), (4, 1), (3, 2)])
-def test_a_pending_pod_names_the_number_of_pods_before_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], priority: int, ahead: int
-) -> None:
-    pods = [make_pod(name).priority(level).request(cpu="1") for name, level in (("a", 5), ("c", 4), ("d", 3))]
-    path = write(tmp_path / "dump.json", make_node("n1").has(cpu="1", memory="1Gi", pods="9"), *pods)
-    made = [make_pod("b").priority(priority).request(cpu="1")]
-    more = write(tmp_path / "more.json", *made)
-    arguments = ("--pod", "default/b", "--cluster", path, "--cluster", more)
-    told = {
-        0: [],
-        1: ["predicted alone; 1 Pending Pod is before it in the queue: `forewarn why default/b` predicts after them"],
-        2: ["predicted alone; 2 Pending Pods are before it in the queue: `forewarn why default/b` predicts after them"],
-    }[ahead]
-    out = run(capsys, *arguments)[1]
-    assert [line for line in out.splitlines() if "predicted alone" in line] == [f"  note: {line}" for line in told]
-    standing = json.loads(run(capsys, *arguments, "-o", "json")[1])["standing"]
-    assert [line for line in standing if "predicted alone" in line] == told
+    assert [(each["number"], each["reason"]) for each in document["why"]["causes"]] == [(2, why)]
 
 
 @pytest.mark.usefixtures("cluster")
-def test_of_many_replicas_the_first_of_each_outcome_are_printed(
+def test_of_many_replicas_single_pods_are_only_told_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "web.json", deployment(1, "2"))
     arguments = ("-f", path, "--cluster", "dump.json", "--replicas", "30")
-    out = run(capsys, *arguments)[1]
-    assert out.count("same as above") == 19
-    assert "default/web-22 (priority 5)" not in out
-    assert "and more Pods: 8 would stay Pending; use -o json for all\n" in out
-    assert len(run(capsys, *arguments, "-o", "json")[1].splitlines()) == 30
+    assert (told(capsys, *arguments)["pods"], len(told(capsys, *arguments, "-vv")["pods"])) == ([], 30)
+    assert "default/web-22" not in run(capsys, *arguments, "-v")[1]
+    assert "default/web-22" in run(capsys, *arguments, "-vv")[1]
 
 
 @pytest.mark.usefixtures("cluster")
@@ -245,7 +234,7 @@ def test_of_many_replicas_the_first_of_each_outcome_are_printed(
     ("replicas", "says"),
     [
         (0, "it creates no Pods (0 replicas)"),
-        (1, "1 of 1 Pod exist; no new Pods"),
+        (1, "no new Pods: 1 of 1 Pod exist"),
     ],
 )
 def test_a_workload_that_lacks_no_pods_says_why(
@@ -255,7 +244,7 @@ def test_a_workload_that_lacks_no_pods_says_why(
     workload.obj["spec"]["template"]["metadata"]["labels"] = {"app": "old"}
     path = write(tmp_path / "web.json", workload)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert out.splitlines()[0] == f"Deployment default/web: {says}"
+    assert out.splitlines()[0] == f"OK  Deployment default/web: {says}"
 
 
 @pytest.mark.usefixtures("cluster")
@@ -264,28 +253,18 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
 ) -> None:
     pods = [make_pod(name).of_class(5).request(cpu="2") for name in ("a", "b", "c")]
     path = write(tmp_path / "three.json", *pods)
-    _, out, err = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
-    answers = [json.loads(line) for line in out.splitlines()]
-    assert [(a["id"], a["outcome"]) for a in answers] == [
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    assert [(a["id"], a["outcome"]) for a in document["pods"]] == [
         ("default/a", "preempts"),
         ("default/b", "preempts"),
         ("default/c", "pending"),
     ]
-    assert err == ""
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert out.splitlines()[0] == (
-        "3 objects, 3 new Pods, one after the other: 1 would preempt 1 Pod on n1: default/old (priority 0), "
-        "1 victim violates a PDB, 1 would wait for terminating Pods, "
-        "1 would stay Pending"
-    )
-    assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
-    assert out.endswith(
-        "see --cascade\n  note: cluster-autoscaler or Karpenter would try to scale up for the Pending Pod\n"
-    )
-    assert "default/b (priority 5): waits for 1 terminating Pod on n1" in out
-    assert out.endswith(
-        "see --cascade\n  note: cluster-autoscaler or Karpenter would try to scale up for the Pending Pod\n"
-    )
+    assert document["question"] == "3 objects"
+    assert [[row["object"], row["preempt"], row["pending"], row["victims"]] for row in document["rows"]] == [
+        ["Pod default/c", 0, 1, 0],
+        ["Pod default/a", 1, 0, 1],
+        ["Pod default/b", 0, 0, 0],
+    ]
 
 
 def test_no_time_is_promised_for_pods_that_terminate_already(
@@ -295,8 +274,9 @@ def test_no_time_is_promised_for_pods_that_terminate_already(
     old.metadata(deletionTimestamp="2026-01-01T00:00:00Z")
     cluster = write(tmp_path / "cluster.json", make_node("n1"), make_priority_class(5), old)
     path = write(tmp_path / "new.json", make_pod("a").of_class(5).request(cpu="2"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", cluster)
-    assert "  wait: until the victims have terminated, 45 seconds after their deletion or later\n" in out
+    first, counts, *_ = run(capsys, "-f", path, "--cluster", cluster)[1].splitlines()
+    assert first == "WARN  Pod default/a: the new Pod waits for terminating Pods on n1"
+    assert counts.strip() == "victims 0 | Pending 0 | wait for terminating Pods 1"
 
 
 def test_only_violated_pdbs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,29 +285,39 @@ def test_only_violated_pdbs_are_named(tmp_path: Path, capsys: pytest.CaptureFixt
     cluster = write(tmp_path / "cluster.json", make_node("n1"), make_priority_class(5), old, *pdbs)
     path = write(tmp_path / "new.json", make_pod("a").of_class(5).request(cpu="2"))
     _, out, _ = run(capsys, "-f", path, "--cluster", cluster)
-    assert "  PDB: 1 victim violates a PDB with no disruptions allowed (default/bad)\n" in out
+    assert "PDB VIOLATED\ndefault/bad\n" in out
+    assert "default/ok" not in out
 
 
-def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_one_node(monkeypatch: pytest.MonkeyPatch, *more: Made) -> None:
     cache = Cache()
-    for made in (make_node("n1"), make_priority_class(9)):
+    for made in (make_node("n1"), make_priority_class(9), *more):
         cache.add(made.obj)
     monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
 
 
-def test_a_pod_that_a_later_one_pushes_out_is_told_so(
+def test_a_pod_that_a_later_one_preempts_does_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     on_one_node(monkeypatch)
     path = write(tmp_path / "a.json", make_pod("low").request(cpu="3"), make_pod("high").of_class(9).request(cpu="3"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
-    low, high = map(json.loads, out.splitlines())
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    low, high = document["pods"]
     assert (low["outcome"], low["preemptedBy"]) == ("fits", "default/high")
     assert high["candidates"]["n1"]["victims"] == ["default/low"]
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    victims = "1 would preempt 1 Pod on n1: default/low (priority 0)"
-    assert f"2 new Pods, one after the other: {victims}, 1 would be preempted again\n" in out
-    assert "  note: preempted again by default/high, which is applied later\n" in out
+    assert document["clause"] == "1 of 2 new Pods run, 1 of them by preemption"
+    assert document["outcomes"] == {"preempted": 1, "preempts": 1}
+
+
+def test_placeholder_pods_are_no_victims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pause = make_pod("pause").priority(-5).request(cpu="4").on("n1")
+    pause.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    on_one_node(monkeypatch, pause)
+    path = write(tmp_path / "a.json", make_pod("new").of_class(9).request(cpu="3"))
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    assert (document["status"], counters(document), document["victims"]) == ("WARN", {"placeholders": 1}, [])
 
 
 def test_a_pod_that_wants_to_be_near_one_that_comes_later_is_tried_again(
@@ -338,42 +328,32 @@ def test_a_pod_that_wants_to_be_near_one_that_comes_later_is_tried_again(
         "podAffinity", {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
     )
     path = write(tmp_path / "a.json", near, make_pod("db").labels(app="db"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
-    first, _ = map(json.loads, out.splitlines())
-    assert (first["outcome"], first["attempts"]) == ("fits", 2)
-    assert "2 scheduling attempts" in run(capsys, "-f", path, "--cluster", "dump.json")[1]
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    assert (document["pods"][0]["outcome"], document["pods"][0]["attempts"]) == ("fits", 2)
+    assert document["warnings"] == ["several scheduling attempts: Pods applied later change where it fits"]
 
 
-def test_a_nominated_pod_that_is_overtaken_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("stored", "cpu", "outcome", "overtaken"),
+    [(("2", "2"), "4", "pending", False), (("4",), "4", "preempts", True), (("4",), "1", "preempts", False)],
+)
+def test_a_nominated_pod_may_be_overtaken(
+    stored: tuple[str, ...],
+    cpu: str,
+    outcome: str,
+    overtaken: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cache = Cache()
-    there = (make_pod(name).request(cpu="2").on("n1") for name in ("x", "y"))
-    for made in (make_node("n1"), make_priority_class(5), make_priority_class(9), *there):
-        cache.add(made.obj)
-    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
-    pods = [make_pod("mid").of_class(5).request(cpu="2"), make_pod("high").of_class(9).request(cpu="4")]
-    _, out, _ = run(capsys, "-f", write(tmp_path / "a.json", *pods), "--cluster", "dump.json", "-o", "json")
-    mid, high = map(json.loads, out.splitlines())
-    assert (high["outcome"], mid["outcome"], mid["attempts"]) == ("preempts", "pending", 2)
-
-
-@pytest.mark.parametrize(("cpu", "overtaken"), [("4", True), ("1", False)])
-def test_a_nominated_pod_whose_room_a_later_one_takes_is_told_so(
-    cpu: str, overtaken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Upstream's executor has nobody to evict then, and leaves the nomination."""
-    cache = Cache()
-    there = make_pod("x").request(cpu="4").on("n1")
-    for made in (make_node("n1"), make_priority_class(5), make_priority_class(9), there):
-        cache.add(made.obj)
-    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
+    """Without Pods to evict, upstream's executor leaves the nomination."""
+    there = (make_pod(f"x{place}").request(cpu=amount).on("n1") for place, amount in enumerate(stored))
+    on_one_node(monkeypatch, make_priority_class(5), *there)
     pods = [make_pod("mid").of_class(5).request(cpu="2"), make_pod("high").of_class(9).request(cpu=cpu)]
-    path = write(tmp_path / "a.json", *pods)
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
-    mid, high = map(json.loads, out.splitlines())
-    assert (high["outcome"], mid["outcome"], "overtaken" in mid) == ("preempts", "preempts", overtaken)
-    assert ("  note: overtaken: " in run(capsys, "-f", path, "--cluster", "dump.json")[1]) == overtaken
+    document = told(capsys, "-f", write(tmp_path / "a.json", *pods), "--cluster", "dump.json")
+    mid, high = document["pods"]
+    assert (high["outcome"], mid["outcome"], "overtaken" in mid) == ("preempts", outcome, overtaken)
+    assert ("take the capacity of the victims" in str(document["warnings"])) == overtaken
 
 
 def test_pods_that_are_nameless_or_wanted_several_times_are_told_apart(
@@ -382,13 +362,11 @@ def test_pods_that_are_nameless_or_wanted_several_times_are_told_apart(
     on_one_node(monkeypatch)
     nameless = make_pod("").metadata(generateName="job-").request(cpu="1")
     path = write(tmp_path / "a.json", nameless, nameless, make_pod("web").request(cpu="1"), make_pod("web"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
-    names = [json.loads(line)["id"] for line in out.splitlines()]
+    names = [each["id"] for each in told(capsys, "-f", path, "--cluster", "dump.json")["pods"]]
     assert names == ["default/job-*", "default/job-*+2", "default/web"]
     path = write(tmp_path / "a.json", nameless, make_pod("web").request(cpu="3"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "2", "-o", "json")
-    answers = [(json.loads(line)["id"], json.loads(line)["outcome"]) for line in out.splitlines()]
-    assert answers == [
+    document = told(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "2")
+    assert [(each["id"], each["outcome"]) for each in document["pods"]] == [
         ("default/job-*", "fits"),
         ("default/job-*+2", "fits"),
         ("default/web", "pending"),
@@ -405,7 +383,9 @@ def test_one_bad_file_of_a_directory_leaves_the_others_answered(
     write(tmp_path / "good.yaml", make_pod("web"))
     status, out, err = run(capsys, "-f", str(tmp_path), "--cluster", "dump.json")
     assert status == 3
-    assert "; default/web (priority 0): fits on n1" in out
+    assert out.startswith("REJECTED  Pod default/web: the new Pod runs on n1\n")
+    assert "WHY 2 OBJECTS ARE REJECTED\n    1  PriorityClass gold (value: " in out
+    assert "\n    1  not predicted; see the errors\n" in out
     bad, rejected = err.splitlines()
     assert "bad.yaml:" in bad
     assert "PriorityClass gold" in rejected
@@ -419,20 +399,19 @@ def test_what_is_not_named_yet_has_the_namespace_that_is_given(
     del workload.obj["metadata"]["namespace"]
     nameless = make_pod("", "kept").metadata(generateName="job-").of_class(5)
     path = write(tmp_path / "all.json", pod, workload, nameless)
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-n", "team", "-o", "json")
-    assert [json.loads(line)["id"] for line in out.splitlines()] == ["team/new", "team/web-0", "kept/job-*"]
+    document = told(capsys, "-f", path, "--cluster", "dump.json", "-n", "team")
+    assert [each["id"] for each in document["pods"]] == ["team/new", "team/web-0", "kept/job-*"]
 
 
 @pytest.mark.usefixtures("cluster")
 def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pod = make_pod("new").of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
     path = write(tmp_path / "all.json", pod, make_priority_class(1000, "gold"), make_claim("data"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    first = "default/new (priority 1000): would preempt 1 Pod on n1: default/old (priority 0), 1 victim violates a PDB"
-    assert out.startswith(f"{first}; with new PriorityClass: gold (value 1000)\n")
-    assert "volumes of claims that are created with the Pods are ignored" in out
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
-    assert "volumes of claims that are created with the Pods are ignored" in json.loads(out)["standing"]
+    document = told(capsys, "-f", path, "--cluster", "dump.json")
+    assert document["question"] == "Pod default/new with new PriorityClass gold (value 1000)"
+    assert (document["newClasses"], document["counters"]["victims"]) == (["gold (value 1000)"], 1)
+    assert "volumes of claims that are created with the Pods are ignored" in document["warnings"]
+    assert "volumes of claims that are created with the Pods are ignored" in document["objects"][0]["standing"]
 
 
 @pytest.mark.usefixtures("cluster")
@@ -442,38 +421,8 @@ def test_a_class_that_the_cluster_has_counts_more_than_the_files(
     """The value of a class cannot be changed."""
     pod = make_pod("new").of_class("system-node-critical")
     path = write(tmp_path / "all.json", make_priority_class(1, "system-node-critical"), pod)
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
-    assert "default/new (priority 2000001000)" in out
-
-
-@pytest.mark.usefixtures("cluster")
-def test_json_has_one_line_for_every_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "web.json", deployment(2, "2"))
-    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
-    answers = [json.loads(line) for line in out.splitlines()]
-    assert [(a["id"], a["outcome"], a["nominatedNode"]) for a in answers] == [
-        ("default/web-0", "preempts", "n1"),
-        ("default/web-1", "preempts", "n1"),
-    ]
-
-
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.usefixtures("cluster")
-def test_explain_says_what_decided_and_how_it_was_worked_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    claims = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    for pod, told in (
-        (make_pod("plain"), "all nodes at once, in columns"),
-        (make_pod("stored").spec(volumes=claims), "plugin by plugin on every node, because of plugin Volume"),
-    ):
-        (tmp_path / "pod.json").write_text(json.dumps(pod.obj))
-        given = ["-f", str(tmp_path / "pod.json"), "--cluster", "dump.json", "--kubernetes-version", "1.35"]
-        text = run(capsys, *given, "--explain")[1]
-        assert f"  how: as kube-scheduler 1.35 with its profile default-scheduler; {told}" in text
-        assert "how" not in run(capsys, *given)[1]
-        answer = json.loads(run(capsys, *given, "--explain", "-o", "json")[1])
-        assert (answer["how"]["kubernetes"], bool(answer["how"]["because"])) == ("1.35", "because" in told)
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-v")
+    assert "default/new  2,000,001,000" in out
 
 
 def test_a_file_without_a_pod_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -494,46 +443,51 @@ def test_a_batch_may_be_of_any_known_release(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("replicas", "policy", "reason"),
+    ("policy", "reason"),
     [
-        (
-            2,
-            "PreemptLowerPriority",
-            "2 would stay Pending: fits on no current node (1 node: insufficient cpu; no Pod of lower priority",
-        ),
-        (2, "Never", "2 would stay Pending: fits on no node (1 node: insufficient cpu"),
-        (
-            21,
-            "PreemptLowerPriority",
-            "21 would stay Pending: the first: fits on no current node (1 node: insufficient cpu",
-        ),
+        ("PreemptLowerPriority", "fits on no node (1 node: insufficient cpu; no Pod of lower priority)"),
+        ("Never", "fits on no node (1 node: insufficient cpu) and may not preempt: preemptionPolicy is Never"),
     ],
 )
-def test_the_first_line_about_a_workload_has_the_reason_of_its_pending_pods(
-    replicas: int, policy: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_pending_pods_of_a_workload_have_their_reason(
+    policy: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     five = make_priority_class(5, preemptionPolicy=policy)
     full = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1"), five]
     template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
-    web = Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=replicas, template=template)
+    web = Made("apps/v1", "ReplicaSet", "web", "default").spec(replicas=200, template=template)
+    dump, file = write(tmp_path / "c.yaml", *full), write(tmp_path / "f.yaml", web)
+    document = told(capsys, "-f", file, "--cluster", dump)
+    assert document["status"] == "PENDING"
+    assert document["clause"] == "0 of 200 new Pods run, 200 stay Pending"
+    assert document["why"]["causes"] == [{"number": 200, "kind": "capacity", "reason": reason}]
+
+
+def test_rejected_objects_are_explained_before_pending_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    full = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1"), make_priority_class(5)]
     other = Made("v1", "Pod", "no-class", "default").spec(priorityClassName="gone", containers=[])
-    dump, file = write(tmp_path / "c.yaml", *full), write(tmp_path / "f.yaml", web, other)
-    first, *_ = run(capsys, "-f", file, "--cluster", dump)[1].splitlines()
-    assert f"{replicas} new Pods: {reason}" in first
-    assert len(first) <= 256
-    assert first.startswith("rejected: Pod default/no-class")
+    new = make_pod("a").of_class(5).request(cpu="1")
+    dump, file = write(tmp_path / "c.yaml", *full), write(tmp_path / "f.yaml", new, other)
+    document = told(capsys, "-f", file, "--cluster", dump)
+    assert (document["status"], counters(document)) == ("REJECTED", {"pending": 1, "rejected": 1})
+    assert document["why"]["causes"][0]["reason"].startswith("Pod default/no-class (")
 
 
-def test_the_first_line_about_a_daemon_set_has_the_reason_of_its_nodes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pods_of_a_daemon_set_have_the_reason_of_their_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [make_node(name) for name in ("n1", "n2")]
     full = [make_pod(f"old-{name}").priority(9).request(cpu="4").on(name) for name in ("n1", "n2")]
     template = {"spec": make_pod("x").of_class(5).request(cpu="1").obj["spec"]}
     agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(template=template)
     dump, file = write(tmp_path / "c.yaml", *nodes, *full, make_priority_class(5)), write(tmp_path / "f.yaml", agent)
-    first, *_ = run(capsys, "-f", file, "--cluster", dump)[1].splitlines()
-    assert first == "DaemonSet default/agent: 2 new Pods: 2 would stay Pending: 2 nodes: insufficient cpu"
+    causes = told(capsys, "-f", file, "--cluster", dump)["why"]["causes"]
+    fix = "give the DaemonSet a PriorityClass that preempts Pods on its nodes"
+    assert causes == [
+        {
+            "number": 2,
+            "kind": "capacity",
+            "reason": f"its only node: insufficient cpu; no Pod of lower priority. Fix: {fix}",
+        }
+    ]
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside another object"])
@@ -547,8 +501,7 @@ def test_a_quota_admits_pods_of_a_daemon_set_on_random_nodes(
     agent = Made("apps/v1", "DaemonSet", "agent", "default").spec(template=template)
     dump = write(tmp_path / "c.yaml", *nodes, *old, quota, make_priority_class(5))
     file = write(tmp_path / "f.yaml", agent, *[make_pod("small", "other")] * others)
-    first, *_ = run(capsys, "-f", file, "--cluster", dump)[1].splitlines()
-    assert (
-        "2 may preempt 2 Pods on n2, n3: possibly other/old-n2, other/old-n3 (priority 0), 1 rejected by quota" in first
-    )
-    assert ("4 new Pods: 1 would fit, 2 may " in first) is bool(others), "which no chance decides"
+    document = told(capsys, "-f", file, "--cluster", dump)
+    assert counters(document) == {"victims": 2, "preempted": 2, "rejected": 1}
+    assert f"how many Pods preempt depends on {BY_NODES}" in document["warnings"]
+    assert document["outcomes"].get("fits", 0) == others, "which no chance decides"

@@ -113,10 +113,8 @@ class Asked:
         new = ["-f", self._path("new.json")]
         return {
             "lint": ["lint", self._path("new.json"), *cluster],
-            "predict": ["predict", *new, *cluster],
+            "predict": ["predict", *new, *cluster, "-v"],
             "predict json": ["predict", *new, *cluster, "-o", "json"],
-            "predict --cascade": ["predict", *new, *cluster, "--cascade"],
-            "predict --pod": ["predict", "--pod", self.waiting, *waits],
             "why": ["why", self.waiting, *waits],
             "headroom": ["headroom", *new, *cluster, "-v"],
             "whatif events": ["whatif", "events", *new, *cluster],
@@ -149,7 +147,7 @@ class Asked:
 
 
 OF_A_PREEMPTOR = (
-    "lint", "predict", "predict json", "predict --pod", "why", "headroom", "whatif events", "whatif apply", "test fit",
+    "lint", "predict", "predict json", "why", "headroom", "whatif events", "whatif apply", "test fit",
     "webhook warning", "webhook annotation",
 )  # fmt: skip
 OF_VICTIMS = (
@@ -206,7 +204,7 @@ def test_every_command_says_the_same_of_a_group_that_is_not_predicted(
 ) -> None:
     made = group(schedulingPolicy={"gang": {"minCount": 1}}, **field)
     new = grouped("new", "1").of_class(100)
-    told = Asked(tmp_path, [*base(), made, make_priority_class(100)], new).told(entry, capsys)
+    told = " ".join(Asked(tmp_path, [*base(), made, make_priority_class(100)], new).told(entry, capsys).split())
     assert f"the PodGroup has {what}, which forewarn does not model" in told
     assert "whatif apply" not in told
 
@@ -358,40 +356,41 @@ def test_a_podgroup_of_an_unknown_class_is_rejected(tmp_path: Path, capsys: pyte
 
 def test_a_podgroup_in_the_file_tells_that_the_gate_is_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["predict", *train_and_pods(tmp_path, [gold(), make_node("node-1")])])
-    assert capsys.readouterr().out.startswith("PodGroup ml/new (minCount 2): ")
+    assert capsys.readouterr().out.startswith("PENDING  PodGroup ml/new (minCount 2): 0 of 2 new Pods run")
 
 
 @pytest.mark.parametrize(
-    ("there", "cpu", "expected"),
+    ("there", "cpu", "outcomes", "victims"),
     [
-        ([], "3", "PodGroup ml/new (minCount 2): 2 Pods fit: node-1 (1), node-2 (1)\n"),
+        ([], "3", {"fits": 2}, []),
         (
             [grouped("train-0", "3").on("node-1"), grouped("train-1", "3").on("node-2"), group()],
             "3",
-            "PodGroup ml/new (minCount 2): would preempt 2 Pods of 1 PodGroup: ml/train-0, ml/train-1\n",
+            {"preempts": 2},
+            ["ml/train-0", "ml/train-1"],
         ),
-        ([make_pod("low").request(cpu="3").on("node-1")], "3", "would preempt 1 Pod: default/low\n"),
-        ([], "9", "Pending: minCount (2) cannot be satisfied: 0 scheduled, 1 remaining; preemption does not help: "),
+        ([make_pod("low").request(cpu="3").on("node-1")], "3", {"preempts": 2}, ["default/low"]),
+        ([], "9", {"pending": 2}, []),
     ],
     ids=["fits", "preempts a group", "preempts a Pod", "pending"],
 )
 def test_predict_tells_what_becomes_of_a_podgroup(
-    there: list[Made], cpu: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    there: list[Made],
+    cpu: str,
+    outcomes: dict[str, int],
+    victims: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     nodes = [make_node("node-1"), make_node("node-2")]
     arguments = train_and_pods(tmp_path, [gold(), *nodes, *there])
     new = (tmp_path / "new.json").read_text()
     (tmp_path / "new.json").write_text(new.replace('"cpu": "3"', f'"cpu": "{cpu}"'))
-    assert main(["predict", *arguments]) == 0
-    out = capsys.readouterr().out
-    assert expected in out
-    assert "not predicted" not in out
-    assert main(["predict", *arguments, "--fail-on", "preemption"]) == int("would preempt" in out)
-    capsys.readouterr()
-    assert main(["predict", *arguments, "-o", "json"]) == 0
-    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert row["id"] == "PodGroup ml/new"
-    assert (row["outcome"] == "preempts") == bool(row["victims"]) == ("would preempt" in out)
+    assert main(["predict", *arguments, "-o", "json", "--fail-on", "victims"]) == bool(victims)
+    document = json.loads(capsys.readouterr().out)
+    (group,) = document["podGroups"]
+    assert (document["outcomes"], group["id"], group["victims"]) == (outcomes, "PodGroup ml/new", victims)
+    assert document["counters"]["victims"] == len(victims)
 
 
 @pytest.mark.parametrize("case", ["another group", "another Pod"])
@@ -408,7 +407,8 @@ def test_predict_does_not_predict_a_podgroup_whose_turn_is_not_known(
     (tmp_path / "new.json").write_text(json.dumps(new))
     assert main(["predict", *arguments]) == 3
     out = capsys.readouterr().out
-    assert "not predicted: the Pod belongs to PodGroup new" in out
+    assert out.startswith("NO ANSWER  ")
+    assert "the Pod belongs to PodGroup new" in out
     assert "PodGroup ml/" not in out
 
 
@@ -417,7 +417,7 @@ def test_predict_counts_the_pods_that_a_podgroup_waits_for(tmp_path: Path, capsy
     new = (tmp_path / "new.json").read_text()
     (tmp_path / "new.json").write_text(new.replace('"minCount": 2', '"minCount": 5'))
     main(["predict", *arguments])
-    assert "PodGroup ml/new (minCount 5): waits for 3 more Pods\n" in capsys.readouterr().out
+    assert "    2  ml/new waits for 3 more Pods. Fix: create the missing Pods" in capsys.readouterr().out
 
 
 def test_a_simulation_tells_what_a_podgroup_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -498,7 +498,7 @@ def with_low_pods() -> list[Made]:
 TELLS_OF_BUDGETS = tuple(entry for entry in OF_VICTIMS if entry != "audit")
 
 
-@pytest.mark.parametrize("entry", [*TELLS_OF_BUDGETS, "audit", "predict --cascade", "whatif lose node json"])
+@pytest.mark.parametrize("entry", [*TELLS_OF_BUDGETS, "audit", "whatif lose node json"])
 @pytest.mark.parametrize("is_listed", [False, True])
 def test_an_answer_with_victims_says_that_no_budgets_were_listed(
     is_listed: bool, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -508,9 +508,7 @@ def test_an_answer_with_victims_says_that_no_budgets_were_listed(
     assert ("no PodDisruptionBudgets" in told) == (not is_listed)
 
 
-@pytest.mark.parametrize(
-    "entry", ["predict", "predict json", "predict --pod", "why", "headroom", "whatif events", "whatif apply"]
-)
+@pytest.mark.parametrize("entry", ["predict", "predict json", "why", "headroom", "whatif events", "whatif apply"])
 def test_an_answer_without_victims_and_claims_says_nothing_of_lists(
     entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -542,7 +540,7 @@ def test_an_answer_with_new_pods_names_the_lists_that_their_admission_depends_on
     assert [kind for kind in kinds if f"no {kind}s" in told] == list(missing)
 
 
-@pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "whatif events", "whatif apply"])
+@pytest.mark.parametrize("entry", ["predict", "predict json", "why", "whatif events", "whatif apply"])
 @pytest.mark.parametrize("missing", [KINDS[1:], KINDS[2:], ()], ids=lambda kinds: kinds[0] if kinds else "none")
 def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
     missing: tuple[str, ...], entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -557,7 +555,7 @@ def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
     assert [kind for kind in KINDS if f"no {kind}{'es' if kind.endswith('s') else 's'}" in told] == [*missing]
 
 
-@pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "whatif events", "whatif apply"])
+@pytest.mark.parametrize("entry", ["predict", "predict json", "why", "whatif events", "whatif apply"])
 @pytest.mark.parametrize("is_listed", [False, True])
 def test_an_answer_for_a_pod_that_selects_namespaces_says_that_none_were_listed(
     is_listed: bool, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -666,9 +664,7 @@ def with_a_device(*, rules: bool) -> list[Made]:
     return [*base(), Made(resource, "DeviceClass", "gpu").spec(), part, claim, *([rule] if rules else [])]
 
 
-@pytest.mark.parametrize(
-    "entry", ["lint", "predict", "predict json", "predict --pod", "why", "headroom", "webhook warning"]
-)
+@pytest.mark.parametrize("entry", ["lint", "predict", "predict json", "why", "headroom", "webhook warning"])
 def test_a_device_that_a_rule_taints_is_not_available(
     entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -677,7 +673,7 @@ def test_a_device_that_a_rule_taints_is_not_available(
     assert "cannot allocate all claims" in told
 
 
-@pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "headroom"])
+@pytest.mark.parametrize("entry", ["predict", "predict json", "why", "headroom"])
 def test_an_answer_with_devices_says_that_no_taint_rules_were_listed(
     entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -252,7 +252,7 @@ def test_the_reason_names_what_a_quota_requires(tmp_path: Path, capsys: pytest.C
         "reason": "quota x/q (must specify limits.cpu, limits.memory) rejects them",
     }
     main(["predict", "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml")])
-    assert "rejected by quota x/q (must specify limits.cpu, limits.memory)" in capsys.readouterr().out.splitlines()[0]
+    assert "    1  quota x/q (must specify limits.cpu, limits.memory) rejects them\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
@@ -361,5 +361,5 @@ def test_predict_has_in_json_what_blocks_later_pods(tmp_path: Path, capsys: pyte
     status, _ = _status_lines([_pod("a", node="n1"), _pod("b", node="n2")], change, tmp_path, capsys)
     assert status == "HARM  StatefulSet x/set applied: 0 of 2 new Pods run, 1 stays Pending"
     main(["predict", "-f", str(tmp_path / "change.yaml"), "--cluster", str(tmp_path / "cluster.yaml"), "-o", "json"])
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(each["outcome"], each.get("blocked")) for each in lines] == [("pending", True), ("later", True)]
+    (each,) = json.loads(capsys.readouterr().out)["objects"]
+    assert (each["outcomes"], each["blocked"]) == ({"pending": 1, "later": 1}, True)

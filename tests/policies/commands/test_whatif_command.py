@@ -668,7 +668,7 @@ def test_a_stored_run_of_a_cron_job_is_not_repeated(
     ("command", "first"),
     [
         (("whatif", "apply"), "OK  Pod default/new applied: 1 of 1 new Pod runs"),
-        (("predict",), "default/new (priority 0): fits on n1"),
+        (("predict",), "OK  Pod default/new: the new Pod runs on n1"),
         (("headroom",), "OK  Pod default/new (priority 0; 1 nvidia.com/gpu): 1 more Pod fits, 1 with"),
     ],
     ids=" ".join,
@@ -712,10 +712,9 @@ def test_each_victim_counts_for_the_first_object_that_preempts_it(
     (tmp_path / "new.yaml").write_text("---\n".join(json.dumps(pod) + "\n" for pod in new))
     manifest, cluster = str(tmp_path / "new.yaml"), ("--cluster", str(tmp_path / "cluster.json"))
     assert run(capsys, manifest, *cluster, command="lint")[1].count("would preempt 1 Pod on n1: ") == 2
-    status, out, err = run(capsys, "-f", manifest, *cluster, command="predict")
-    assert (status, err) == (0, "")
-    assert ": 2 would preempt 2 Pods on n1: " in out.splitlines()[0]
-    assert out.count("): would preempt 1 Pod on n1: ") == 2
+    document = json.loads(run(capsys, "-f", manifest, *cluster, "-o", "json", command="predict")[1])
+    assert document["counters"]["victims"] == 2
+    assert [row["victims"] for row in document["rows"]] == [1, 1]
 
 
 def test_what_many_workloads_wait_for_is_one_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -784,12 +783,9 @@ def test_each_count_of_a_rollout_has_its_basis(tmp_path: Path, capsys: pytest.Ca
     given = ("-f", str(tmp_path / "web.yaml"), "--cluster", SHOWN)
     applied = json.loads(run(capsys, "apply", *given, "-o", "json")[1])
     assert applied["basis"] == "settled"
-    out = run(capsys, *given, "--cascade", command="predict")[1]
-    assert "in all, the rollout and its cascade preempt" in out
-    settled = out.partition("aftermath: ")[2]
-    assert f"preempted: {len(applied['preempted'])} Pods" in settled
-    lines = run(capsys, *given, "-o", "json", command="predict")[1].splitlines()
-    assert {json.loads(line)["basis"] for line in lines} == {"rollout"}
+    document = json.loads(run(capsys, *given, "-o", "json", command="predict")[1])
+    assert document["counters"]["preempted"] == applied["counters"]["preempted"]
+    assert [each["basis"] for each in document["objects"]] == ["rollout"]
     linted = run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, command="lint")[1]
     assert "during its rollout, " in linted
     report = json.loads(run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, "-o", "json", command="lint")[1])
@@ -806,7 +802,7 @@ def test_each_count_of_a_rollout_has_its_basis(tmp_path: Path, capsys: pytest.Ca
             {"schedulerName": "volcano"},
             3,
             "not-predicted",
-            'not predicted: the Pod is for another scheduler, "volcano"',
+            'the Pod is for another scheduler, "volcano"',
         ),
     ],
 )
@@ -820,12 +816,8 @@ def test_a_rollout_without_a_line_for_each_pod_says_its_basis_and_why(
     told, out = run(capsys, *given, command="predict")[:2]
     assert told == status
     assert reason in out
-    rows = list(map(json.loads, run(capsys, *given, "-o", "json", command="predict")[1].splitlines()))
-    assert outcome in {row["outcome"] for row in rows}
-    assert {row["basis"] for row in rows} == {"rollout"}
-    settled = run(capsys, *given, "--cascade", command="predict")[1].partition("aftermath: ")[2]
-    assert ("not simulated: new Pods of shop/web " in settled) == bool(reason)
-    assert reason in " ".join(rows[-1]["standing"])
+    document = json.loads(run(capsys, *given, "-o", "json", command="predict")[1])
+    assert [(outcome in each["outcomes"], each["basis"]) for each in document["objects"]] == [(True, "rollout")]
 
 
 def test_a_class_whose_value_is_immutable_is_rejected_and_keeps_it(
@@ -928,7 +920,7 @@ def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytes
     assert "globalDefault: rejected: PriorityClass first is already marked as default" in err
 
 
-@pytest.mark.parametrize("command", [("predict",), ("predict", "--cascade"), ("headroom",)])
+@pytest.mark.parametrize("command", [("predict",), ("headroom",)])
 @pytest.mark.parametrize(
     ("name", "more", "why"),
     [
@@ -968,32 +960,6 @@ def test_new_pods_that_a_quota_rejects_count_among_those_that_are_asked_for(
     out = run(capsys, "apply", "-f", str(tmp_path / "given.yaml"), "-n", "extra", "--cluster", SHOWN)[1]
     assert out.startswith("HARM  3 objects applied: 2 of 5 new Pods run, 3 Pods rejected\n")
     assert "    3  quota extra/few rejects them\n" in out
-
-
-def test_beside_an_invalid_object_the_others_are_predicted_without_their_cascade(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "given.yaml"
-    pods = [make_pod(name).request(cpu=cpu).obj for name, cpu in (("wrong", "abc"), ("right", "1"))]
-    file.write_text("---\n".join(f"{json.dumps(pod)}\n" for pod in pods))
-    status, out, err = run(capsys, "-f", str(file), "--cascade", "--cluster", SHOWN, command="predict")
-    assert (status, err.count("abc")) == (3, 1)
-    assert "right" in out.partition("\n")[0]
-    assert out.endswith("aftermath: not simulated, because an object is invalid\n")
-
-
-def test_the_first_decision_is_predicted_if_a_plugin_prevents_the_prediction_of_its_cascade(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "pod.json").write_text(json.dumps(make_pod("right").obj))
-    profiles = [{"plugins": {"permit": {"enabled": [{"name": "Foreign"}]}}}]
-    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    (tmp_path / "scheduler.json").write_text(json.dumps({**config, "profiles": profiles}))
-    given = ("-f", str(tmp_path / "pod.json"), "--scheduler-config", str(tmp_path / "scheduler.json"))
-    status, out, err = run(capsys, *given, "--cascade", "--cluster", SHOWN, command="predict")
-    assert (status, err) == (3, "")
-    assert out.partition("\n")[0].endswith("; cascade not simulated")
-    assert "aftermath: not predicted: Pod default/right: plugin Foreign of the profile may keep " in out
 
 
 def test_options_are_errors_of_the_change_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,9 +48,6 @@ CASES = [
     ("why deploymnt/web -n shop", "Fix: for a workload, write KIND/NAME; known: cronjob, daemonset, deployment, job, "),
     ("why a/b/c", f'why: "a/b/c": {POD_FORM}'),
     ("why shop/", f'why: "shop/": {POD_FORM}'),
-    ("predict --pod a/b/c", f'predict: "a/b/c": {POD_FORM}'),
-    ("predict --pod web-1", "predict: --pod default/web-1: Pod not found in the cluster; known: shop/web-1"),
-    ("predict --pod web-1 -n shop", "predict: --pod shop/web-1: not Pending: it is bound to node node-a"),
     ("risk -n shpo", 'risk: namespace "shpo" not found; did you mean "shop"?'),
     ("risk --class wbe", 'risk: PriorityClass "wbe" not found; did you mean "web"?'),
 ]

@@ -229,7 +229,7 @@ def test_kustomize_reads_the_strings_that_kubectl_reads_as_booleans(tmp_path: Pa
 def test_preempt_answers_for_the_other_files(tmp_path: Path) -> None:
     for name, of in (("a", "batch"), ("b", "nonsense"), ("c", "web")):
         (tmp_path / f"{name}.yaml").write_text(_web(1, name, of=of))
-    command = [sys.executable, "-m", "forewarn", "predict", "-f", str(tmp_path)]
+    command = [sys.executable, "-m", "forewarn", "predict", "-v", "-f", str(tmp_path)]
     done = subprocess.run(
         [*command, "--cluster", "webhook/sample/cluster.yaml"], capture_output=True, text=True, check=False, timeout=500
     )

@@ -14,7 +14,6 @@ from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW_MINORS
 from forewarn.policies.releases.release import CHANGES, Release, UnknownRelease, known_minor
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.render.prediction import pdbs_of
 from tests.builders import make_budget, make_namespace, make_node, make_pod
 
 if TYPE_CHECKING:
@@ -70,16 +69,6 @@ def test_budgets_with_an_empty_selector(minor: int, node: str, labels: dict[str,
     found = predicted(minor, make_pod("new").priority(10).request(cpu="1"), *nodes, first, second, budget)
     assert found.nominated_node == found.to_dict()["nominatedNode"] == node
     assert (TOLD in found.assumes) == (minor == 38)
-
-
-@pytest.mark.parametrize(("minor", "pdbs"), [(37, []), (38, ["team/all"])])
-def test_the_budgets_of_victims(minor: int, pdbs: list[str]) -> None:
-    cache = Cache(semantics=Semantics(minor))
-    victim = make_pod("first", "team").on("a")
-    for each in (make_node("a"), victim, make_budget("all", 0, "team").spec(selector={})):
-        cache.add(each.obj)
-    cluster = cache.snapshot()
-    assert pdbs_of([*cluster.pods.values()], cluster) == pdbs
 
 
 @pytest.mark.parametrize("action", ["DoNotSchedule", "ScheduleAnyway"])

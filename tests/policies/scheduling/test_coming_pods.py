@@ -18,7 +18,7 @@ from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, eva
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.render.prediction import lines
+from forewarn.policies.rules.wording.forecasts import MISSING_ONLY
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -254,35 +254,33 @@ def job(kind: str = "Job", **spec: Any) -> Obj:
 def test_predict_says_why_a_new_workload_creates_no_pods(obj: Obj, why: str) -> None:
     result = predict(cluster(make_node("n1")), obj)
     assert not result.outcomes
-    assert [*lines(result)] == [f"{obj['kind']} default/w: it creates no Pods ({why})"]
+    assert result.document.headline == f"{obj['kind']} default/w: it creates no Pods ({why})"
 
 
 NO_ROOM: Obj = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500"}}}]}
 
 
 @pytest.mark.parametrize(
-    ("policy", "pods", "says"),
+    ("policy", "pods", "outcomes"),
     [
-        ("OrderedReady", [], "3 new Pods: 1 would stay Pending, 2 not created until Pending Pods run"),
-        ("OrderedReady", [numbered(0, "n1")], "2 new Pods: 1 would stay Pending, 1 not created until Pending Pods run"),
-        ("OrderedReady", [numbered(0)], "2 new Pods: 2 not created until Pending Pods run"),
-        ("Parallel", [], "3 new Pods: 3 would stay Pending"),
+        ("OrderedReady", [], {"pending": 1, "later": 2}),
+        ("OrderedReady", [numbered(0, "n1")], {"pending": 1, "later": 1}),
+        ("OrderedReady", [numbered(0)], {"later": 2}),
+        ("Parallel", [], {"pending": 3}),
     ],
 )
 def test_predict_counts_pods_that_an_ordered_stateful_set_does_not_create(
-    policy: str, pods: list[Made], says: str
+    policy: str, pods: list[Made], outcomes: dict[str, int]
 ) -> None:
     state = cluster(make_node("n1"), *pods)
     created = workload("StatefulSet", pod=NO_ROOM, replicas=3, podManagementPolicy=policy)
     result = predict(state, created)
-    assert says in next(lines(result))
+    assert (result.outcomes, result.predicted.effects().pending) == (outcomes, outcomes.get("pending", 0))
     other = make_pod("other").obj
-    together = [*lines(predict(state, [created, other]))]
-    assert any(line.startswith("StatefulSet ") and says in line for line in together)
     assert result.outcomes == predict(state, [created, other]).outcomes - Counter(fits=1)
 
 
-KEEPS_OLD = "0 new Pods: the updateStrategy replaces no existing Pod"
+KEEPS_OLD = "no new Pods: the updateStrategy replaces no existing Pod"
 
 
 @pytest.mark.parametrize(
@@ -290,9 +288,9 @@ KEEPS_OLD = "0 new Pods: the updateStrategy replaces no existing Pod"
     [
         ("StatefulSet", {"type": "OnDelete"}, KEEPS_OLD),
         ("StatefulSet", {"rollingUpdate": {"partition": 1}}, KEEPS_OLD),
-        ("StatefulSet", {}, "rollout, 1 new Pod: 1 would fit"),
+        ("StatefulSet", {}, "the new Pod runs"),
         ("DaemonSet", {"type": "OnDelete"}, KEEPS_OLD),
-        ("DaemonSet", {}, "rollout, 1 new Pod: 1 would fit"),
+        ("DaemonSet", {}, "the new Pod runs"),
     ],
 )
 def test_predict_says_that_an_update_strategy_creates_no_pods(kind: str, strategy: Obj, says: str) -> None:
@@ -300,10 +298,8 @@ def test_predict_says_that_an_update_strategy_creates_no_pods(kind: str, strateg
     old = make_pod("w-0").labels(**LABELS).metadata(ownerReferences=[owner]).on("n1")
     stored = Made("apps/v1", kind, "w", "default").spec(**workload(kind, updateStrategy=strategy)["spec"])
     new = workload(kind, "new", updateStrategy=strategy)
-    first, *notes = lines(predict(cluster(make_node("n1"), stored, old), new))
-    assert first == f"{kind} default/w: {says}"
-    assert any("until you delete them" in note for note in notes) == (says == KEEPS_OLD)
-    assert not any("the controller creates" in note for note in notes)
+    document = predict(cluster(make_node("n1"), stored, old), new).document
+    assert (document.headline, [*document.warnings]) == (f"{kind} default/w: {says}", [])
 
 
 def test_predict_mentions_no_rollout_of_a_job() -> None:
@@ -313,7 +309,6 @@ def test_predict_mentions_no_rollout_of_a_job() -> None:
 
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "w", "controller": True, "uid": "uid-w"}
     old = make_pod("w-a").labels(**LABELS).metadata(ownerReferences=[owner]).on("n1")
-    first, *notes = lines(predict(cluster(make_node("n1"), job(1), old), job(2).obj))
-    assert first == "Job default/w: 1 of 2 exist; 1 new Pod: 1 would fit"
-    assert any("missing Pods only" in note for note in notes)
-    assert not any("rollout" in note for note in notes)
+    document = predict(cluster(make_node("n1"), job(1), old), job(2).obj).document
+    assert document.headline == "Job default/w: the new Pod runs on n1"
+    assert [*document.warnings] == [MISSING_ONLY]

@@ -19,7 +19,6 @@ from forewarn.policies.forecast.pod_groups import group_forecast
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
 from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.render.prediction import lines
 from forewarn.policies.scheduling.bulk import capacity_for
 from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
 from forewarn.policies.scheduling.foreign_plugins import named_only
@@ -268,8 +267,9 @@ def test_a_score_plugin_that_reads_what_pre_score_writes_ends_the_cycle_in_an_er
     decided = algorithm_for(two.scheduling).schedule_pod(two.scheduling, prediction.pod)
     assert (isinstance(decided, Rejected) and decided.error) is fails
     if fails:
-        told = f"stays Pending: kube-scheduler's cycle ends in an error: {prediction.error}"
-        assert told in "".join(lines(predict(two, new)))
+        why = predict(two, new).document.why
+        assert why is not None
+        assert why.causes[0].reason == f"kube-scheduler's cycle ends in an error: {prediction.error}"
         assert any("stays Pending: kube-scheduler's cycle ends in an error" in text for text in evaluated(two, made))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.commands import predict
 from forewarn.policies.commands.whatif import main
 from tests.builders import Made, cluster_text, make_node, make_pod
 
@@ -162,10 +161,7 @@ def test_pods_beyond_the_limit_that_may_run_make_an_answer_incomplete(
     assert document["status"] == "NO ANSWER"
 
 
-@pytest.mark.parametrize("command", ["whatif", "predict"])
-def test_a_daemon_set_that_the_limit_cuts_is_named(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_a_daemon_set_that_the_limit_cuts_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, limit in (("MIN_OF_WORKLOAD", 5), ("MAX_OF_WORKLOAD", 5), ("MIN_IN_ALL", 5), ("MAX_IN_ALL", 5)):
         monkeypatch.setattr(f"forewarn.policies.simulation.pod_limit.{name}", limit)
     monkeypatch.setattr("forewarn.policies.simulation.pod_limit.ALWAYS", 2)
@@ -173,10 +169,6 @@ def test_a_daemon_set_that_the_limit_cuts_is_named(
     new = [workload("Deployment", "web", 5), workload("DaemonSet", "agent")]
     del new[1]["spec"]["replicas"]
     status, out, _ = run(new=new, cluster=nodes)
-    if command == "predict":
-        files = ["-f", run.file("new.json", _list(new)), "--cluster", run.file("c.json", cluster_text(nodes))]
-        status = predict.main(["--cascade", *files])
-        out = capsys.readouterr().out
     assert status == 3
     assert "not simulated: DaemonSet default/agent: " in out
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from forewarn.policies.documents import to_dict
-from forewarn.policies.render.simulation import summary_lines
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.scenario import Arrival
 from forewarn.policies.simulation.simulation import Simulation
@@ -116,7 +115,7 @@ def test_the_end_says_whose_pods_are_missing() -> None:
     assert [(each.group, each.pods) for each in summary.missing] == [("default/web", 3)]
     assert to_dict(summary)["rejectedByQuota"] == {"default/web": 3}
     told = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
-    assert f"default/web: a ResourceQuota rejects 3 Pods: {told}" in list(summary_lines(summary))
+    assert [each.message for each in summary.missing] == [told]
     assert any(
         line.endswith(f"a ResourceQuota rejects a Pod of default/web: {told}") for line in timeline_lines(simulation)
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.commands.predict import main as predict
 from forewarn.policies.commands.whatif import main
 from forewarn.policies.objects.node import Taint
 from forewarn.policies.simulation.scenario import OPERATIONS, Operation, read_events, to_node, to_workload
@@ -304,74 +303,6 @@ def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[...
     assert status == 0
     assert out.startswith("WARN  Pod default/a applied: 1 of 1 new Pod runs\n")
     assert "not simulated: ReplicaSet default/broken: spec.replicas" in out
-
-
-def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path("docs/examples/simulate")
-    cluster = ["--cluster", str(page / "cluster.yaml"), "--cluster", str(page / "default-class.yaml")]
-    assert predict(["-f", str(page / "tenant.yaml"), *cluster, "--cascade"]) == 0
-    told = capsys.readouterr().out
-    assert "would preempt 1 Pod" in told
-    assert "aftermath: steady state after 8 min" in told
-    assert "preempted: 4 Pods (cascade depth 4)" in told
-
-
-@pytest.mark.parametrize(
-    ("new", "priorities", "whose"),
-    [
-        ("new", (0, 5), "; with the cascade: 3 Pods preempted, 3 Pods newly Pending in all (1 of default/b)"),
-        ("new", (5, 0), "; with the cascade: 3 Pods preempted, 3 Pods newly Pending in all (2 of default/a)"),
-        ("n" * 200, (0, 5), "; with the cascade: 3 Pods preempted, 3 Pods newly Pending in all"),
-    ],
-    ids=["the highest priority", "the most Pods", "a long line"],
-)
-def test_a_cascade_names_the_workload_with_pending_pods(
-    new: str, priorities: tuple[int, int], whose: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    old = (("a", 2, priorities[0]), ("b", 1, priorities[1]))
-    made = [
-        *(make_node(f"n{number}").has(cpu="4").obj for number in range(3)),
-        *(make_priority_class(value).obj for value in (5, 9)),
-        *(workload("ReplicaSet", name, replicas, "4", priority) for name, replicas, priority in old),
-    ]
-    for name, replicas, priority in old:
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
-        for number in range(replicas):
-            pod = running(f"{name}-{number}", name, "4", "n2" if name == "b" else f"n{number}", priority)
-            made.append(pod.metadata(ownerReferences=[owner]).obj)
-    arriving = workload("Deployment", "new", 3, "4", 9)
-    arriving["metadata"]["name"] = new
-    (tmp_path / "cluster.json").write_text(cluster_text(made))
-    (tmp_path / "new.json").write_text(json.dumps(arriving))
-    assert predict(["-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"), "--cascade"]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.endswith(whose)
-
-
-def test_an_aftermath_names_pods_whose_controller_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "controller": True}
-    old = running("web-abc-1", "web", "3", "n1").metadata(ownerReferences=[owner])
-    state = {
-        "apiVersion": "v1",
-        "kind": "List",
-        "items": [made.obj for made in (make_node("n1"), make_priority_class(9), old)],
-    }
-    (tmp_path / "cluster.json").write_text(json.dumps(state))
-    (tmp_path / "new.json").write_text(json.dumps(make_pod("new").of_class(9).request(cpu="3").obj))
-    assert predict(["-f", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json"), "--cascade"]) == 0
-    note = "  note: 1 Pod is not replaced: 1 workload missing from the cluster snapshot"
-    assert note in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "options", [["--pod", "a"], ["-f", "README.md", "-o", "json"], ["-f", "README.md", "--replicas", "2"]]
-)
-def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        predict([*options, "--cluster", "x", "--cascade"])
-    assert "--cascade goes with -f" in capsys.readouterr().err
 
 
 def test_the_schedulers_configuration_decides(simulate: Any, tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from forewarn.policies.application.predict_request import Option
 from forewarn.policies.render.html.elements import Page
 from forewarn.policies.ui import questions
-from forewarn.policies.ui.answers import NO_NODE_GROUPS, _options, _with_lines
-from forewarn.policies.ui.questions import EDITS, Field
+from forewarn.policies.ui.answers import NO_NODE_GROUPS, _with_lines
 from tests.builders import cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 from tests.json_outputs import validator
@@ -137,13 +135,13 @@ def test_the_copied_command_has_the_document_of_the_page(query: str, tmp_path: P
     assert document == json.loads(done.stdout), done.stderr
 
 
-def test_the_document_and_the_lines_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:
+def test_the_document_and_the_counters_of_a_prediction_are_those_of_its_command(shared: Desk) -> None:
     command = ("predict", "-f", "docs/examples/headroom/cache.yaml", "--cluster", CLUSTER)
-    rows = [json.loads(line) for line in forewarn(*command, "-o", "json").stdout.splitlines()]
-    assert shared.post("/api/predict", {"manifest": MANIFEST, "document": True}).get_json() == rows
+    document = json.loads(forewarn(*command, "-o", "json").stdout)
+    assert shared.post("/api/predict", {"manifest": MANIFEST, "document": True}).get_json() == document
     found = predicted(shared)
-    assert found["outcomes"] == {"fits": len(rows)}
-    assert found["lines"] == forewarn(*command).stdout.splitlines()
+    assert (found["status"], found["counters"]) == ("OK", document["counters"])
+    assert "2 of 2 new Pods run" in found["markup"]
 
 
 def test_the_document_of_the_cluster_fits_its_schema(shared: Desk) -> None:
@@ -307,33 +305,12 @@ def test_a_change_is_predicted_as_if_it_stood_in_the_manifest(
 ) -> None:
     before, after = predicted(shared), predicted(shared, **edits)
     assert after["objects"] == [before["objects"][0] | changed]
-    assert predicted(shared, after["manifest"])["lines"] == after["lines"] != before["lines"]
-
-
-@pytest.mark.parametrize("name", [key for key, field in EDITS.items() if field.option])
-def test_an_option_of_the_command_is_one_of_the_page(shared: Desk, name: str) -> None:
-    before, after = predicted(shared), predicted(shared, MANIFEST, **{name: True})
-    assert after["manifest"] == before["manifest"], "as it is written"
-    assert after["command"] == before["command"].replace("predict -f -", f"predict -f - --{name}")
-    assert after["lines"] != before["lines"]
-    assert f'id="{name}" type="checkbox"' in shared.get("/predict").text
-    assert predicted(shared, MANIFEST, **{name: False}) == before
-
-
-def test_the_number_0_and_a_text_are_values_of_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, default in (("most_pods", None), ("of_zone", "")):
-        given = Option(default, "help", "label", 9, f"--{name.replace('_', '-')}")
-        monkeypatch.setitem(EDITS, name, Field(name, "label", name, given.option, given.kind, most=given.most))
-    assert _options({"most_pods": 0, "of_zone": "a"}) == {"most_pods": 0, "of_zone": "a"}
-    assert EDITS["most_pods"].read("0") == (["--most-pods=0"], 0)
-    assert EDITS["of_zone"].read("a") == (["--of-zone", "a"], "a")
-    assert _options({"most_pods": None, "of_zone": "", "explain": False}) == {}
+    assert predicted(shared, after["manifest"])["markup"] == after["markup"] != before["markup"]
 
 
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [
-        ({"explain": 1}, "explain: must be true or false"),
         ({"replicas": -3}, "replicas: must be an integer from 0 to 100000"),
         ({"replicas": 1.5}, "replicas: must be an integer from 0 to 100000"),
         ({"value": 2_000_000_000}, "value: must be an integer from -2147483648 to 1000000000"),
@@ -381,8 +358,8 @@ def test_a_manifest_that_cannot_be_predicted_has_the_reason(shared: Desk, manife
 def test_a_pod_of_another_scheduler_is_not_predicted_and_has_the_reason(shared: Desk) -> None:
     manifest = MANIFEST.replace("priorityClassName: gold", "schedulerName: other")
     found = predicted(shared, manifest)
-    assert found["outcomes"] == {"not-predicted": 2}
-    assert any("not predicted: schedulerName is other" in line or "other" in line for line in found["lines"])
+    assert found["status"] == "NO ANSWER"
+    assert "the Pod is for another scheduler" in found["markup"]
 
 
 def test_the_command_of_a_prediction_ends_where_the_manifest_ends(shared: Desk) -> None:

@@ -33,10 +33,8 @@ def cluster_and_apply(name: str) -> tuple[list[dict[str, Any]], list[dict[str, A
 
 def test_the_pods_of_a_cron_job_do_not_exist_when_the_next_object_arrives() -> None:
     files = ("-f", CASES / "cronjob-apply.json", "--cluster", CASES / "cronjob-cluster.json")
-    rows = {
-        row["id"]: row["outcome"]
-        for row in map(json.loads, forewarn("predict", *files, "-o", "json").stdout.splitlines())
-    }
+    pods = json.loads(forewarn("predict", *files, "-o", "json").stdout)["pods"]
+    rows = {pod["id"]: pod["outcome"] for pod in pods}
     assert rows == {f"default/once-a-year-{n}": "preempts" for n in range(4)} | {"default/high": "fits"}
     linted = forewarn("lint", files[1], "--cluster", files[3], "--select", "preempts-running-pods", "-o", "json")
     assert [finding["object"]["kind"] for finding in json.loads(linted.stdout)["findings"]] == ["CronJob"]
@@ -53,6 +51,5 @@ def test_predict_follows_the_pods_of_a_workload_to_the_end(tmp_path: Path, repli
     (tmp_path / "web.json").write_text(json.dumps({**deployment, "spec": {**deployment["spec"], "replicas": 8}}))
     files = ("-f", tmp_path / "web.json", "--cluster", CASES / "spread-cluster.json")
     answer = forewarn("predict", *files, *replicas, "--kubernetes-version", "1.36", "-o", "json")
-    rows = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [row["outcome"] for row in rows] == ["preempts"] * 8
-    assert len({victim for row in rows for victim in row["candidates"][row["nominatedNode"]]["victims"]}) == 8
+    document = json.loads(answer.stdout)
+    assert (document["outcomes"], document["counters"]["victims"]) == ({"preempts": 8}, 8)

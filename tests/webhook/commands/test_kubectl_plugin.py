@@ -133,7 +133,6 @@ def test_kubeconfig_is_where_the_cluster_is_looked_for(tmp_path: Path, capsys: p
     [
         (["headroom", "--context", "p"], ["production"]),
         (["headroom", "--output", ""], ["text", "json", "markdown", "html"]),
-        (["predict", "--fail-on", "p"], ["preemption", "pending"]),
         (["-n", "a", "headroom", "--at"], ["--at-least"]),
         (["headroom", "--kubec"], ["--kubeconfig"]),
         (["nonsense", "--"], []),

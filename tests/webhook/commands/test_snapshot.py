@@ -494,7 +494,7 @@ def test_every_command_takes_live(api: ScriptedApi, tmp_path: Path, capsys: pyte
     assert main(["webhook", "review", "--cluster", "live:here", "-f", str(review)]) == 1
     assert "not found; the Pod will be rejected" in capsys.readouterr().out
     assert main(["predict", "--cluster", "live", "-f", str(wanting), "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["id"] == "team/want"
+    assert json.loads(capsys.readouterr().out)["question"] == "Pod team/want"
 
 
 @pytest.mark.parametrize("command", [["lint"], ["predict", "-f"], ["webhook", "review", "-f"]])
