@@ -226,7 +226,8 @@ def _members(given: Any) -> tuple[dict[str, Any], str, dict[str, str]]:
         if field.inlined:
             hint = get_args(hints[field.name])[0]
             given_hints, _, texts = _members(_some(hint))
-            keys |= {key: NotRequired[inner] if hint != _some(hint) else inner for key, inner in given_hints.items()}
+            is_optional = hint != _some(hint)
+            keys |= {key: _not_required(inner) if is_optional else inner for key, inner in given_hints.items()}
             explained |= texts
         elif not field.hidden:
             keys[field.key] = _optional(hints[field.name]) if field.optional else hints[field.name]
@@ -278,6 +279,10 @@ _MARKS: Final = (*Always.__metadata__, *Sparse.__metadata__, *Spelled.__metadata
 def _optional(hint: Any) -> Any:
     """The type of an optional key: never null."""
     return NotRequired[_some(hint)]
+
+
+def _not_required(hint: Any) -> Any:
+    return hint if get_origin(hint) is NotRequired else NotRequired[hint]
 
 
 def _some(hint: Any) -> Any:

@@ -8,13 +8,14 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from forewarn.policies.application.audit_answer import Audited, document_of
 from forewarn.policies.application.findings import Report
 from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot, head_of_findings
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents import to_dict
 from forewarn.policies.evaluation.evaluator import EvaluationRequest, audit_request, unsuppressed
 from forewarn.policies.evaluation.evaluator import audit as findings_of
-from forewarn.policies.findings import Finding, described, plural
+from forewarn.policies.findings import Finding, described
 from forewarn.policies.objects.fields import NOTHING, ApiObject
 from forewarn.policies.process_pool import mapped
 from forewarn.policies.rules.support.predictions import Simulations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from forewarn.policies.application.cluster import Cluster, Progress
     from forewarn.policies.config.model import Config
+    from forewarn.policies.documents.answer import AnswerDocument
+    from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.whatif.autoscalers import Autoscaling
 
 MIN_BATCHES: Final = 6
@@ -36,7 +39,7 @@ class Audit(NamedTuple):
     """The findings on a cluster, the most severe first.
 
     `suppressed`: number of suppressed findings. `objects`: number of checked objects. `skipped`: by kind, the number of
-    objects that forewarn does not read.
+    objects that forewarn does not read. `changes`: since an earlier report; None without one.
     """
 
     findings: list[Finding]
@@ -45,19 +48,26 @@ class Audit(NamedTuple):
     objects: int
     cluster: ClusterSnapshot
     skipped: Mapping[str, int] = NOTHING
+    changes: Sequence[ReportChange] | None = None
+
+    @property
+    def document(self) -> AnswerDocument:
+        """The answer."""
+        return document_of(Audited(self.findings, self.cluster, self.objects, self.suppressed, self.changes))
 
     @property
     def report(self) -> Report:
         """The findings with the counts of the cluster, for all formats."""
         counts = (), self.objects, self.skipped
-        return Report(self.findings, *counts, lambda _file, _line: None, self.suppressed, self.head)
+        report = Report(self.findings, *counts, lambda _file, _line: None, self.suppressed, self.head)
+        return report._replace(changes=self.changes, document=self.document)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document, in the format of `-o json`."""
         return to_dict(self.report)
 
     def __repr__(self) -> str:
-        return described(self, f"{plural(self.objects, 'object')}, {plural(len(self.findings), 'finding')}")
+        return described(self, self.document.headline)
 
 
 def audit(

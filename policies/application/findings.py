@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import VERSION, Hidden, Inlined, in_json
 from forewarn.policies.evaluation.suppressions import identity
-from forewarn.policies.findings import Finding, Location, Severity
+from forewarn.policies.findings import Finding, Location, Severity, one_line
 from forewarn.policies.light import NamedTuple
 from forewarn.policies.objects.fields import NOTHING, InvalidInput
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.cluster.cache import AnswerHead
+    from forewarn.policies.documents.answer import AnswerDocument
     from forewarn.policies.documents.findings import ReportChange
     from forewarn.policies.lint.fixes import Edit
 
@@ -46,7 +47,7 @@ class FindingsSummary(NamedTuple):
 class Report(NamedTuple):
     """Findings for all formats. `line_of(file, line)`: returns a source line, or None. `names`: all files. `skipped`:
     number of skipped objects by kind. `omitted`: number of skipped files by reason. `edits`: returns the safe fixes,
-    each with its finding. `changes`: with `--since`.
+    each with its finding. `changes`: with `--since`. `document`: of `audit`.
     """
 
     findings: Hidden[Sequence[Finding]]
@@ -59,6 +60,7 @@ class Report(NamedTuple):
     omitted: Hidden[Mapping[str, int]] = NOTHING
     edits: Hidden[Callable[[], Iterable[tuple[Finding, Edit]]]] = tuple
     changes: Sequence[ReportChange] | None = None
+    document: Inlined[AnswerDocument | None] = None
 
     @in_json
     def version(self) -> Literal[1]:
@@ -97,6 +99,17 @@ def fingerprints(findings: Sequence[Finding]) -> list[str]:
 
 def counts(findings: Sequence[Finding]) -> Mapping[Severity, int]:
     return Counter(finding.severity for finding in findings)
+
+
+def one_line_finding(finding: Finding) -> str:
+    """A finding in one line, `OBJECT: PROBLEM`, for example `Deployment shop/web: …`."""
+    about = f"{finding.object}: " if str(finding.object) else ""
+    return one_line(about + finding.message)
+
+
+def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, those that do most harm first."""
+    return sorted(findings, key=lambda finding: finding.damage)
 
 
 def configured(

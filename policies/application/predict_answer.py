@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application import autoscaler_tables
 from forewarn.policies.application.places import rejections_of
+from forewarn.policies.cluster.admission import exceeded_quotas
 from forewarn.policies.documents.answer import (
     AnswerDocument,
     AnswerStatus,
@@ -43,7 +44,7 @@ from forewarn.policies.rules.support.predictions import (
 from forewarn.policies.rules.wording.forecasts import placement_notes
 from forewarn.policies.scheduling.reasons import in_short, joined
 from forewarn.policies.scheduling.responsible import why_group_not_predicted
-from forewarn.policies.whatif.effects import Kind, exceeded_quotas
+from forewarn.policies.whatif.effects import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,6 +17,7 @@ from forewarn.policies.application.changes import Apply, Change, ChangeClass, Ev
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
 from forewarn.policies.application.places import Places, Rejected, left_out
 from forewarn.policies.application.whatif_answer import Simulated, document_of
+from forewarn.policies.cluster.admission import exceeded_quotas
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.controllers.applied import with_applied
 from forewarn.policies.controllers.new_pods import needed
@@ -60,7 +61,6 @@ from forewarn.policies.whatif import MAX_UNTIL, class_change, questions
 from forewarn.policies.whatif.answer import Answer, Blocks, NotRecreated, Preemption, WorkloadCount
 from forewarn.policies.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.whatif.comparison import ask, at_rest, placeholder_workloads, placeholders_of, prepare, typical
-from forewarn.policies.whatif.effects import exceeded_quotas
 from forewarn.policies.whatif.occupancy import Occupancy
 from forewarn.policies.whatif.risk import Tried, risks
 from forewarn.policies.whatif.sweep import Sweep, worst_first

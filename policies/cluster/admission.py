@@ -121,3 +121,23 @@ def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
         priority_class_name=resolved.priority_class_name,
         preemption_policy=pod.preemption_policy or resolved.preemption_policy,
     )
+
+
+def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
+    """The ResourceQuotas (`namespace/name`) whose usage is above their limit, with the usage, such as `1,682 of 900
+    pods`.
+    """
+    found = {}
+    for namespace in sorted({quota.namespace for quota in cluster.resource_quotas.values()}):
+        for quota in cluster.quotas_of(namespace):
+            over = [
+                name for name, limit in sorted(quota.hard.items()) if name in quota.used and quota.used[name] > limit
+            ]
+            if over:
+                used, hard = (_amount(str(of[over[0]])) for of in (quota.used, quota.hard))
+                found[f"{namespace}/{quota.name}"] = f"{used} of {hard} {over[0]}"
+    return found
+
+
+def _amount(quantity: str) -> str:
+    return f"{int(quantity):,}" if quantity.isdecimal() else quantity

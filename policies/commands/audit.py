@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies import terminal
 from forewarn.policies.commands import cluster_command, known_findings
 from forewarn.policies.commands.autoscaling import add_arrival_options, add_autoscaling_options, autoscaling_of
-from forewarn.policies.commands.lint import WITH_HEAD
 from forewarn.policies.commands.many_clusters import Evaluated, Evaluation, answered_each
-from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options
+from forewarn.policies.commands.parser import Output, Parser, Printed, add_rule_options, document_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 from forewarn.policies.config.model import ConfigError
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.documents.answer import AnswerStatus
 from forewarn.policies.findings import Finding, Severity
 from forewarn.policies.objects.fields import InvalidInput
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
-_MODULES: Final = ("sources.cluster", "render.audit", "render.report", "application.audit", "forecast.forecast")
+_MODULES: Final = ("sources.cluster", "render.answer", "render.report", "application.audit", "forecast.forecast")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,12 +68,8 @@ def main(arguments: Sequence[str]) -> int:
         findings, known, notices = known_findings.less_known(result.findings, baseline, options.baseline)
         suppressed = result.suppressed + known
         result = result._replace(skipped=cache.skipped, findings=findings, suppressed=suppressed)
-        changes = _changes(previous, since, result.findings, run)
-        if form == "text":
-            text = _text(run.output, result, changes, since, verbose=options.verbose, quiet=quiet)
-            printed = Printed([text], lambda: text)
-        else:
-            printed = _printed(form, result, changes, since)
+        result = result._replace(changes=_changes(previous, since, result.findings, run))
+        printed = _printed(run.output, result)
         fails = None if options.exit_zero or options.write_baseline else fails_at
         return _evaluated(result, fails, printed, _notices(form, result, notices, writer, quiet=quiet))
 
@@ -102,7 +94,7 @@ def _notices(
 
         yield from written_lines(writer(result.findings))
     if not quiet:
-        yield from () if form == "text" else _verdict(result, head=form not in WITH_HEAD)
+        yield from () if form in ("text", "markdown", "html") else [result.document.headline]
         yield from about_baseline
 
 
@@ -118,18 +110,14 @@ def _writer(run: cluster_command.Run) -> Callable[[Sequence[Finding]], Written]:
 def _evaluated(result: Audit, fails_at: Severity | None, printed: Printed, notices: Iterable[str]) -> Evaluated:
     """`fails_at`: the least severity that causes exit status 1; None if none does."""
     from forewarn.policies.application.findings import counts
-    from forewarn.policies.render.report import one_line_finding, worst_first
+    from forewarn.policies.application.several_clusters import row_of
 
-    findings = result.findings
-    numbers = [counts(findings)[severity] for severity in Severity]
-    fails = fails_at is not None and any(finding.severity <= fails_at for finding in findings)
-    worst = next((f"{one_line_finding(each)} [{each.rule}]" for each in worst_first(findings)), "-")
-    by_severity = dict(zip(("ERRORS", "WARNINGS", "NOTES"), numbers, strict=True))
-    status = AnswerStatus.WARN if findings else AnswerStatus.OK
-    row: dict[str, str | int] = {"STATUS": str(status), "PODS": len(result.cluster.pods), **by_severity}
-    verdict = next(_verdict(result, head=False))
-    exit_status = FINDINGS if fails else OK
-    return Evaluated(exit_status, numbers, row | {"BECAUSE": worst}, printed, notices, verdict, result.head)
+    numbers = [counts(result.findings)[severity] for severity in Severity]
+    fails = fails_at is not None and any(finding.severity <= fails_at for finding in result.findings)
+    document = result.document
+    cells = row_of(document) | {"BECAUSE": document.clause}
+    status = FINDINGS if fails else OK
+    return Evaluated(status, numbers, cells, printed, notices, document.clause, result.head)
 
 
 def _changes(
@@ -138,7 +126,7 @@ def _changes(
     """Return the changes since the report of --since; None without --since. Raises InvalidInput."""
     if (previous := known_findings.earlier_report(previous, since, run)) is None:
         return None
-    from forewarn.policies.render.audit import of_findings
+    from forewarn.policies.application.report_changes import of_findings
 
     try:
         return of_findings(findings, previous)
@@ -146,61 +134,19 @@ def _changes(
         raise InvalidInput(f"{since}: {fault}") from None
 
 
-def _printed(form: str, result: Audit, changes: list[ReportChange] | None, since: str) -> Printed:
-    from forewarn.policies.render.head import below_title, on_page
+def _printed(output: Output, result: Audit) -> Printed:
+    if output.form in ("json", "sarif"):
+        from forewarn.policies.render.sarif import placed
 
-    if form in ("json", "sarif"):
-        from forewarn.policies.render.audit import placed
-
-        findings = placed(result.findings) if form == "sarif" else result.findings
-        return known_findings.printed(form, result.report._replace(findings=findings, changes=changes))
-    if form == "openreports":
+        findings = placed(result.findings) if output.form == "sarif" else result.findings
+        return known_findings.printed(output.form, result.report._replace(findings=findings))
+    if output.form == "openreports":
         from forewarn.policies.render.head import line_of
         from forewarn.policies.render.openreports import as_list, cluster_report
 
         items = [cluster_report(result.findings, line_of(result.head))]
         return Printed([as_list(items)], lambda: {"items": items})
-    if form == "html":
-        from forewarn.policies.render.html.pages import audit_page
-
-        cluster, numbers = result.cluster, (result.objects, len(result.cluster.pods), result.suppressed)
-        page = audit_page(result.findings, *numbers, cluster.semantics.unknown)
-        text = on_page(page, result.head).document()
-    else:
-        from forewarn.policies.render.table import markdown_changes, markdown_findings
-
-        verdict = next(_verdict(result, head=False))
-        text = below_title(markdown_findings(result.findings, "forewarn audit", verdict), result.head)
-        text = terminal.as_markdown(text + ("" if changes is None else markdown_changes(changes, since))) + "\n"
-    return Printed([text], lambda: text)
-
-
-def _text(
-    output: Output, result: Audit, changes: list[ReportChange] | None, since: str, *, verbose: bool, quiet: bool
-) -> str:
-    from forewarn.policies.render.audit import lines as lines_of
-    from forewarn.policies.render.audit import render, render_summary
-
-    color = terminal.wants_color(output.color, sys.stdout)
-    paint, findings = terminal.painter(color), result.findings
-    verdict = () if quiet else _verdict(result, head=True)
-    lines = render(findings, paint) if verbose else render_summary(findings, paint, output.width)
-    lines = chain(verdict, lines, () if changes is None else lines_of(changes, since))
-    return "".join(terminal.clean(line, color) + "\n" for line in lines)
-
-
-def _verdict(result: Audit, *, head: bool) -> Iterator[str]:
-    from forewarn.policies.render.audit import summary
-    from forewarn.policies.render.head import line_of
-    from forewarn.policies.scheduling.event_handlers import is_pending
-
-    unknown = "; restarts not predicted" * bool(result.cluster.semantics.unknown)
-    cluster, waiting = result.cluster, result.cluster.waiting_pods.values()
-    pending = sum(is_pending(pod, cluster.semantics.scheduler_names) for pod in waiting)
-    others = len(waiting) - pending
-    yield summary(len(cluster.pods), pending, others, result.objects, result.findings, result.suppressed) + unknown
-    if head:
-        yield line_of(result.head)
+    return document_in(output, result, result.document)
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -229,7 +175,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--apply", action="store_true", help=help_text)
     help_text = "simulate the restarts of all workloads (default: by priority, at most 5,000 Pods in all simulations)"
     add("--all-restarts", action="store_true", help=help_text)
-    add("-v", "--verbose", action="store_true", help="print at most 20 findings of each rule, with their fixes")
-    add("-q", "--quiet", action="store_true", help="do not print the summary")
+    add("-v", "--verbose", action="count", default=0, help="list every finding")
+    add("-q", "--quiet", action="store_true", help="do not print the summary on standard error")
     cluster_command.add_color_option(add)
     return parser

@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from forewarn.policies.durations import seconds
 from forewarn.policies.findings import LONGEST_PATH, cut, no_command, one_line, quote
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from _typeshed import SupportsWrite
 
-    from forewarn.policies.cluster.cache import Result
+    from forewarn.policies.cluster.cache import AnswerHead, Result
     from forewarn.policies.documents.answer import AnswerDocument
     from forewarn.policies.render.html.elements import Page
 
@@ -115,9 +115,17 @@ def answer_in(
     return Printed([text], lambda: text, verdict)
 
 
+class Answered(Protocol):
+    """The result of a question, with its head."""
+
+    @property
+    def head(self) -> AnswerHead: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
 def document_in(
     output: Output,
-    result: Result,
+    result: Answered,
     document: AnswerDocument,
     page: Callable[[], Page] | None = None,
     more: Lines | None = None,

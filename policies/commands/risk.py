@@ -67,7 +67,7 @@ def _with_changes(since: str, risks: Risks, previous: dict[str, Any], workloads:
     """Add the changes since the previous report, for the selected workloads. Raises InvalidInput."""
     from dataclasses import replace
 
-    from forewarn.policies.render.audit import of_risks
+    from forewarn.policies.application.report_changes import of_risks
 
     try:
         if isinstance(rows := previous.get("workloads"), list):

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from forewarn.policies.application.findings import Report, fingerprints
+from forewarn.policies.application.findings import Report, fingerprints, one_line_finding, worst_first
 from forewarn.policies.evaluation.suppressions import path_of
 from forewarn.policies.findings import Finding, Severity, grouped, no_command, no_command_in_markup, one_line
-from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding, worst_first
+from forewarn.policies.render.report import ENTRIES, in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from forewarn.policies.application.findings import Report, counts
 from forewarn.policies.documents import json_of, to_dict
-from forewarn.policies.findings import Finding, Severity, Text, cut, no_command_in_json, one_line, plural
+from forewarn.policies.findings import Finding, Severity, no_command_in_json, plural
 
-_LONGEST_WORST: Final = 160
 ENTRIES: Final = ["\0"]
 """The placeholder in a JSON document for a list that is written entry by entry."""
 
@@ -24,29 +23,12 @@ def uri(file: str) -> str:
     return quote(os.fsencode(path.replace(os.sep, "/")))
 
 
-def one_line_finding(finding: Finding) -> str:
-    """A finding in one line, `OBJECT: PROBLEM`, for example `Deployment shop/web: …`."""
-    about = f"{finding.object}: " if str(finding.object) else ""
-    return one_line(about + finding.message)
-
-
 def found(findings: Sequence[Finding], suppressed: int = 0) -> str:
     """The numbers of findings as a phrase."""
     by_severity = counts(findings)
     numbers = [plural(by_severity[severity], str(severity)) for severity in Severity if by_severity[severity]]
     nothing_bad = "no errors or warnings, " if by_severity[Severity.NOTE] and len(numbers) == 1 else ""
     return f"{nothing_bad}{', '.join(numbers) or 'no findings'}{f' ({suppressed} suppressed)' if suppressed else ''}"
-
-
-def with_worst(findings: Sequence[Finding], suppressed: int = 0) -> str:
-    """The numbers of findings, and the problem of the worst finding."""
-    problems = [first._replace(text=Text(first.text.problem)) for first in worst_first(findings)[:1]]
-    worst = "".join(f": {cut(one_line_finding(each), _LONGEST_WORST)}" for each in problems)
-    return f"{found(findings, suppressed)}{'; worst' if worst and len(findings) > 1 else ''}{worst}"
-
-
-def worst_first(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: finding.damage)
 
 
 def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.application.findings import Report, fingerprints
-from forewarn.policies.findings import Finding, Location, Severity, cut
-from forewarn.policies.render.report import ENTRIES, in_parts, one_line_finding, uri, worst_first
+from forewarn.policies.application.findings import Report, fingerprints, one_line_finding, worst_first
+from forewarn.policies.findings import Finding, Location, ObjectRef, Severity, cut
+from forewarn.policies.render.report import ENTRIES, in_parts, uri
 from forewarn.policies.rules import RULES
 from forewarn.policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.lint.fixes import Edit
     from forewarn.policies.rules.support.context import Rule
@@ -40,6 +40,18 @@ def render(report: Report, version: str) -> Iterator[str]:
 
 def document(report: Report, version: str) -> dict[str, Any]:
     return _document(report, version, list(_results(report)))
+
+
+def placed(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings with an artificial path for each object, because SARIF requires one:
+    `cluster/shop/Deployment/web`.
+    """
+    return [finding._replace(location=Location(_path(finding.object), 1, 1, 1)) for finding in findings]
+
+
+def _path(ref: ObjectRef) -> str:
+    parts = [part for part in (ref.namespace, ref.kind, ref.name) if part and part not in (".", "..")]
+    return "/".join(["cluster", *(part.replace("/", "_") for part in parts)])
 
 
 def _document(report: Report, version: str, results: list[Any]) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from forewarn.policies.application.findings import worst_first
 from forewarn.policies.evaluation.suppressions import path_of
 from forewarn.policies.findings import Finding, cut, one_line, plural
 from forewarn.policies.render import Painter, plain, within
-from forewarn.policies.render.report import found, worst_first
+from forewarn.policies.render.report import found
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from forewarn.policies.application.findings import one_line_finding
 from forewarn.policies.findings import Finding, one_line, plural, printable
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.render import Painter, plain
-from forewarn.policies.render.report import one_line_finding
 
 _PLURALS: Final = {
     "file or directory of a kustomization outside of the checked directories": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.cluster.admission import exceeded_quotas
 from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, grouped, not_running, plural
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, POD_TEMPLATE_PATHS
@@ -17,6 +18,7 @@ from forewarn.policies.rules.support.predictions import Restarts, is_placeholder
 from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, class_names_of_workloads, naming, priorities_of
 
 if TYPE_CHECKING:
+    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
@@ -401,3 +403,88 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 _CREATE_FIX: Final = "correct what the message names, so that kube-apiserver admits the Pods"
+
+
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=("quotas", "pods"))
+def quota_above_limit(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The usage of a ResourceQuota is above its limit.
+
+    Why: kube-apiserver rejects all new Pods that the quota counts, also the replacements of lost Pods, until the usage
+    is below the limit.
+
+    Details: the usage exceeds the limit if the limit was lowered. The message has the current usage.
+
+    Example:
+
+          ResourceQuota batch/pods
+          spec:
+        -   hard: {pods: 10}
+        +   hard: {pods: 20}
+          status:
+        -   hard: {pods: 10}
+        +   hard: {pods: 20}
+            used: {pods: 12}
+
+    Fix: raise the limit, or scale workloads of the namespace down.
+    """
+    if context.cluster is None:
+        return
+    for key, usage in exceeded_quotas(context.cluster).items():
+        namespace, name = key.split("/")
+        ref = ObjectRef("v1", "ResourceQuota", namespace, name)
+        problem = f"{usage} used: kube-apiserver rejects all new Pods that this quota counts"
+        yield Problem(problem, remediation=_LIMIT_FIX, object=ref, harm=not_running())
+
+
+_LIMIT_FIX: Final = "raise the limit, or scale workloads down"
+
+
+@rule(Target.CLUSTER, severity=Severity.WARNING, depends_on=ALL_SCHEDULED)
+def pods_pending(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods are Pending.
+
+    Why: the workload has fewer running Pods than it needs.
+
+    Details: placeholder Pods, and Pods of other schedulers do not count.
+
+    Bad:
+
+        Pod team/web-1
+        spec:
+          priority: 0
+
+    Good:
+
+        Pod team/web-1
+        spec:
+          priority: 0
+          nodeName: node-1
+
+    Fix: run `forewarn why NAMESPACE/POD`.
+    """
+    from forewarn.policies.scheduling.event_handlers import is_pending  # the linter starts without it
+
+    cluster = context.cluster
+    if cluster is None:
+        return
+    names = cluster.semantics.scheduler_names
+    pods = (pod for pod in cluster.waiting_pods.values() if is_pending(pod, names))
+    waiting = grouped((_owner(pod, cluster), pod) for pod in pods if not is_placeholder(pod, context.options))
+    for ref, found in sorted(waiting.items()):
+        first = min(pod.key for pod in found)
+        problem = f"{plural(len(found), 'Pod')} Pending"
+        harm = not_running(pod.effective_priority for pod in found)
+        yield Problem(problem, remediation=f"see `forewarn why {first}`", object=ref, harm=harm)
+
+
+def _owner(pod: Pod, cluster: ClusterSnapshot) -> ObjectRef:
+    """The workload of a Pod; the Pod if no stored workload controls it."""
+    from forewarn.policies.controllers.view import controller_of  # the linter starts without it
+
+    key = controller_of(pod)
+    while key is not None and (workload := cluster.workloads.get(key)) is not None:
+        above = workload.controller[0], key[1], workload.controller[1]
+        if above not in cluster.workloads:
+            return workload.ref
+        key = above
+    return ObjectRef("v1", "Pod", pod.namespace, pod.name)

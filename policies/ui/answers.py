@@ -373,9 +373,7 @@ class State(NamedTuple):
         """Return the result of `forewarn audit`."""
         progress = _counting("checking the objects", "restarts", print_notice)
         result = audit(Cluster(self.cache, self.config), autoscaling=self.autoscaling, progress=progress)
-        pods, unknown = len(result.cluster.pods), result.cluster.semantics.unknown
-        page = pages.audit_page(result.findings, result.objects, pods, result.suppressed, unknown)
-        return _answer(self._on_page(page, result.head), result.to_dict())
+        return _answer(answer_page(result.document, self._head(result.head)), result.to_dict())
 
     def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return how many more replicas of a workload fit, and its placeholder Pods."""

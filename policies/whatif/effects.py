@@ -17,7 +17,6 @@ from forewarn.policies.scheduling.reasons import FitError, as_reason
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
     from forewarn.policies.whatif.answer import Answer, WorkloadCount
 
 
@@ -146,26 +145,6 @@ def of_runs(answer: Answer) -> Iterator[str]:
 def own_workloads(answer: Answer) -> list[WorkloadCount]:
     """The affected workloads whose Pods do not only reserve capacity."""
     return [each for each in answer.workloads if each.workload not in answer.placeholders]
-
-
-def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
-    """The ResourceQuotas (`namespace/name`) whose usage is above their limit, with the usage, such as `1,682 of 900
-    pods`.
-    """
-    found = {}
-    for namespace in sorted({quota.namespace for quota in cluster.resource_quotas.values()}):
-        for quota in cluster.quotas_of(namespace):
-            over = [
-                name for name, limit in sorted(quota.hard.items()) if name in quota.used and quota.used[name] > limit
-            ]
-            if over:
-                used, hard = (_amount(str(of[over[0]])) for of in (quota.used, quota.hard))
-                found[f"{namespace}/{quota.name}"] = f"{used} of {hard} {over[0]}"
-    return found
-
-
-def _amount(quantity: str) -> str:
-    return f"{int(quantity):,}" if quantity.isdecimal() else quantity
 
 
 class Kind(StrEnum):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Table
 from forewarn.policies.render.answer import assumptions_of, counter_value, input_text, label, number
-from forewarn.policies.render.html.elements import Page, display_text, element, listing, section, table
+from forewarn.policies.render.html.elements import Page, display_text, element, listing, section, table, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
     from forewarn.policies.cluster.cache import AnswerHead
 
+_SEARCHED: Final = 10
+"""Rows above which a table has a field to search."""
+
 
 def page(document: AnswerDocument, head: AnswerHead, *parts: Element) -> Page:
     """Return the page of an answer. `parts`: sections before the input."""
     shown = [header(document), *body(document), *parts, footer(head)]
-    return Page(document.question, shown, scripts=("tables.js",))
+    return Page(document.question, shown, scripts=("tables.js", "rows.js"))
 
 
 def header(document: AnswerDocument) -> Element:
@@ -77,7 +80,7 @@ def _section(of: Table, name: str) -> Element:
     ]
     total = element("p", f"Total: {', '.join(totals)}", class_="dim") if totals else None
     shown = table(title, heads, of.rows, len(of.rows))
-    return section(title, name, total, shown)
+    return section(title, name, total, template("search.html") if len(of.rows) > _SEARCHED else None, shown)
 
 
 def footer(head: AnswerHead) -> Element:

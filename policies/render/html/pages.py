@@ -6,15 +6,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.findings import counts
-from forewarn.policies.findings import Finding, Severity, plural
+from forewarn.policies.findings import plural
 from forewarn.policies.quantity import cores, gibibytes
 from forewarn.policies.render import node_pressure
 from forewarn.policies.render.html.answer import body, footer
 from forewarn.policies.render.html.answer import header as answer_header
 from forewarn.policies.render.html.answer import page as answer_page
 from forewarn.policies.render.html.elements import (
-    MAX_ROWS,
     Amount,
     Cell,
     Page,
@@ -26,10 +24,8 @@ from forewarn.policies.render.html.elements import (
     page_header,
     section,
     table,
-    template,
 )
 from forewarn.policies.render.html.nodes import cascade, node_data, nodes, preemption_section
-from forewarn.policies.render.report import found
 from forewarn.policies.simulation.summary import timeline_lines
 from forewarn.policies.whatif.answer import Answer, Preemption
 from forewarn.policies.whatif.node_bands import NodeBands, requests_by_class
@@ -125,7 +121,7 @@ def headroom_page(result: HeadroomResult, head: AnswerHead) -> Page:
     new = _new_pods(result.objects[0].headroom)
     drawn = node_data(NodeBands(Placed(result.cluster, new), ()), (), between=False)
     page = answer_page(result.document, head, nodes(drawn), data("nodes-data", drawn))
-    return page._replace(scripts=("tables.js", "page.js"))
+    return page._replace(scripts=("tables.js", "rows.js", "page.js"))
 
 
 def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
@@ -236,71 +232,3 @@ def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:
     rows = ((pod.key, pod.priority, group.priority) for group in groups for pod in group.pods)
     heads = ("Pod", "priority", "group from priority")
     yield table("Pods by shutdown group", heads, rows, sum(len(group.pods) for group in groups))
-
-
-_AUDIT_TITLE: Final = "Cluster audit"
-_HEADS: Final = ("severity", "rule", "object", "message", "fix")
-_NAMED_BY: Final = _HEADS.index("object")
-
-
-def audit_page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> Page:
-    """Return the page. `findings`: in the order of `audit`. `unknown`: why predictions are missing, or ""."""
-    by_severity, shown = counts(findings), _listed_findings(findings)
-    tiles = (
-        ("errors", by_severity[Severity.ERROR], by_severity[Severity.ERROR] > 0),
-        ("warnings", by_severity[Severity.WARNING], False),
-        ("notes", by_severity[Severity.NOTE], False),
-        ("suppressed", suppressed, False),
-        ("objects checked", objects, False),
-        ("Pods checked", pods, False),
-    )
-    header = page_header(found(findings, suppressed), tiles, f"No prediction: {unknown}" if unknown else "")
-    parts = [_by_rule(findings, shown), _findings(findings, shown)]
-    if not findings:
-        parts = [section("Findings", "findings", element("p", "No findings."))]
-    return Page(_AUDIT_TITLE, [header, *parts], scripts=("tables.js", "rows.js"))
-
-
-def _listed_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings for the table, in order, at most MAX_ROWS: an equal share of each rule, then the most
-    severe others.
-    """
-    share = MAX_ROWS // max(1, len({finding.rule for finding in findings}))
-    seen: Counter[str] = Counter()
-    beyond = []
-    for finding in findings:
-        seen[finding.rule] += 1
-        beyond.append(seen[finding.rule] > share)
-    chosen = sorted(range(len(findings)), key=beyond.__getitem__)[:MAX_ROWS]
-    return [findings[place] for place in sorted(chosen)]
-
-
-def _by_rule(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
-    omitted = len(findings) > len(shown)
-    heads = ["rule", *(f"{severity}s" for severity in Severity), *(["not shown below"] if omitted else [])]
-    rows = list(_counted(findings, shown, omitted))
-    return section("By rule", "rules", table("Findings by rule and severity", heads, rows, len(rows)))
-
-
-def _counted(findings: Sequence[Finding], shown: Sequence[Finding], omitted: bool) -> Iterator[list[str | int]]:
-    """Yield the rows of the table of rules, in the order of the findings.
-
-    `shown`: the findings in the table of findings. `omitted`: add a column with the number of omitted findings.
-    """
-    by_rule = Counter((finding.rule, finding.severity) for finding in findings)
-    told_below = Counter(finding.rule for finding in shown)
-    for rule in dict.fromkeys(finding.rule for finding in findings):
-        of_severities = [by_rule[rule, severity] for severity in Severity]
-        yield [rule, *of_severities, *([sum(of_severities) - told_below[rule]] if omitted else [])]
-
-
-def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
-    rows = (
-        (finding.severity, finding.rule, str(finding.object) or "the cluster", finding.message, finding.remediation)
-        for finding in shown
-    )
-    left = len(findings) - len(shown)
-    more = f"{len(shown)} shown, some of each rule; {plural(left, 'more finding')} not shown. Use -o json for all."
-    note = element("p", more) if left else None
-    shown_rows = table("Findings", _HEADS, rows, len(shown), _NAMED_BY)
-    return section("Findings", "findings", note, template("search.html"), shown_rows)

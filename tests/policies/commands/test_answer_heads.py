@@ -67,7 +67,8 @@ def line(directory: Path, time: str = READ) -> str:
 
 
 IN_FORM: Final = (
-    *("headroom", "predict", "risk", "whatif", "whatif apply", "whatif class", "whatif events", "whatif --each"),
+    *("audit", "headroom", "predict", "risk", "whatif", "whatif apply", "whatif class", "whatif events"),
+    "whatif --each",
 )
 """Commands whose answers end with the input."""
 

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from forewarn import load
 from forewarn.policies.application.audit import audit, audited
+from forewarn.policies.application.audit_answer import Audited, document_of
 from forewarn.policies.cli import main
 from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cluster.cache import Cache, head_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.controllers import own_pods
 from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
@@ -28,7 +29,7 @@ from forewarn.policies.objects.reviewed_object import ChangeSet
 from forewarn.policies.objects.workload import Workload
 from forewarn.policies.options import Options
 from forewarn.policies.process_pool import mapped
-from forewarn.policies.render.html.pages import audit_page
+from forewarn.policies.render.html.answer import page
 from forewarn.policies.rules.support.context import Context, Phase
 from forewarn.policies.rules.support.predictions import Restarts
 from forewarn.policies.sources.cluster import load_cluster
@@ -69,14 +70,17 @@ def test_json_has_every_finding_with_its_object(capsys: pytest.CaptureFixture[st
         ("unused-priority-class", "launch-day"),
     }
     assert told["summary"]["objects"] == 11
-    assert "1 error, 4 warnings, 2 notes" in err
+    assert (told["status"], told["clause"]) == ("HARM", "1 error, unknown-priority-class")
+    assert told["counts"] == {"errors": 1, "warnings": 4, "notes": 2, "pods": 4}
+    assert [row["finding"] for row in told["rows"]][:2] == ["unknown-priority-class", "pods-of-missing-class"]
+    assert err == "audit of 11 objects: 1 error, unknown-priority-class\n"
 
 
-def test_markdown_says_cluster_where_there_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown_has_the_rules_and_the_findings(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--cluster", SHOWN, "-o", "markdown", "-q")
     assert status == 1
-    assert out.startswith("### forewarn audit: 1 error, 4 warnings, 2 notes; worst: Deployment reports/ledger: ")
-    assert out.count("| the cluster |") == 7
+    assert out.startswith("### 🔴 HARM: audit of 11 objects: 1 error, unknown-priority-class\n")
+    assert out.count("\n| ") == 2 * 8
 
 
 @pytest.mark.parametrize(
@@ -86,15 +90,15 @@ def test_markdown_says_cluster_where_there_is_no_file(capsys: pytest.CaptureFixt
         (["--cluster", "not-there.json"], 2, "not-there.json"),
         (["--cluster", SHOWN, "--select", "restart-preemts"], 2, 'did you mean "restart-preempts"'),
         (["--cluster", SHOWN, "--baseline", SHOWN], 2, ""),
-        (["--cluster", SHOWN, "--fail-on", "never"], 0, "1 error"),
-        (["--cluster", SHOWN, "--ignore", "unknown-priority-class"], 0, "4 warnings"),
-        (["--cluster", SHOWN, "--select", "restart-preempts", "--fail-on", "warning"], 1, "1 warning"),
+        (["--cluster", SHOWN, "--fail-on", "never"], 0, "errors 1 |"),
+        (["--cluster", SHOWN, "--ignore", "unknown-priority-class"], 0, "warnings 4 |"),
+        (["--cluster", SHOWN, "--select", "restart-preempts", "--fail-on", "warning"], 1, "warnings 1 |"),
     ],
 )
 def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str) -> None:
     found, out, err = run(capsys, *arguments)
     assert found == status
-    assert said in (err if status > 1 else out.partition(":")[0])
+    assert said in (err if status > 1 else out)
 
 
 def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -102,7 +106,8 @@ def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_p
     assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
     status, out, _ = run(capsys, "--cluster", SHOWN, "--baseline", baseline, "--fail-on", "note")
     assert status == 0
-    assert out.startswith("no findings (7 suppressed); ")
+    assert out.startswith("OK  audit of 11 objects: no findings\n")
+    assert "suppressed 7" in out
 
 
 def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -113,10 +118,11 @@ def test_another_victim_is_no_new_finding(capsys: pytest.CaptureFixture[str], tm
     assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
     _, out, _ = run(capsys, "--cluster", after, "--since", before, "-v")
     assert "a restart now would preempt 1 Pod on node-1: reports/nightly-9" in out
-    assert f"since {before}: 2 changes (2 changed)\n" in out
+    assert "changes 2\n" in out
     status, out, _ = run(capsys, "--cluster", after, "--baseline", baseline, "--fail-on", "note")
     assert status == 0
-    assert out.startswith("no findings (7 suppressed); ")
+    assert out.startswith("OK  audit of 11 objects: no findings\n")
+    assert "suppressed 7" in out
 
 
 def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -132,32 +138,28 @@ def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[st
     (tmp_path / "cluster.yaml").write_text(text)
     _, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.yaml"))
     assert "restart-stays-pending" not in out
-    assert "(1 suppressed)" in out
+    assert "suppressed 1" in out
 
 
-def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    classes = [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"c{n:03}"}, "value": n}
-        for n in range(100)
-    ]
-    (tmp_path / "cluster.json").write_text(cluster_text(classes))
-    _, out, _ = run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))
-    assert "  and 80 more of unused-priority-class; use -o json for all\n" in out
-    assert len(out.splitlines()) == 24
-    assert out.startswith("no errors or warnings, 100 notes; worst: PriorityClass ")
+def test_many_findings_of_a_rule_are_one_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text(cluster_text([make_priority_class(n, f"c{n:03}") for n in range(100)]))
+    _, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.json"))
+    assert out.startswith("OK  audit of 102 objects: 100 notes, unused-priority-class\n")
+    (row,) = [line for line in out.splitlines() if line.startswith("note")]
+    assert row.split()[1:3] == ["unused-priority-class", "100"]
+    assert run(capsys, "-v", "--cluster", str(tmp_path / "cluster.json"))[1].count("\nnote ") == 101
 
 
 def cells_of(text: str) -> list[list[str]]:
     """The rows of the table of findings, as they stand in the page."""
-    findings = text.partition('id="findings"')[2]
+    findings = text.partition('id="table-1"')[2]
     rows = re.findall("<tr>(.*?)</tr>", findings.partition("<tbody>")[2], re.DOTALL)
     return [re.findall("<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
 
 
-def test_a_page_has_a_row_for_each_finding_and_counts_them_by_rule(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = run(capsys, "--cluster", SHOWN, "-o", "html")
+def test_a_page_has_a_row_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--cluster", SHOWN, "-o", "html")
     assert status == 1
-    assert "1 error, 4 warnings, 2 notes" in err
     check_alone(out)
     found = json.loads(run(capsys, "--cluster", SHOWN, "-o", "json")[1])["findings"]
     rows = cells_of(out)
@@ -169,23 +171,13 @@ def test_a_page_has_a_row_for_each_finding_and_counts_them_by_rule(capsys: pytes
         'PriorityClass "gold" not found; Pods will be rejected',
         'create it, or use "launch-day", "normal", "shop"',
     ]
-    for name, value in (("errors", 1), ("warnings", 4), ("notes", 2), ("objects checked", 11), ("Pods checked", 4)):
+    for name, value in (("errors", 1), ("warnings", 4), ("notes", 2), ("Pods", 4)):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in out
-    assert counts_of(out, "restart-preempts") == [0, 1, 0]
-    assert "left out" not in out
 
 
-def counts_of(page: str, rule: str) -> list[int]:
-    row = page.partition(f'<th scope="row">{rule}</th>')[2].partition("</tr>")[0]
-    return [int(count) for count in re.findall(r'class="number"[^>]*>(\d+)<', row)]
-
-
-def test_a_page_says_when_there_is_nothing_and_when_nothing_is_predicted() -> None:
-    text = audit_page([], 3, 5, suppressed=2, unknown="<b>its scheduler is another one").document()
-    assert "No findings." in text
-    assert "No prediction: &lt;b&gt;its scheduler is another one" in text
-    assert "<dt>suppressed</dt><dd>2</dd>" in text
-    assert "<table" not in text
+def page_of(findings: Sequence[Finding]) -> str:
+    snapshot = Cache().snapshot()
+    return page(document_of(Audited(findings, snapshot, 1, 0)), head_of(snapshot)).document()
 
 
 def finding(number: int, rule: str, severity: Severity, name: str = "x", message: str = "") -> Finding:
@@ -194,26 +186,12 @@ def finding(number: int, rule: str, severity: Severity, name: str = "x", message
     )
 
 
-def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_left_out() -> None:
-    many = [finding(number, "first", Severity.ERROR) for number in range(100_000)]
-    more = [finding(number, "second", Severity.WARNING) for number in range(700)]
-    last = [finding(0, "third", Severity.NOTE)]
-    text = audit_page([*many, *more, *last], 1, 1).document()
-    rows = cells_of(text)
-    assert [row[1] for row in rows] == ["first"] * 333 + ["second"] * 166 + ["third"]
-    assert [row[3] for row in rows[:3]] == ["m0", "m1", "m2"]
-    assert "500 shown, some of each rule; 100201 more findings not shown. Use -o json for all." in text
-    assert len(text) < 200_000
-    for rule, counts in (("first", (100_000, 0, 0, 99_667)), ("second", (0, 700, 0, 534)), ("third", (0, 0, 1, 0))):
-        assert counts_of(text, rule) == [*counts]
-
-
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_what_a_cluster_says_stays_text_in_a_page(hostile: str) -> None:
     said = finding(0, hostile, Severity.NOTE, hostile, f"it says {hostile} \ud800 " + "long " * 1000)
-    text = audit_page([said._replace(text=said.text._replace(fix=hostile))], 1, 1, unknown=hostile).document()
+    text = page_of([said._replace(text=said.text._replace(fix=hostile))])
     read = check_alone(text)
-    ours = check_alone(audit_page([finding(0, "rule", Severity.NOTE)], 1, 1, unknown="why").document())
+    ours = check_alone(page_of([finding(0, "rule", Severity.NOTE)]))
     assert [name for name, _ in read.tags] == [name for name, _ in ours.tags]
     assert all(char.isprintable() or char == "\n" for char in text)
     shown = [told for tag, told in read.texts if tag == "td"]
@@ -230,7 +208,7 @@ def test_a_cluster_of_hostile_names_is_a_page_of_texts(tmp_path: Path, capsys: p
     _, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.json"), "-o", "html")
     read = check_alone(out)
     assert all(char.isprintable() or char == "\n" for char in out)
-    told = [text for tag, text in read.texts if tag == "th"]
+    told = [text for tag, text in read.texts if tag == "td"]
     assert f"PriorityClass {HOSTILE[0]}" in told
     assert f"PriorityClass gone{HOSTILE[1]}" in told
 
@@ -319,26 +297,7 @@ def test_a_limit_range_that_is_too_large_to_keep_ends_nothing(
     (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), huge, workload]))
     status, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.json"))
     assert status in (0, 1), out
-    assert "checked" in out.splitlines()[0]
-
-
-def test_each_fix_follows_its_findings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "b", "controller": True}
-    waiting = make_pod("b-0", "team").request(cpu="64").metadata(ownerReferences=[owner])
-    quota = Made("v1", "ResourceQuota", "q", "team").spec(hard={"pods": "1"}).status(hard={"pods": 1}, used={"pods": 1})
-    made = [make_node("n1"), make_priority_class(1), waiting, quota]
-    workloads = (("apps/v1", "Deployment", "a"), ("apps/v1", "StatefulSet", "b"), ("batch/v1", "Job", "c"))
-    for version, kind, name in workloads:
-        template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c"}]}}
-        count = {"replicas": 2, "selector": {"matchLabels": {"app": name}}} if name != "c" else {}
-        made.append(Made(version, kind, name, "team").spec(template=template, **count))
-    path = tmp_path / "cluster.json"
-    path.write_text(cluster_text([one.obj for one in made]))
-    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "pods-not-created")
-    assert [line.split(":")[1].strip()[:17] for line in out.splitlines()] == [
-        *("Deployment team/a", "Job team/c", "correct what the "),
-        *("StatefulSet team/", "see `forewarn why"),
-    ]
+    assert "  audit of " in out.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -381,7 +340,7 @@ def test_the_time_does_not_grow_with_replicas(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text([one.obj for one in made]))
     _, out, _ = run(capsys, "--cluster", str(path), "--select", "pods-not-created")
-    assert out.startswith(f"1 warning: StatefulSet team/a: {2**31 - 1} of {2**31 - 1} Pods not created")
+    assert f"team/a: {2**31 - 1} of {2**31 - 1} Pods" in out or "1 warning, pods-not-created" in out
 
 
 def test_the_workloads_of_a_namespace_are_indexed_once(
@@ -424,10 +383,9 @@ def test_a_restart_that_a_quota_blocks_is_found(
     cluster.append(quota.status(hard={"pods": str(hard)}, used={"pods": "1"}).obj)
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text(cluster))
-    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "restart-stays-pending")
-    message = "Deployment team/a: a restart now would not finish: exceeded quota: pods, requested: pods=1"
-    assert (message in out) is rejected
-    assert bool(out) is rejected
+    _, out, _ = run(capsys, "--cluster", str(path), "--select", "restart-stays-pending", "-o", "json")
+    message = "a restart now would not finish: exceeded quota: pods, requested: pods=1"
+    assert [message in each["message"] for each in json.loads(out)["findings"]] == [True] * rejected
 
 
 @pytest.mark.parametrize("is_simulated", [False, True])
@@ -441,13 +399,12 @@ def test_old_pods_that_terminate_first_do_not_help_if_the_new_pods_do_not_fit_in
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text(cluster))
     with patch("forewarn.policies.forecast.forecast.MAX_REHEARSED", 100 * is_simulated):
-        _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", "--select", "restart-stays-pending")
+        _, out, _ = run(capsys, "--cluster", str(path), "--select", "restart-stays-pending", "-o", "json")
     message = (
-        "Deployment team/a: a restart now would leave it Pending: 0/1 nodes fit (cordoned). "
+        "a restart now would leave it Pending: 0/1 nodes fit (cordoned). "
         "Its rollout terminates 1 old Pod before that. The rollout is blocked"
     )
-    assert (message in out) is is_cordoned
-    assert bool(out) is is_cordoned
+    assert [message in each["message"] for each in json.loads(out)["findings"]] == [True] * is_cordoned
 
 
 def contended(tmp_path: Path) -> Path:
@@ -589,13 +546,11 @@ def test_restarts_that_preempt_only_placeholders_are_one_note(
 
 
 def test_the_summary_has_a_line_for_each_rule_the_worst_first(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "-q", "--cluster", SHOWN)
+    _, out, _ = run(capsys, "--cluster", SHOWN)
     lines = [re.split("  +", line) for line in out.splitlines()]
-    assert lines[0] == ["SEVERITY", "RULE", "COUNT", "FIRST FINDING"]
-    assert lines[1][:3] == ["error", "unknown-priority-class", "1"]
-    assert lines[1][3].startswith("Deployment reports/ledger: PriorityClass")
-    assert len(lines) == 9
-    assert "…" not in out, "a pipe has no width"
+    assert lines[3] == ["SEVERITY", "FINDING", "COUNT", "WHERE", "FIX"]
+    assert lines[4] == ["error", "unknown-priority-class", "1", "reports/ledger", "create it"]
+    assert len(lines[3:]) == 8 + 2
 
 
 def test_the_worst_warning_is_the_one_that_harms_the_pods_of_the_highest_priority(
@@ -611,14 +566,13 @@ def test_the_worst_warning_is_the_one_that_harms_the_pods_of_the_highest_priorit
     path.write_text(cluster_text([*cluster, victim, gold]))
     rules = ("--select", "restart-preempts,restart-stays-pending")
     _, out, _ = run(capsys, "--cluster", str(path), *rules)
-    first, *_, pending, preempted, _ = out.splitlines()
-    assert first.startswith("3 warnings; worst: Deployment team/z: a restart now would leave it Pending")
-    assert re.split("  +", pending)[1:3] == ["restart-stays-pending", "2"]
-    assert "Deployment team/z: " in pending
+    first, *_, pending, preempted, _, _ = out.splitlines()
+    assert first.endswith("3 warnings: 2 restart-stays-pending, 1 restart-preempts")
+    assert re.split("  +", pending)[1:4] == ["restart-stays-pending", "2", "team/z, 1 more"]
     assert re.split("  +", preempted)[1:3] == ["restart-preempts", "1"]
-    _, out, _ = run(capsys, "--cluster", str(path), "-v", "-q", *rules)
-    objects = [line.split(": ")[1] for line in out.splitlines() if line.startswith("warning")]
-    assert objects == ["Deployment team/z", "Deployment team/y", "Deployment team/a"]
+    _, out, _ = run(capsys, "--cluster", str(path), "-v", *rules)
+    objects = [re.split("  +", line)[2] for line in out.splitlines() if line.startswith("warning") and "team/" in line]
+    assert objects[-3:] == ["Deployment team/z", "Deployment team/y", "Deployment team/a"]
 
 
 def test_rejected_pods_and_blocked_evictions_are_worse_than_findings_without_harm(
@@ -633,9 +587,9 @@ def test_rejected_pods_and_blocked_evictions_are_worse_than_findings_without_har
     path.write_text(cluster_text([*defaults, ghost, *budgets]))
     rules = "--select", "global-default-not-unique,unknown-priority-class,evictions-blocked,empty-selector"
     _, out, _ = run(capsys, "--cluster", str(path), *rules)
-    first, _, _, *rows, _ = out.splitlines()
-    assert '; worst: Deployment team/ghost: PriorityClass "none" not found; Pods will be rejected; ' in first
-    assert [re.split("  +", row)[1] for row in rows] == [
+    rows = [re.split("  +", line) for line in out.splitlines() if line.startswith(("error", "warning", "note"))]
+    assert rows[0][3] == "team/ghost"
+    assert [row[1] for row in rows] == [
         "unknown-priority-class",
         "global-default-not-unique",
         "evictions-blocked",
@@ -654,18 +608,9 @@ def test_the_head_says_that_horizontal_pod_autoscalers_cannot_be_listed(
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text([make_node("n1"), make_priority_class(10)]))
     with patch("forewarn.policies.application.cluster.objects_of", denied):
-        assert "; no HorizontalPodAutoscalers" in run(capsys, "--cluster", str(path))[1].splitlines()[1]
+        assert "       no HorizontalPodAutoscalers\n" in run(capsys, "-v", "--cluster", str(path))[1]
         assert "no HorizontalPodAutoscalers" in audit(load(str(path))).head.assumes
-    assert "HorizontalPodAutoscalers" not in run(capsys, "--cluster", str(path))[1]
-
-
-def test_the_summary_is_cut_on_a_terminal_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="80", NO_COLOR="1"):
-        _, narrow, _ = run(capsys, "-q", "--cluster", SHOWN)
-    assert max(map(len, narrow.splitlines())) == 120
-    assert "…" in narrow
-    with patch("sys.stdout.isatty", lambda: True), patch.dict("os.environ", COLUMNS="200", NO_COLOR="1"):
-        assert run(capsys, "-q", "--cluster", SHOWN)[1] == run(capsys, "-q", "--cluster", SHOWN, "--color", "never")[1]
+    assert "HorizontalPodAutoscalers" not in run(capsys, "-v", "--cluster", str(path))[1]
 
 
 @pytest.mark.parametrize(("new", "effective", "other"), [(10, "new", "old"), (5_000, "old", "new")])
@@ -708,12 +653,11 @@ def test_new_and_fixed_findings_since_an_earlier_report_are_named(
     (tmp_path / "before.json").write_text(json.dumps({"findings": [*rest, {**fixed, "fingerprint": "another"}]}))
     since = ["--cluster", SHOWN, "--since", str(tmp_path / "before.json")]
     _, out, _ = run(capsys, *since)
-    assert f"since {tmp_path}/before.json: 2 changes (1 new, 1 gone)\n" in out
-    assert '  new  error: Deployment reports/ledger: PriorityClass "gold" not found' in out
-    assert '  gone  error: Deployment reports/ledger: PriorityClass "gold" not found' in out
+    assert re.search('^new  +error: Deployment reports/ledger: PriorityClass "gold" not found', out, re.MULTILINE)
+    assert re.search('^gone  +error: Deployment reports/ledger: PriorityClass "gold" not found', out, re.MULTILINE)
     changes = json.loads(run(capsys, *since, "-o", "json")[1])["changes"]
     assert [each["change"] for each in changes] == ["new", "gone"]
-    assert "before.json: 2 changes" in run(capsys, *since, "-o", "markdown")[1]
+    assert "changes 2" in run(capsys, *since, "-o", "markdown")[1]
     (tmp_path / "before.json").write_text('{"findings": 5}')
     status, out, err = run(capsys, *since)
     assert (status, out) == (2, "")
@@ -730,11 +674,11 @@ def test_sarif_has_a_path_for_each_object(capsys: pytest.CaptureFixture[str]) ->
     assert {each["ruleId"] for each in found["results"]} == {rule["id"] for rule in found["tool"]["driver"]["rules"]}
 
 
-def test_the_first_line_says_if_restarts_are_not_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_says_if_restarts_are_not_predicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     version = {"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": {"gitVersion": "v1.33.4"}}
     (old := tmp_path / "old.yaml").write_text(f"{Path(SHOWN).read_text()}---\n{json.dumps(version)}\n")
     _, out, err = run(capsys, "--cluster", str(old))
-    assert out.splitlines()[0].endswith(" checked; restarts not predicted")
+    assert "\nWARN  restarts are not predicted: " in out
     assert "1.33" in err
 
 
@@ -773,11 +717,11 @@ def test_an_autoscaler_that_exceeds_a_quota(
     scaled = autoscaler.spec(maxReplicas=most, scaleTargetRef=target)
     (tmp_path / "all.json").write_text(cluster_text([*objects, scaled]))
     (tmp_path / "live.json").write_text(cluster_text(objects))
-    told = f"HorizontalPodAutoscaler team/web: ResourceQuota q admits {admitted} of {most} replicas"
-    assert (told in run(capsys, "--cluster", str(tmp_path / "all.json"))[1]) == bool(admitted)
+    told = f"ResourceQuota q admits {admitted} of {most} replicas"
+    assert (told in run(capsys, "-v", "--cluster", str(tmp_path / "all.json"))[1]) == bool(admitted)
     listed = lambda _, what: [scaled.obj] if what == "autoscalers" else []  # noqa: E731
     with patch("forewarn.policies.application.cluster.objects_of", listed):
-        assert (told in run(capsys, "--cluster", str(tmp_path / "live.json"))[1]) == bool(admitted)
+        assert (told in run(capsys, "-v", "--cluster", str(tmp_path / "live.json"))[1]) == bool(admitted)
         result = audit(load(str(tmp_path / "live.json")))
     assert [f.rule for f in result.findings if f.object.name == "web"].count("autoscaler-exceeds-quota") == bool(
         admitted

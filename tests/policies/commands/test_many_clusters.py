@@ -66,11 +66,11 @@ def test_the_worst_cluster_is_first_and_a_broken_one_hides_no_other(
     status, out, _ = run(capsys, "audit", "--clusters", f"{snapshots}/*")
     assert status == 3
     assert first_words(out) == ["prod-c", "prod-a", "prod-b"]
-    assert [row["STATUS"] for row in table_of(out)] == ["NO ANSWER", "WARN", "WARN"]
+    assert [row["STATUS"] for row in table_of(out)] == ["NO ANSWER", "HARM", "WARN"]
     assert out.startswith("NO ANSWER  3 clusters: worst is prod-c: ")
     why = f"{snapshots}/prod-c.yaml: no Kubernetes objects found. Fix: pass the output of `forewarn snapshot`"
     out = run(capsys, "audit", "--clusters", f"{snapshots}/*", "-v")[1]
-    assert f"\n\nprod-c\n{why}\n\nprod-a\n1 error, 4 warnings, 2 notes; worst: Deployment reports/ledger: " in out
+    assert f"\n\nprod-c\n{why}\n\nprod-a\nHARM  audit of 11 objects: 1 error, unknown-priority-class\n" in out
 
 
 @pytest.mark.parametrize("command", COMMAND_LINES)
@@ -408,10 +408,10 @@ def test_reports_on_different_clusters_are_merged_as_one_run_on_all(
     text = capsys.readouterr().out
     assert main(["whatif", "merge", *files]) == 1
     assert capsys.readouterr().out == text
-    worst = "WARN  2 clusters: worst is docs/examples/audit/cluster.yaml: "
-    assert text.startswith(f"{worst}1 error, 4 warnings, 2 notes; worst: ")
+    worst = "HARM  2 clusters: worst is docs/examples/audit/cluster.yaml: "
+    assert text.startswith(f"{worst}1 error, unknown-priority-class")
     assert main(["whatif", "merge", *files, "-o", "markdown"]) == 1
-    assert capsys.readouterr().out.startswith("### ⚠️ WARN: 2 clusters: worst is docs/examples/audit/cluster.yaml: ")
+    assert capsys.readouterr().out.startswith("### 🔴 HARM: 2 clusters: worst is docs/examples/audit/cluster.yaml: ")
 
 
 def test_a_cluster_without_an_answer_stays_the_first_of_merged_reports(
