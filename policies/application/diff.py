@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.cluster import NO_AUTOSCALERS, autoscalers_of
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.changes import Start
     from forewarn.policies.application.cluster import Cluster
     from forewarn.policies.documents.answer import AnswerDocument, Why
-    from forewarn.policies.manifests.differences import ChangedField, ChangedObject, Difference
+    from forewarn.policies.manifests.differences import ChangedObject, Difference
     from forewarn.policies.whatif.class_change import Ranked
 
 _ORDER: Final = (
@@ -71,43 +70,25 @@ class AffectedNamespace(NamedTuple):
     new_priority: int = 0
 
 
-class ScaledDown(NamedTuple):
-    """A workload with its number of replicas: in the cluster (`before`), in the second version (`after`), and in the
-    first version (`base`).
+class Reset(NamedTuple):
+    """A field of a changed workload that an apply sets although the change does not edit it, or that does not last.
+
+    `before`: in the cluster; "" without the workload. `after`: of the second version. `cause`: `drift`: the cluster
+    differs from the first version; `unset`: the second version has no number of replicas; `autoscaler`: a
+    HorizontalPodAutoscaler sets it again. `later`: the value then, with the name and the limits of the autoscaler.
     """
 
     workload: str
-    before: int
-    after: int
-    base: int | None = None
-
-
-class Differing(NamedTuple):
-    """A changed workload with drift. `fields`: the priorityClassName, requests and replicas of the cluster that
-    applying the second version changes, although the version does not edit them.
-    """
-
-    workload: str
-    fields: Sequence[ChangedField]
-
-
-class Autoscaled(NamedTuple):
-    """A changed workload that a HorizontalPodAutoscaler scales, so that its new number of replicas does not last: the
-    number is beyond the limits, or scales down the workload in the cluster.
-
-    `replicas`: in the second version. `least`, `most`: minReplicas and maxReplicas.
-    """
-
-    workload: str
-    autoscaler: str
-    replicas: int
-    least: int
-    most: int
+    field: str
+    before: str
+    after: str
+    cause: Literal["drift", "unset", "autoscaler"]
+    later: str = ""
 
     @property
-    def at_last(self) -> int:
-        """The replicas within the limits of the HorizontalPodAutoscaler."""
-        return min(max(self.replicas, self.least), self.most)
+    def fewer(self) -> int:
+        """By how many replicas the apply scales down the workload."""
+        return int(self.before) - int(self.after) if self.field == "replicas" and self.before else 0
 
 
 class Pruned(NamedTuple):
@@ -140,32 +121,25 @@ class OnCluster(NamedTuple):
 
     `rejected`: objects that the API server rejects, with the reason. `rejected_pods`: objects that the API server
     accepts, but whose Pods it rejects. `unpredicted`: objects without a prediction. `namespaces`: the most affected
-    first. `absent`: changed workloads that are not in the cluster, and thus not simulated. `scaled_down`: workloads
-    that lose replicas, because the cluster has more than both versions set, or because the second version sets no
-    number. `differing`: changed workloads of which applying also changes what the second version does not edit.
-    `passed`: by PriorityClass, most Pods first. `pruned`: PriorityClasses that only a tool that prunes deletes.
-    `not_predicted`: workloads with new Pods that `answer` lacks, because the volumes that their provisioner creates are
-    not modelled. `applied`: the changed objects that this cluster gets; their classes, replicas and requests change
-    from the live values.
+    first. `absent`: changed workloads that are not in the cluster, and thus not simulated. `passed`: by PriorityClass,
+    most Pods first. `pruned`: PriorityClasses that only a tool that prunes deletes. `not_predicted`: workloads with new
+    Pods that `answer` lacks, because the volumes that their provisioner creates are not modelled. `applied`: the
+    changed objects that this cluster gets.
     """
 
     cluster: str
     rejected: Sequence[str]
     namespaces: Sequence[AffectedNamespace]
     absent: Sequence[str] = ()
-    scaled_down: Sequence[ScaledDown] = ()
     rejected_pods: Sequence[str] = ()
     unpredicted: Sequence[str] = ()
-    differing: Sequence[Differing] = ()
-    autoscaled: Sequence[Autoscaled] = ()
+    resets: Sequence[Reset] = ()
     passed: Sequence[Passed] = ()
     pruned: Sequence[Pruned] = ()
     not_predicted: Sequence[WorkloadCount] = ()
     reason: str = ""
     answer: WhatIf | None = None
     applied: Hidden[Sequence[ChangedObject]] = ()
-    concerned: Hidden[Sequence[ChangedObject]] = ()
-    """The changed objects, also those that are not applied."""
     omitted: Hidden[Sequence[ChangedObject]] = ()
     """Changes of workloads that the cluster does not have, and gets from another directory."""
     why: Hidden[Why | None] = None
@@ -177,50 +151,9 @@ class OnCluster(NamedTuple):
         return [*self.rejected, *self.rejected_pods]
 
     @property
-    def lasting(self) -> list[ScaledDown]:
-        """The workloads that an apply scales down for good, because no HorizontalPodAutoscaler scales them."""
-        autoscaled = {item.workload for item in self.autoscaled}
-        return [item for item in self.scaled_down if item.workload not in autoscaled]
-
-    @property
-    def removing(self) -> list[WorkloadCount]:
-        """The workloads that the change deletes or scales down, without `scaled_down`."""
-        others = {item.workload for item in self.scaled_down}
-        workloads = self.answer.workloads if self.answer else ()
-        return [each for each in workloads if each.removed and each.workload not in others]
-
-    @property
     def removed(self) -> int:
         """The number of running Pods that the change removes."""
-        return sum(each.removed for each in self.removing) + sum(item.before - item.after for item in self.lasting)
-
-    @property
-    def preemptors(self) -> list[str]:
-        """The workload of each preemptor."""
-        return [each.by_workload for each in self.answer.preemptions] if self.answer else []
-
-    @property
-    def has_rejected_rollouts(self) -> bool:
-        """Whether kube-apiserver rejects the new Pods of a changed workload, so that its rollout is not simulated."""
-        names = {reason.partition(": ")[0] for reason in self.rejected_pods}
-        return any(str(changed) in names for changed in self.concerned if changed.operation == "changed")
-
-    @property
-    def surging(self) -> list[str]:
-        """The workloads that preempt only because their rollout deletes no old Pod first."""
-        updated = {
-            f"{changed.namespace}/{changed.name}"
-            for changed in self.applied
-            if changed.is_rollout and changed.kind == "Deployment" and not any(field.grows for field in changed.fields)
-        }
-        if self.answer is None or updated.isdisjoint(self.preemptors):
-            return []
-        names, first = self.answer.answer.summary.names, dict[str, float]()
-        for event in self.answer.answer.simulation.timeline.events:
-            if event.event == "deleted" and event.node and event.origin and event.origin.before:
-                first.setdefault(names.name_of(event.origin.workload), event.t)
-        preempted = ((each.by_workload, each.t) for each in self.answer.preemptions)
-        return [*dict.fromkeys(name for name, t in preempted if name in updated and t < first.get(name, inf))]
+        return sum(each.removed for each in self.answer.workloads) if self.answer else 0
 
     @property
     def directories(self) -> tuple[list[str], list[str]]:
@@ -353,16 +286,12 @@ def _on_cluster(
         present, omitted, lacking = _found(concerned, cluster.snapshot)
         absent = [*dict.fromkeys(str(item.changed) for item in lacking)]
         without_class = [*_without_class(lacking, concerned, cluster)]
-        of_all = [item.changed for item in concerned]
         if not (concerned := present):
-            return _with_reasons(OnCluster(name, [], [], absent, concerned=of_all), without_class)
+            return _with_reasons(OnCluster(name, [], [], absent), without_class)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
         answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
-        scaled_down = [*_scaled_down(concerned, cluster.snapshot)]
-        reduced = {item.workload for item in scaled_down}
-        applied, differing = _applied(concerned, cluster.snapshot, reduced)
         live = {key_of(obj): obj for obj in autoscalers_of(cluster.cache, cluster.sources) or ()}
         answer = answer if live else _without_scalers(answer, concerned)
         pruned = [] if request.prune else [*_pruned(concerned, cluster)]
@@ -371,22 +300,19 @@ def _on_cluster(
             rejected=[],
             namespaces=[],
             absent=absent,
-            scaled_down=scaled_down,
-            differing=differing,
-            autoscaled=[*_autoscaled(concerned, reduced, live, scalers)],
+            resets=[*_resets(concerned, cluster.snapshot, live, scalers)],
             passed=_passed(answer.answer.new_pods, cluster.snapshot),
             pruned=pruned,
             not_predicted=not_predicted,
             answer=answer,
-            applied=applied,
+            applied=[item.changed for item in concerned],
             omitted=omitted,
-            concerned=of_all,
         )
         effect = _with_reasons(effect, [*answer.faults, *without_class])
-        affected = _affected(effect, answer, lambda namespace: labels.get(namespace) or owners.first_owners(namespace))
+        affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.first_owners(namespace))
         return effect._replace(namespaces=affected)
     except Rejected as fault:
-        return _with_reasons(OnCluster(name, [], [], concerned=[item.changed for item in concerned]), fault.faults)
+        return _with_reasons(OnCluster(name, [], []), fault.faults)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 
@@ -454,39 +380,6 @@ def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
     return cluster._replace(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, why=why, answer=answer)
 
 
-def _present(
-    concerned: Iterable[Difference], snapshot: ClusterSnapshot
-) -> Iterator[tuple[str, ApiObject, ApiObject, ApiObject]]:
-    """Yield the changed workloads of the cluster: name, and the object in both versions and in the cluster."""
-    for changed, before, after in concerned:
-        if before is not None and after is not None and (kind := group_kind(after.object)) in _WORKLOADS:
-            workload = snapshot.workloads.get((kind, changed.namespace, changed.name))
-            if workload is not None:
-                yield f"{changed.namespace}/{changed.name}", before.object, after.object, workload.object
-
-
-def _applied(
-    concerned: Iterable[Difference], snapshot: ClusterSnapshot, scaled_down: Container[str]
-) -> tuple[list[ChangedObject], list[Differing]]:
-    """Return the changed objects with the values of the cluster, and what else applying them changes. Replicas of
-    workloads that are `scaled_down` are in neither.
-    """
-    applied, differing = [], []
-    for difference in concerned:
-        changed = difference.changed
-        for name, _, after, live in _present([difference], snapshot):
-            edited = [field.name for field in changed.fields]
-            found = [field for field in changed_fields(live, after) if _is_compared(field.name)]
-            found = [field for field in found if field.name != "replicas" or name not in scaled_down]
-            own = [field for field in found if _is_edited(field.name, edited)]
-            others = [field for field in changed.fields if not _is_compared(field.name)]
-            changed = changed._replace(fields=[*own, *others])
-            if drift := [field for field in found if field not in own and field.after]:
-                differing.append(Differing(name, drift))
-        applied.append(changed)
-    return applied, differing
-
-
 def _is_compared(field: str) -> bool:
     return field.partition(".")[0] in ("priorityClassName", "replicas", "requests")
 
@@ -520,22 +413,6 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
 OF_NEW_VOLUMES: Final = (IMMEDIATE_VOLUMES, COPIED_VOLUMES)
 
 
-def _scaled_down(concerned: Iterable[Difference], snapshot: ClusterSnapshot) -> Iterator[ScaledDown]:
-    """Yield the workloads that something else has scaled up, such as a HorizontalPodAutoscaler, and those whose
-    manifest has no number of replicas any more, so that they get the default.
-    """
-    for name, *objects in _present(concerned, snapshot):
-        if group_kind(objects[0]) == registry.DAEMON_SET:
-            continue
-        old, new, now = (at(obj, "spec", "replicas") for obj in objects)
-        base = old if isinstance(old, int) else None
-        if base is not None and new is None:
-            old, new = 1, 1
-        grown = isinstance(now, int) and isinstance(new, int) and now > new
-        if grown and (not isinstance(old, int) or now > old):
-            yield ScaledDown(name, now, new, base)
-
-
 def _without_scalers(answer: WhatIf, concerned: Iterable[Difference]) -> WhatIf:
     """Return an answer whose head names the assumption that nothing scales, if the change is about replicas."""
     if not any(field.name == "replicas" for item in concerned for field in item.changed.fields):
@@ -543,30 +420,62 @@ def _without_scalers(answer: WhatIf, concerned: Iterable[Difference]) -> WhatIf:
     return replace(answer, head=replace(answer.head, assumes=(*answer.head.assumes, NO_AUTOSCALERS)))
 
 
-def _autoscaled(
+def _resets(
     concerned: Iterable[Difference],
-    scaled_down: Container[str],
+    snapshot: ClusterSnapshot,
     live: Mapping[tuple[str, str], ApiObject],
     scalers: Iterable[Difference],
-) -> Iterator[Autoscaled]:
-    """Yield the workloads whose number of replicas does not last, because a HorizontalPodAutoscaler scales them.
-
-    `live`: the autoscalers of the cluster. `scalers`: those of the manifests.
+) -> Iterator[Reset]:
+    """Yield what an apply sets beside the change, and replicas that do not last. `live`: the autoscalers of the
+    cluster. `scalers`: those of the manifests.
     """
     found = {**live, **{item.changed.identity[1:]: item.after.object for item in scalers if item.after}}
     by_target = {target_of(namespace, obj): (name, obj) for (namespace, name), obj in found.items()}
-    for changed, _, after in concerned:
-        name = f"{changed.namespace}/{changed.name}"
-        if after is None or not (name in scaled_down or any(field.name == "replicas" for field in changed.fields)):
+    for changed, before, after in concerned:
+        if after is None:
             continue
-        scaler, obj = by_target.get((group_kind(after.object), changed.namespace, changed.name), ("", NOTHING))
-        replicas = at(after.object, "spec", "replicas")
-        least, most = at(obj, "spec", "minReplicas"), at(obj, "spec", "maxReplicas")
-        replicas, least = 1 if replicas is None else replicas, 1 if least is None else least
-        if not (isinstance(replicas, int) and isinstance(least, int) and isinstance(most, int) and replicas):
-            continue
-        if name in scaled_down or not least <= replicas <= most:
-            yield Autoscaled(name, scaler, replicas, least, most)
+        kind, name = group_kind(after.object), f"{changed.namespace}/{changed.name}"
+        stored = snapshot.workloads.get((kind, changed.namespace, changed.name)) if kind in _WORKLOADS else None
+        now = stored.object if before is not None and stored is not None else NOTHING
+        replicas = _scaled_down(name, before.object if before else NOTHING, after.object, now)
+        if replicas or any(field.name == "replicas" for field in changed.fields):
+            scaler = by_target.get((kind, changed.namespace, changed.name), ("", NOTHING))
+            replicas = _autoscaled(name, after.object, *scaler, replicas) or replicas
+        yield from [replicas] if replicas else []
+        edited = ["replicas"] * (replicas is not None) + [field.name for field in changed.fields]
+        for field in changed_fields(now, after.object) if now else ():
+            if field.after and _is_compared(field.name) and not _is_edited(field.name, edited):
+                yield Reset(name, *field, "drift")
+
+
+def _scaled_down(name: str, before: ApiObject, after: ApiObject, now: ApiObject) -> Reset | None:
+    """The replicas of a workload that something else has scaled up, such as a HorizontalPodAutoscaler, or whose
+    manifest has no number of replicas any more, so that it gets the default.
+    """
+    old, new, running = (at(obj, "spec", "replicas") for obj in (before, after, now))
+    base = old if isinstance(old, int) else None
+    if base is not None and new is None:
+        old, new = 1, 1
+    is_more = isinstance(running, int) and isinstance(new, int) and running > new
+    if not is_more or (isinstance(old, int) and running <= old) or group_kind(after) == registry.DAEMON_SET:
+        return None
+    return Reset(name, "replicas", str(running), str(new), "unset" if base == running else "drift")
+
+
+def _autoscaled(name: str, after: ApiObject, scaler: str, obj: ApiObject, reduced: Reset | None) -> Reset | None:
+    """The replicas of a workload that its HorizontalPodAutoscaler changes: those that the apply has `reduced`, or that
+    are beyond its limits.
+    """
+    replicas, (least, most) = (
+        at(after, "spec", "replicas"),
+        (at(obj, "spec", f"{end}Replicas") for end in ("min", "max")),
+    )
+    replicas, least = 1 if replicas is None else replicas, 1 if least is None else least
+    is_valid = isinstance(replicas, int) and isinstance(least, int) and isinstance(most, int) and replicas
+    if not is_valid or (reduced is None and least <= replicas <= most):
+        return None
+    later = f"{min(max(replicas, least), most)} (HorizontalPodAutoscaler {scaler}: {least} to {most})"
+    return Reset(name, "replicas", reduced.before if reduced else "", str(replicas), "autoscaler", later)
 
 
 def _pruned(concerned: Iterable[Difference], cluster: Cluster) -> Iterator[Pruned]:
@@ -608,7 +517,7 @@ def _is_absent(difference: Difference, snapshot: ClusterSnapshot) -> bool:
 _WORKLOADS: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
 
 
-def _affected(cluster: OnCluster, applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
+def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedNamespace]:
     """Return the counters of each affected namespace, by the definitions of `Effects`."""
     answer, reserving = applied.answer, applied.answer.placeholders
     own, new_pods = own_workloads(answer), answer.new_pods
@@ -622,10 +531,7 @@ def _affected(cluster: OnCluster, applied: WhatIf, owner: Callable[[str], str]) 
             *((ref.namespace, 1) for ref in invalid),
             *((each.workload, 1) for each in new_pods if each.after is None),
         ),
-        "removed": (
-            *((each.namespace, each.removed) for each in cluster.removing),
-            *((item.workload, item.before - item.after) for item in cluster.lasting),
-        ),
+        "removed": ((each.namespace, each.removed) for each in applied.workloads),
         "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
         "new_priority": ((each.workload, 1) for each in new_pods if each.after is not None),
     }

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import several_clusters
 from forewarn.policies.cluster.cache import AnswerHead, Origin
 from forewarn.policies.disclosure import Disclose
-from forewarn.policies.documents.answer import (
-    NO_EFFECT,
-    AnswerDocument,
-    AnswerStatus,
-    Cell,
-    Counter,
-    Effects,
-    Table,
-)
+from forewarn.policies.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Cell, Counter, Effects, Table
 from forewarn.policies.findings import counted, cut, first_of, grouped, listed, one_line
 from forewarn.policies.lint.versions import CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
@@ -30,10 +23,6 @@ if TYPE_CHECKING:
     from forewarn.policies.manifests.differences import ChangedObject
 
 _NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
-_NOTHING_SIMULATED: Final = "nothing is simulated, so there is no statement on this change"
-_KEPT: Final = "deletion is not simulated without --prune"
-_NO_CLUSTER: Final = "not simulated, because no cluster is given"
-_NOT_CONCERNED: Final = "gets no changed object"
 FIX_OF_DIRECTORIES: Final = "Fix: map directories to clusters, or skip them (clusters and exclude in .forewarn.yaml)"
 _FIX_OF_REPLICAS: Final = "Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
 _FIX_OF_AUTOSCALED: Final = (
@@ -48,76 +37,56 @@ _OF_WHOLE: Final = (
 """Fields that are shown of created and deleted objects."""
 
 
-class AnswerOn(NamedTuple):
-    """The answer about one cluster, and its input."""
-
-    cluster: str
-    document: AnswerDocument
-    head: AnswerHead
-
-
 class DiffAnswer(NamedTuple):
     """The answer about all clusters, its input, and the answers about several clusters, the worst first."""
 
     document: AnswerDocument
     head: AnswerHead
-    clusters: Sequence[AnswerOn] = ()
+    clusters: Sequence[several_clusters.AnswerOn] = ()
 
 
 def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
     """Return the comparison in the form of all answers. `disclose`: which names from the clusters it has."""
-    merged = merged_objects(diff)
-    question = f"{counted(len(merged), 'object')} changed" if merged else _NOTHING
-    if len(merged) == 1:
-        question = " ".join((one_line(str(each := next(iter(merged)))), each.operation))
-    versions = f"{diff.base} → {diff.head}"
-    clusters = sorted(
-        ((cluster, _on_cluster(diff, cluster, disclose, question)) for cluster in diff.clusters),
-        key=lambda pair: ([-number for number in several_clusters.rank_of(pair[1])], pair[0].cluster),
-    )
-    several = [AnswerOn(each.cluster, document, _head(each)) for each, document in clusters]
-    heads = [each.answer.head for each in diff.clusters if each.answer]
-    if not clusters:
-        clause = ("nothing is simulated" if diff.with_clusters else "") if not merged else _NO_CLUSTER
-        status = AnswerStatus.WARN if merged else AnswerStatus.OK
-        document = AnswerDocument(status, question, clause)
-    elif len(clusters) == 1:
-        document = several.pop().document
+    objects = grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
+    question = f"{counted(len(objects), 'object')} changed" if objects else _NOTHING
+    if len(objects) == 1:
+        question = " ".join((one_line(str(each := next(iter(objects)))), each.operation))
+    of_clusters = [(cluster, _on_cluster(diff, cluster, disclose, question)) for cluster in diff.clusters]
+    of_clusters.sort(key=lambda pair: ([-rank for rank in several_clusters.rank_of(pair[1])], pair[0].cluster))
+    several: list[several_clusters.AnswerOn] = []
+    if not of_clusters:
+        clause = "not simulated, because no cluster is given" if objects else "nothing is simulated"
+        status = AnswerStatus.WARN if objects else AnswerStatus.OK
+        document = AnswerDocument(status, question, clause if objects or diff.with_clusters else "")
+    elif len(of_clusters) == 1:
+        document = of_clusters[0][1]
     else:
-        rows = [several_clusters.OnCluster(*_row(*each)) for each in clusters]
-        counters = several_clusters.total_of(each.document.effects for each in several)
-        document = several_clusters.document_of(question, rows, counters)
-    of_clusters = grouped((doubt, name) for name, doubt in _doubts_of(diff) if several)
-    doubts = [*_doubts(diff), *(f"{listed(names)}: {doubt}" for doubt, names in of_clusters.items())]
-    is_doubtful = document.status is AnswerStatus.OK and doubts
-    first, others = document.tables[:1], document.tables[1:]
-    return DiffAnswer(
-        replace(
-            document,
-            status=AnswerStatus.WARN if is_doubtful else document.status,
-            warnings=[*doubts, *_unsimulated(diff, merged), *document.warnings],
-            tables=[*first, *_own_tables(diff, merged, disclose), *others],
-        ),
-        several_clusters.head_of(heads, versions),
-        several,
+        several = [several_clusters.AnswerOn(each.cluster, own, _head(each)) for each, own in of_clusters]
+        document = several_clusters.document_of(question, [_row(*each) for each in of_clusters])
+        document = replace(document, counters=several_clusters.total_of(own.effects for _, own in of_clusters))
+    gaps = grouped((gap, cluster.cluster) for cluster in diff.clusters if several for gap in _gaps(cluster))
+    doubts = [*_doubts(diff, objects), *(f"{listed(names)}: {gap}" for gap, names in gaps.items())]
+    document = replace(
+        document,
+        status=AnswerStatus.WARN if doubts and document.status is AnswerStatus.OK else document.status,
+        warnings=[*doubts, *_kept(diff, objects), *document.warnings],
+        tables=[*document.tables[:1], *_tables(diff, objects, disclose), *document.tables[1:]],
     )
-
-
-def merged_objects(diff: Diff) -> dict[ChangedObject, list[str]]:
-    """The changed objects, and the directories of each; an object that changes alike in several of them once."""
-    return grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
+    heads = [each.answer.head for each in diff.clusters if each.answer]
+    return DiffAnswer(document, several_clusters.head_of(heads, f"{diff.base} → {diff.head}"), several)
 
 
 def _head(cluster: OnCluster) -> AnswerHead:
     return cluster.answer.head if cluster.answer else AnswerHead(Origin(cluster.cluster), "", "")
 
 
-def _row(cluster: OnCluster, document: AnswerDocument) -> tuple[str, str, Mapping[str, Cell]]:
+def _row(cluster: OnCluster, document: AnswerDocument) -> several_clusters.OnCluster:
     cells = several_clusters.row_of(document)
+    if document.why is None and (told := next(chain(_gaps(cluster), _notes(cluster)), "")):
+        cells["BECAUSE"] = told.partition(". Fix: ")[0]
     if cluster.answer is None:  # nothing is simulated
         cells = {head: cell for head, cell in cells.items() if head in ("STATUS", "BECAUSE") or cell}
-    cells["BECAUSE"] = cells["BECAUSE"] or next(_notes(cluster), "").partition(". Fix: ")[0]
-    return cluster.cluster, document.clause, cells
+    return several_clusters.OnCluster(cluster.cluster, document.clause, cells)
 
 
 # One cluster
@@ -125,34 +94,26 @@ def _row(cluster: OnCluster, document: AnswerDocument) -> tuple[str, str, Mappin
 
 def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: str) -> AnswerDocument:
     """The answer about one cluster: that of the simulated apply, and what only a comparison knows."""
-    doubts, notes = [*_lacking(cluster)], [*_notes(cluster)]
-    document = _simulated(cluster)
+    gaps, document = [*_gaps(cluster)], _simulated(cluster)
     if disclose is not Disclose.NAMES:
-        own = {changed.namespace for changed in diff.objects} if disclose is Disclose.OWN_NAMESPACE else set[str]()
-        document = _restricted(document, own)
-    is_kept = not diff.prunes and any(each.operation == "deleted" for each in cluster.applied)
-    if (doubts or is_kept) and not (cluster.simulated or cluster.faults or cluster.reason):
-        document = replace(document, clause=_NOTHING_SIMULATED if doubts else _KEPT)
-    elif cluster.removed and document.clause == NO_EFFECT:
-        document = replace(document, clause=f"{counted(cluster.removed, 'Pod')} removed")
-    is_notable = (
-        doubts
-        or is_kept
-        or cluster.pruned
-        or cluster.scaled_down
-        or (cluster.answer and cluster.answer.answer.new_pods)
-    )
-    is_doubtful = document.status is AnswerStatus.OK and is_notable
-    shown = [*document.shown, *([Counter("Pods removed", cluster.removed)] if cluster.removed else [])]
-    tables = [*document.tables, *(_tables(cluster) if disclose is Disclose.NAMES else ())]
+        document = _restricted(document, {changed.namespace for changed in diff.objects}, disclose)
+    is_kept, clause = not diff.prunes and any(each.operation == "deleted" for each in cluster.applied), document.clause
+    if (gaps or is_kept) and not (cluster.simulated or cluster.faults or cluster.reason):
+        nothing = "nothing is simulated, so there is no statement on this change"
+        clause = nothing if gaps else "deletion is not simulated without --prune"
+    elif cluster.removed and clause == NO_EFFECT:
+        clause = f"{counted(cluster.removed, 'Pod')} removed"
+    has_new_priorities = cluster.answer is not None and bool(cluster.answer.answer.new_pods)
+    is_notable = gaps or is_kept or cluster.pruned or has_new_priorities or any(each.fewer for each in cluster.resets)
     return replace(
         document,
-        status=AnswerStatus.WARN if is_doubtful else document.status,
+        status=AnswerStatus.WARN if is_notable and document.status is AnswerStatus.OK else document.status,
         question=question,
-        shown=shown,
-        warnings=[*doubts, *notes, *document.warnings],
-        tables=tables,
-        more="-v workloads, namespaces and objects" + (" | -vv each preemption" if document.effects.preempted else ""),
+        clause=clause,
+        shown=[*document.shown, *([Counter("Pods removed", cluster.removed)] if cluster.removed else [])],
+        warnings=[*gaps, *_notes(cluster), *document.warnings],
+        tables=[*document.tables, *(_of_live_state(cluster) if disclose is Disclose.NAMES else ())],
+        more="-v workloads, namespaces and objects" + " | -vv each preemption" * bool(document.effects.preempted),
     )
 
 
@@ -161,40 +122,37 @@ def _simulated(cluster: OnCluster) -> AnswerDocument:
         return cluster.answer.document
     if cluster.reason:
         problem, _, fix = cluster.reason.partition(". Fix: ")
-        warnings = [f"Fix: {fix}"] if fix else []
-        return AnswerDocument(AnswerStatus.NO_ANSWER, "", problem, warnings=warnings)
-    if cluster.faults:
-        count, why = len(cluster.faults), cluster.why
-        clause = f"{counted(count, 'object')} rejected"
-        shown = [Counter("rejected", count)]
-        return AnswerDocument(AnswerStatus.REJECTED, "", clause, Effects(rejected=count), shown, why=why)
-    return AnswerDocument(AnswerStatus.OK, "", _NOT_CONCERNED)
+        return AnswerDocument(AnswerStatus.NO_ANSWER, "", problem, warnings=[f"Fix: {fix}"] if fix else [])
+    if number := len(cluster.faults):
+        clause, shown = f"{counted(number, 'object')} rejected", [Counter("rejected", number)]
+        return AnswerDocument(AnswerStatus.REJECTED, "", clause, Effects(rejected=number), shown, why=cluster.why)
+    return AnswerDocument(AnswerStatus.OK, "", "gets no changed object")
 
 
-def _restricted(document: AnswerDocument, own: Container[str]) -> AnswerDocument:
-    """The answer with only names of workloads in these namespaces, and without what may contain other names."""
+def _restricted(document: AnswerDocument, own: Container[str], disclose: Disclose) -> AnswerDocument:
+    """The answer without what may contain names from the cluster, except workloads in these namespaces."""
     hidden = len(document.warnings) + bool(document.why)
     told = [f"{counted(hidden, 'reason or warning', 'reasons and warnings')} not shown (--disclose)"] if hidden else []
+    is_shown = disclose is Disclose.OWN_NAMESPACE
     tables = [
         table._replace(rows=rows)
         for table in document.tables
-        if table.columns[0] == "WORKLOAD"
+        if is_shown
+        and table.columns[0] == "WORKLOAD"
         and (rows := [row for row in table.rows if str(row[0]).partition("/")[0] in own])
     ]
     return replace(document, why=None, warnings=told, tables=tables)
 
 
-def _lacking(cluster: OnCluster) -> Iterator[str]:
+def _gaps(cluster: OnCluster) -> Iterator[str]:
     """Yield what the simulation of a cluster lacks."""
     if cluster.absent:
-        count = counted(len(cluster.absent), "changed workload")
-        yield (
-            f"{count} not simulated, because the cluster state lacks {_first(cluster.absent, 'workload')}. Fix: take a "
-            "new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
-        )
+        count, names = counted(len(cluster.absent), "changed workload"), _first(cluster.absent, "workload")
+        fix = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
+        yield f"{count} not simulated, because the cluster state lacks {names}. {fix}"
     if cluster.unpredicted:
-        count = counted(len(cluster.unpredicted), "changed object")
-        yield f"{count} not predicted: {_first(cluster.unpredicted, 'object')}"
+        names = _first(cluster.unpredicted, "object")
+        yield f"{counted(len(cluster.unpredicted), 'changed object')} not predicted: {names}"
     taken, others = cluster.directories
     if others:
         count = counted(len({*taken, *others}), "directory has a version", "directories have versions")
@@ -207,60 +165,41 @@ def _lacking(cluster: OnCluster) -> Iterator[str]:
 
 
 def _notes(cluster: OnCluster) -> Iterator[str]:
-    """Yield what an apply does because the cluster differs from the first version, and what happens after it."""
-    drift = [item for item in cluster.lasting if item.base != item.before]
-    for items, why in (
-        (drift, "because the cluster has more than the manifests (drift)"),
-        ([item for item in cluster.lasting if item not in drift], "because spec.replicas is removed"),
-    ):
-        if pods := sum(item.before - item.after for item in items):
-            yield f"the apply scales down {counted(pods, 'running replica')} {why}. {_FIX_OF_REPLICAS}"
-    reduced = [item for item in cluster.scaled_down if item not in cluster.lasting]
-    if pods := sum(item.before - item.after for item in reduced):
+    """Yield what an apply also does because of the state of the cluster, and what happens after it."""
+    of = {cause: [each for each in cluster.resets if each.cause == cause] for cause in ("drift", "unset", "autoscaler")}
+    fewer = {cause: sum(each.fewer for each in resets) for cause, resets in of.items()}
+    down = {cause: f"the apply scales down {counted(number, 'replica')}" for cause, number in fewer.items()}
+    if fewer["autoscaler"]:
         until = "until their HorizontalPodAutoscalers act"
-        yield f"outage risk: the apply scales down {counted(pods, 'replica')} {until}. {_FIX_OF_AUTOSCALED}"
-    elif cluster.autoscaled:
-        count = counted(len(cluster.autoscaled), "workload")
-        yield f"HorizontalPodAutoscalers then scale {count}: the counters are those before that. {_FIX_OF_AUTOSCALED}"
-    if cluster.differing:
-        yield f"drift: the apply also resets fields of {counted(len(cluster.differing), 'workload')} in the cluster"
-    if cluster.has_rejected_rollouts:
-        yield "rollouts of workloads with rejected Pods are not simulated: they delete old Pods, and no new Pod starts"
-    if cluster.surging:
-        why = "start new Pods before they delete old ones (maxSurge), so they need more for a time"
-        yield f"requests do not grow, but the rollouts of {_first(cluster.surging, 'workload')} {why}"
+        yield f"outage risk: {down['autoscaler']} {until}. {_FIX_OF_AUTOSCALED}"
+    elif number := len(of["autoscaler"]):
+        before = "the counters are those before that"
+        yield f"HorizontalPodAutoscalers then scale {counted(number, 'workload')}: {before}. {_FIX_OF_AUTOSCALED}"
+    if fewer["unset"]:
+        yield f"{down['unset']}, because spec.replicas is removed. {_FIX_OF_REPLICAS}"
+    if fewer["drift"]:
+        yield f"drift: {down['drift']}, because the cluster has more than the manifests. {_FIX_OF_REPLICAS}"
+    if number := sum(not each.fewer for each in of["drift"]):
+        yield f"drift: the apply also resets {counted(number, 'field')} of workloads in the cluster"
+    if cluster.rejected_pods:
+        yield "workloads with rejected Pods are not simulated; their rollouts delete old Pods, and start no new ones"
     for item in cluster.pruned:
         running = f", and {counted(item.running, 'running Pod')} cannot be recreated" if item.running else ""
-        yield (
-            f"if the GitOps tool prunes PriorityClass {one_line(item.priority_class)}, new Pods of "
-            f"{counted(item.workloads, 'workload')} are rejected{running}. Fix: keep it until no workload names it"
-        )
+        rejected = f"new Pods of {counted(item.workloads, 'workload')} are rejected{running}"
+        name, fix = one_line(item.priority_class), "Fix: keep it until no workload names it"
+        yield f"if the GitOps tool prunes PriorityClass {name}, {rejected}. {fix}"
 
 
 def _first(names: Iterable[str], noun: str) -> str:
     return cut(first_of([*map(one_line, names)], noun), _LONGEST)
 
 
-def _tables(cluster: OnCluster) -> Iterator[Table]:
+def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
     """Yield what changes in the cluster beside the effects of the simulation."""
     if messages := [(*of.partition(": ")[::2],) for of in (*cluster.faults, *cluster.unpredicted)]:
         yield Table(("NOT SIMULATED", "MESSAGE"), messages, detail=1)
-    autoscaled = {item.workload: item for item in cluster.autoscaled}
-    scaled = {item.workload: item for item in cluster.scaled_down}
-    replicas: list[list[Cell]] = []
-    for name in {**scaled, **autoscaled}:
-        down, scaler = scaled.get(name), autoscaled.get(name)
-        now, applied = (down.before, down.after) if down else ("", scaler.replicas if scaler else "")
-        limits = f"HorizontalPodAutoscaler {scaler.autoscaler}: {scaler.least} to {scaler.most}" if scaler else ""
-        replicas.append([name, now, applied, scaler.at_last if scaler else "", limits])
-    if replicas:
-        yield Table(("REPLICAS OF", "NOW", "APPLIED", "LATER", "BECAUSE"), replicas)
-    if cluster.differing:
-        fields: list[list[Cell]] = [[item.workload, *field] for item in cluster.differing for field in item.fields]
-        yield Table(("DRIFT OF", "FIELD", "NOW", "AFTER THE APPLY"), fields)
-    if cluster.removing:
-        removed: list[list[Cell]] = [[each.workload, each.removed, each.before] for each in cluster.removing]
-        yield Table(("PODS REMOVED OF", "PODS", "RUNNING BEFORE"), removed)
+    if cluster.resets:
+        yield Table(("RESET IN THE CLUSTER", "FIELD", "NOW", "APPLIED", "BECAUSE OF", "LATER"), cluster.resets)
     if cluster.passed:
         yield Table(("RUNNING PODS OF CLASS", "NEW PODS OUTRANK", "NEW PODS RANK BELOW"), cluster.passed)
     if pruned := [(name, item.priority_class) for item in cluster.pruned for name in item.names]:
@@ -270,39 +209,35 @@ def _tables(cluster: OnCluster) -> Iterator[Table]:
 # The change
 
 
-def _doubts(diff: Diff) -> Iterator[str]:
+def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
     """Yield what the comparison lacks, and PDBs that never allow an eviction."""
     yield from (f"not compared: {cut(note, 2 * _LONGEST)}" for note in diff.notes)
     if diff.not_compared:
-        objects = [name.partition(": ")[2] for name in diff.not_compared]
-        kinds = Tally(name if name == CHART_VALUES else name.partition(" ")[0] for name in objects)
-        names = _first([f"{kind} ({count})" for kind, count in kinds.items()], "kind")
-        yield f"{counted(len(diff.not_compared), 'changed object')} not compared: {names}"
-    never = [each for each in merged_objects(diff) if any((of.name, of.after) in NO_EVICTION for of in each.fields)]
+        names = [name.partition(": ")[2] for name in diff.not_compared]
+        kinds = Tally(name if name == CHART_VALUES else name.partition(" ")[0] for name in names)
+        which = _first([f"{kind} ({count})" for kind, count in kinds.items()], "kind")
+        yield f"{counted(len(names), 'changed object')} not compared: {which}"
+    never = [each for each in objects if any((of.name, of.after) in NO_EVICTION for of in each.fields)]
     if never:
-        names = _first([f"{each.namespace}/{each.name}" for each in never], "PDB")
+        which = _first([f"{each.namespace}/{each.name}" for each in never], "PDB")
         allow = "allows no eviction and blocks" if len(never) == 1 else "allow no eviction and block"
-        yield f"PDB {names} {allow} drains. Fix: maxUnavailable: 1"
+        yield f"PDB {which} {allow} drains. Fix: maxUnavailable: 1"
 
 
-def _doubts_of(diff: Diff) -> Iterator[tuple[str, str]]:
-    """Yield the name of each cluster with what its simulation lacks."""
-    yield from ((cluster.cluster, doubt) for cluster in diff.clusters for doubt in _lacking(cluster))
-
-
-def _unsimulated(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
+def _kept(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
     """Yield the removed objects whose deletion is not simulated."""
     gone = [str(each) for each in objects if each.operation == "deleted"]
     if gone and diff.clusters and not diff.prunes:
-        fix = "Fix: pass --prune if the GitOps tool prunes"
-        yield f"deletion not simulated: {_first(gone, 'object')}. {fix}"
+        yield f"deletion not simulated: {_first(gone, 'object')}. Fix: pass --prune if the GitOps tool prunes"
 
 
-def _own_tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose: Disclose) -> Iterator[Table]:
+def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose: Disclose) -> Iterator[Table]:
     """Yield the changed objects, those that are not compared, and the affected namespaces."""
-    preempted = Tally(name for cluster in diff.clusters for name in cluster.preemptors)
-    rows: list[list[Cell]] = [
-        [str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], _change(each)]
+    preempted = Tally(
+        each.by_workload for cluster in diff.clusters if cluster.answer for each in cluster.answer.preemptions
+    )
+    rows = [
+        (str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], _change(each))
         for each, places in objects.items()
     ]
     if rows:
@@ -322,20 +257,17 @@ def _change(changed: ChangedObject) -> str:
 
 def _namespaces(diff: Diff, disclose: Disclose) -> Iterator[Table]:
     """Yield the affected namespaces with their owners and the sums over the clusters, the most affected first."""
-    own = {changed.namespace for changed in diff.objects}
-    affected = grouped(
-        ((each.namespace, each.owner), (cluster.cluster, each[2:]))
-        for cluster in diff.clusters
-        for each in cluster.namespaces
-        if disclose is Disclose.NAMES or (disclose is Disclose.OWN_NAMESPACE and each.namespace in own)
-    )
-    if not affected:
-        return
+    own = {changed.namespace for changed in diff.objects if disclose is Disclose.OWN_NAMESPACE}
+    every = [(cluster.cluster, each) for cluster in diff.clusters for each in cluster.namespaces]
+    shown = [(name, each) for name, each in every if disclose is Disclose.NAMES or each.namespace in own]
     rows: list[list[Cell]] = []
-    for (namespace, owner), of in affected.items():
+    for (namespace, owner), of in grouped(
+        ((each.namespace, each.owner), (name, each[2:])) for name, each in shown
+    ).items():
         sums = [sum(column) for column in zip(*(counts for _, counts in of), strict=True)]
         rows.append([namespace, owner, listed([name for name, _ in of]) if diff.clusters[1:] else "", *sums])
     rows.sort(key=lambda row: ([-int(cell) for cell in row[3:]], row[0]))
     heads = ("LOST", "PREEMPTED", "PENDING", "REJECTED", "REMOVED", "PLACEHOLDERS", "NEW PRIORITY")
-    is_shown = disclose is not Disclose.NAMES or any(owner for _, owner in affected)
-    yield Table(("NAMESPACE", "OWNER", "CLUSTERS", *heads), rows, detail=int(not is_shown))
+    is_detail = disclose is Disclose.NAMES and not any(row[1] for row in rows)
+    if rows:
+        yield Table(("NAMESPACE", "OWNER", "CLUSTERS", *heads), rows, detail=int(is_detail))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.cache import AnswerHead, Origin
 from forewarn.policies.documents.answer import (
     LABELS,
+    NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
     Cell,
@@ -29,6 +30,14 @@ _ORDER: Final = ("rejected", "preempted", "lost", "jobs_failed", "pending")
 _LONGEST_NAME: Final = 40
 
 
+class AnswerOn(NamedTuple):
+    """The answer about one of several clusters, and its input."""
+
+    cluster: str
+    document: AnswerDocument
+    head: AnswerHead
+
+
 class OnCluster(NamedTuple):
     """An answer as a row: the name of its cluster, its consequence, and its cells by column head."""
 
@@ -48,10 +57,8 @@ def row_of(document: AnswerDocument) -> dict[str, Cell]:
     numbers = [(name, counters[name]) for name in names] if counters else [each[:2] for each in document.shown]
     shown = {LABELS.get(name, name.replace("_", " ")).upper(): number for name, number in numbers}
     reasons = [cause.reason for cause in document.why.causes] if document.why else []
-    if document.status is AnswerStatus.NO_ANSWER:
-        reasons = [document.clause]
-    elif document.status is not AnswerStatus.OK:
-        reasons += document.warnings[:1]
+    if document.status in (AnswerStatus.NO_ANSWER, AnswerStatus.WARN):
+        reasons += document.warnings[:1] if document.clause == NO_EFFECT else [document.clause]
     return {_STATUS: str(document.status), **shown, _BECAUSE: reasons[0] if reasons else ""}
 
 
@@ -63,13 +70,8 @@ def rank_of(document: AnswerDocument) -> list[int]:
     return [len(AnswerStatus) - document.status.rank, *loss, *later, *effects]
 
 
-def without_answer(reason: str) -> dict[str, Cell]:
-    """The cells of a cluster without an answer."""
-    return {_STATUS: str(AnswerStatus.NO_ANSWER), _BECAUSE: reason}
-
-
-def document_of(question: str, clusters: Sequence[OnCluster], counters: Effects | None = None) -> AnswerDocument:
-    """Return the answer about several clusters. `clusters`: the worst first. `counters`: of all together."""
+def document_of(question: str, clusters: Sequence[OnCluster]) -> AnswerDocument:
+    """Return the answer about several clusters, without the sums of their counters. `clusters`: the worst first."""
     first, *others = clusters
     name = cut(one_line(first.name), _LONGEST_NAME)
     is_alike = all(each.clause == first.clause for each in others)
@@ -79,7 +81,6 @@ def document_of(question: str, clusters: Sequence[OnCluster], counters: Effects 
         status=min((each.status for each in clusters), key=lambda status: status.rank),
         question=question,
         clause=clause if others else one_line(first.clause),
-        counters=counters,
         shown=[Counter("clusters", len(clusters)), Counter("affected", affected)],
         tables=_tables(clusters),
         more="-v the answer about each cluster",

@@ -24,7 +24,7 @@ from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.objects.pod import pod_requests
 from forewarn.policies.objects.priority_class import PriorityClass
 from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.quantity import Format, Quantity, parse_quantity
+from forewarn.policies.quantity import Format, Quantity
 from forewarn.policies.releases.semantics import Semantics
 
 if TYPE_CHECKING:
@@ -69,15 +69,6 @@ class ChangedField(NamedTuple):
         absent = ("added", "removed") if self.name.endswith("[]") else ("unset", "unset")
         return f"{self.name} {self.before or absent[0]} → {self.after or absent[1]}"
 
-    @property
-    def grows(self) -> bool:
-        """Whether replicas or requests increase."""
-        if not self.name.startswith(("replicas", "requests")):
-            return False
-        with suppress(ValueError):
-            return parse_quantity(self.before) < parse_quantity(self.after)
-        return bool(self.after)
-
 
 def _is_of_pods(field: ChangedField) -> bool:
     return re.split(r"[.[]", field.name)[0] not in _OF_WORKLOADS
@@ -102,13 +93,6 @@ class ChangedObject(NamedTuple):
     def is_restart(self) -> bool:
         """Whether the change only replaces Pods, without a change that matters for scheduling."""
         return [field.name for field in self.fields] == [TEMPLATE]
-
-    @property
-    def is_rollout(self) -> bool:
-        """Whether the change replaces Pods."""
-        rolled_out = {kind.rpartition("/")[2] for kind in registry.ROLLED_OUT}
-        is_update = self.operation == "changed" and all(field.name != IMMUTABLE for field in self.fields)
-        return is_update and any(map(_is_of_pods, self.fields)) and self.kind in rolled_out
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"

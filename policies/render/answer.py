@@ -261,9 +261,7 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
     if document.why is not None:
         rows = [(number(cause.number), cause.reason) for cause in document.why.causes]
         lines += [*markdown_table(("", f"Why {document.why.heading.lower()}"), rows), ""]
-    for table in document.tables:
-        if table.detail <= level:
-            lines += [*_markdown_of(table), ""]
+    lines += tables_as_markdown(table for table in document.tables if table.detail <= level)
     if document.fix:
         lines += [
             "Fix:",
@@ -274,6 +272,11 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
     assumed = "; ".join(["", *assumptions_of(head)])
     lines.append(text_of(f"Input: {input_text(head)}{assumed}"))
     return "\n".join(lines) + "\n"
+
+
+def tables_as_markdown(tables: Iterable[Table]) -> list[str]:
+    """The lines of tables."""
+    return [line for table in tables for line in (*_markdown_of(table), "")]
 
 
 def _bullets(texts: Iterable[str]) -> list[str]:

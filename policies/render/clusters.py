@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.application import several_clusters
-from forewarn.policies.application.several_clusters import OnCluster
+from forewarn.policies.application.several_clusters import AnswerOn, OnCluster
 from forewarn.policies.documents import json_of
 from forewarn.policies.documents.answer import AnswerStatus
 from forewarn.policies.findings import counted, cut, one_line
@@ -25,19 +25,8 @@ MAX_BYTES: Final = 60_000
 """Of a comment; GitHub accepts 65,536 characters."""
 
 
-class OneAnswer(Protocol):
-    """The answer about one of several clusters, and its input."""
-
-    @property
-    def cluster(self) -> str: ...
-    @property
-    def document(self) -> AnswerDocument: ...
-    @property
-    def head(self) -> AnswerHead: ...
-
-
 def text(
-    document: AnswerDocument, head: AnswerHead, clusters: Sequence[OneAnswer], paint: Painter, level: int
+    document: AnswerDocument, head: AnswerHead, clusters: Sequence[AnswerOn], paint: Painter, level: int
 ) -> Iterator[str]:
     """The answer about several clusters as lines of text, with `level` followed by that about each."""
     yield from answer.text(document, head, paint, level)
@@ -47,14 +36,16 @@ def text(
         yield from answer.text(each.document, each.head, paint, level)
 
 
-def comment(document: AnswerDocument, head: AnswerHead, clusters: Sequence[OneAnswer]) -> str:
+def comment(document: AnswerDocument, head: AnswerHead, clusters: Sequence[AnswerOn]) -> str:
     """The answer as Markdown for a comment of limited length, with folded answers about the affected clusters."""
     first = answer.markdown(document, head, 0 if clusters else 1).splitlines()
     kept = within(first, MAX_BYTES // 2, lambda line: len(line.encode()) + 1)
     parts = ["\n".join([*kept, *(["", *left_out(len(first), len(kept), "line")] if first[len(kept) :] else [])])]
+    if details := [table for table in document.tables if clusters and table.detail == 1]:
+        parts.append(folded("details of the change", "\n".join(answer.tables_as_markdown(details))))
     affected = (each for each in clusters if each.document.status is not AnswerStatus.OK)
     folded_answers = (folded(one_line(each.cluster), answer.markdown(each.document, each.head)) for each in affected)
-    return "\n\n".join(fitting([*parts, *folded_answers], MAX_BYTES, "cluster"))
+    return "\n\n".join(fitting([*parts, *folded_answers], MAX_BYTES, "part"))
 
 
 VERSION: Final = 1

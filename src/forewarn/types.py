@@ -1,12 +1,10 @@
 """The types of the parts of results, under the headings of docs/reference/python.md."""
 
 from forewarn.policies.application.diff import AffectedNamespace as AffectedNamespace
-from forewarn.policies.application.diff import Autoscaled as Autoscaled
-from forewarn.policies.application.diff import Differing as Differing
 from forewarn.policies.application.diff import OnCluster as OnCluster
 from forewarn.policies.application.diff import Passed as Passed
 from forewarn.policies.application.diff import Pruned as Pruned
-from forewarn.policies.application.diff import ScaledDown as ScaledDown
+from forewarn.policies.application.diff import Reset as Reset
 from forewarn.policies.application.why import CountedReason as CountedReason
 from forewarn.policies.cluster.cache import Origin as Origin
 from forewarn.policies.documents.answer import AnswerDocument as AnswerDocument
