@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.controllers.own_pods import sentence
-from forewarn.policies.documents import Shard, in_json, json_of
+from forewarn.policies.documents import Shard, in_json, inlined_in_json, json_of
+from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
 from forewarn.policies.durations import seconds
-from forewarn.policies.findings import cut, described, listed, one_line, plural
+from forewarn.policies.findings import counted, cut, described, listed, one_line, plural
 from forewarn.policies.forecast.why_not import by_nodes
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node import ZONE
@@ -439,9 +440,71 @@ class Expectations(Result):
     shard: Shard | None = None
 
     def __repr__(self) -> str:
-        missed = [tested.name for tested in self.expectations if not tested.met]
-        counts = f"{len(missed)} of {plural(len(self.expectations), 'expectation')} not met"
-        return described(self, f"{counts}: {listed(missed)}" if missed else counts)
+        return described(self, self.document.headline)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        return _document_of(self.expectations)
+
+
+def _document_of(results: Sequence[Tested]) -> AnswerDocument:
+    """Return the answer: the numbers of results, and the violations."""
+    failed = sum(bool(result.failures) for result in results)
+    unanswered = sum(bool(result.not_evaluated) for result in results)
+    counts = {"met": sum(result.met for result in results), "failed": failed, "not evaluated": unanswered}
+    bad = [f"{counts[name]:,} {name}" for name in ("failed", "not evaluated") if counts[name]]
+    return AnswerDocument(
+        status=AnswerStatus.NO_ANSWER if unanswered else AnswerStatus.HARM if failed else AnswerStatus.OK,
+        question=counted(len(results), "expectation"),
+        clause=", ".join(bad) or "all met",
+        shown=[*(Counter(name, number) for name, number in counts.items()), _cases_of(results)],
+        warnings=[*_warnings(results)],
+        why=_why(results),
+        tables=[*_tables(results)],
+        more="-v counterexamples and met expectations",
+    )
+
+
+def _why(results: Sequence[Tested]) -> Why | None:
+    """The first violation of each failed expectation; if none failed, why expectations are not evaluated."""
+    failed = [(result, result.failures) for result in results if result.failures]
+    heads = ("failed", "VIOLATION", "VIOLATIONS")
+    if not failed:
+        failed = [(result, result.not_evaluated) for result in results if result.not_evaluated]
+        heads = ("not evaluated", "PART IS NOT EVALUATED", "PARTS ARE NOT EVALUATED")
+    causes = [
+        Cause(len(texts), "expectation", f"{': '.join(filter(None, (result.name, result.case)))}: {texts[0]}")
+        for result, texts in failed
+    ]
+    total = sum(cause.number for cause in causes)
+    return Why(heads[0], total, counted(total, *heads[1:]), causes) if causes else None
+
+
+def _cases_of(results: Sequence[Tested]) -> Counter:
+    return Counter("cases", sum(result.cases for result in results))
+
+
+def _warnings(results: Sequence[Tested]) -> Iterator[str]:
+    yield from dict.fromkeys(f"{result.name}: {note}" for result in results for note in result.notes)
+    if any(result.not_evaluated for result in results):
+        yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
+
+
+def _tables(results: Sequence[Tested]) -> Iterator[Table]:
+    """Yield a row for each violation and each part that is not evaluated; with -v counterexamples and all results."""
+    rows: list[list[str | int]] = []
+    for result in results:
+        rows += [["failed", result.name, result.case, text] for text in result.failures]
+        rows += [["not evaluated", result.name, "", text] for text in result.not_evaluated]
+    if rows:
+        yield Table(("RESULT", "EXPECTATION", "CASE", "VIOLATION"), rows, detail=1)
+    for result in results:
+        if result.timeline:
+            title = f"COUNTEREXAMPLE OF {result.name}: {result.case}"
+            yield Table(("EVENT",), [[line.strip()] for line in result.timeline], detail=1, title=title)
+    met: list[list[str | int]] = [[result.name, result.cases] for result in results if result.met]
+    if met:
+        yield Table(("MET", "CASES"), met, detail=1)
 
 
 def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:

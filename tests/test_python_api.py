@@ -163,7 +163,6 @@ def test_the_number_of_fewer_replicas_is_the_sum_of_its_workloads() -> None:
 def test_the_page_shows_the_methods_of_results() -> None:
     page = python_reference()
     assert "def to_dict() -> dict[str, Any]: ..." in page
-    assert "def documents() -> Iterator[dict[str, Any]]: ..." in page
     assert "def least(" in page
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forewarn.policies.application.simulated import DEFAULT_UNTIL
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import reject_node_templates
-from forewarn.policies.commands.parser import Output, Parser, add_config_option, answer_in, integer_between
+from forewarn.policies.commands.parser import Output, Parser, add_config_option, document_in, integer_between
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.shards import add_shard_option, digest_of, marked, run_options, shard_given
 from forewarn.policies.commands.simulated import add_until_option, loaded_for
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from forewarn.policies.expectations import Expectations
 
 OK, BROKEN, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "junit", "json")
+FORMATS: Final = ("text", "junit", "json", "markdown", "html")
 MAX_CASES: Final = 100
 
 
@@ -82,12 +82,12 @@ def status_of(result: Expectations) -> int:
 
 def write_results(result: Expectations, output: Output) -> None:
     """Print the results."""
-    from forewarn.policies.render import expectations as text
+    from forewarn.policies.render.ci import junit_of_expectations
 
     if output.form == "junit":
-        sys.stdout.write(text.junit(result.expectations, "forewarn test") + "\n")
+        sys.stdout.write(junit_of_expectations(result.expectations, "forewarn test") + "\n")
     else:
-        answer_in(output, result, lambda _, paint: text.render(result.expectations, paint)).print()
+        document_in(output, result, result.document).print()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,5 +109,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
     cluster_command.add_namespace_option(add)
     add_shard_option(add)
+    cluster_command.add_verbose_option(add)
     cluster_command.add_printing_options(add, FORMATS)
     return parser

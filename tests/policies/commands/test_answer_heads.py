@@ -56,7 +56,7 @@ def test_json_has_the_head(command: str, tmp_path: Path) -> None:
     assert isinstance(head["assumes"], list)
 
 
-@pytest.mark.parametrize("command", ["headroom", "lint", "risk", "whatif", "whatif apply"])
+@pytest.mark.parametrize("command", ["headroom", "lint", "risk", "test", "whatif", "whatif apply"])
 def test_the_head_names_what_is_missing(command: str, tmp_path: Path) -> None:
     head = json.loads(asked(command, tmp_path, "-o", "json")[0])["head"]
     assert "no ResourceQuotas" in head["assumes"]
@@ -67,7 +67,7 @@ def line(directory: Path, time: str = READ) -> str:
 
 
 IN_FORM: Final = (
-    *("audit", "headroom", "predict", "risk", "whatif", "whatif apply", "whatif class", "whatif events"),
+    *("audit", "headroom", "predict", "risk", "test", "whatif", "whatif apply", "whatif class", "whatif events"),
     "whatif --each",
 )
 """Commands whose answers end with the input."""
