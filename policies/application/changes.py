@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.application import simulated
+from forewarn.policies.application.fixes import relaxed
 from forewarn.policies.application.manifests import Manifest, applied, given_manifests, manifests_of
-from forewarn.policies.findings import first_of, plural
+from forewarn.policies.findings import counted, first_of, plural, quote
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
 from forewarn.policies.simulation.simulation import Simulation
@@ -100,7 +102,8 @@ class Upgrade:
     `pool`: only nodes with these labels, `LABEL=VALUE`. `max_unavailable`: number of nodes that are upgraded at the
     same time. `max_surge`: number of nodes that are replaced at the same time, each after a new node is ready; instead
     of `max_unavailable`. `away`: seconds until a node returns, or a new node is ready. `drain_timeout`: seconds after
-    which the remaining Pods of a node are deleted; 0: never.
+    which the remaining Pods of a node are deleted; 0: never. `assume_pdbs`: `maxUnavailable=N` or `minAvailable=N` of
+    all PDBs that allow no disruptions now; "": their own.
     """
 
     pool: str = ""
@@ -108,13 +111,29 @@ class Upgrade:
     max_surge: int = 0
     away: float = simulated.DEFAULT_AWAY
     drain_timeout: float = 0.0
+    assume_pdbs: str = ""
 
     def question(self, start: Start) -> Question:
         """The nodes are upgraded."""
         check_numbers(0, max_surge=self.max_surge, away=self.away, drain_timeout=self.drain_timeout)
         check_numbers(0 if self.max_surge else 1, max_unavailable=self.max_unavailable)
         most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
-        return questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
+        assumed = _assume_pdbs(start.cache, self.assume_pdbs) if self.assume_pdbs else ""
+        question = questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
+        return question._replace(title=f"{question.title}{assumed}")
+
+
+def _assume_pdbs(cache: DumpCache, spec: str) -> str:
+    """Give the PDBs that allow no disruptions this limit; return what is assumed. Raises InvalidInput."""
+    name, _, value = spec.partition("=")
+    if name not in ("maxUnavailable", "minAvailable") or not re.fullmatch(r"\d{1,6}%?", value):
+        raise InvalidInput(f"assume_pdbs {quote(spec)}. Fix: write maxUnavailable=1 or minAvailable=50%")
+    limit = value if value.endswith("%") else int(value)
+    stored = cache.snapshot().objects.pdbs
+    spent = [key for key in sorted(cache.pdbs) if not stored[key].disruptions_allowed]
+    for key in spent:
+        cache.add(relaxed(cache.pdbs[key], name, limit))
+    return f", {counted(len(spent), 'PDB')} with {name} {value}"
 
 
 @dataclass(frozen=True)

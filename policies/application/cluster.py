@@ -75,6 +75,10 @@ class Cluster:
         self.cache, self.config, self.sources, self._groups = cache, config, sources, groups
         self.minor = minor or cache.reported_minor
 
+    def replaced(self, cache: DumpCache) -> Cluster:
+        """The cluster with the objects of another cache."""
+        return Cluster(cache, self.config, self.sources, self.minor, self._groups)
+
     @property
     def snapshot(self) -> ClusterSnapshot:
         """The objects of the cluster."""

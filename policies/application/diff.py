@@ -290,7 +290,7 @@ def _on_cluster(
             return _with_reasons(OnCluster(name, [], [], absent), without_class)
         namespaces = cluster.cache.snapshot().namespaces
         change = _Applied(concerned, beside, request.prune, places.order)
-        answer, not_predicted = _predicted(whatif(cluster, change, until=request.until))
+        answer, not_predicted = _predicted(whatif(cluster, change, until=request.until, tries_fixes=False))
         labels = {key[1]: namespace.labels.get(request.owner_label, "") for key, namespace in namespaces.items()}
         live = {key_of(obj): obj for obj in autoscalers_of(cluster.cache, cluster.sources) or ()}
         answer = answer if live else _without_scalers(answer, concerned)

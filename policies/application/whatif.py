@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from forewarn.policies.application import simulated
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
+from forewarn.policies.application.fixes import tried
 from forewarn.policies.application.places import Places, Rejected, left_out
 from forewarn.policies.application.whatif_answer import Simulated, document_of
 from forewarn.policies.cluster.admission import exceeded_quotas
@@ -23,6 +24,7 @@ from forewarn.policies.controllers.applied import with_applied
 from forewarn.policies.controllers.new_pods import needed
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
+from forewarn.policies.documents.answer import Effects
 from forewarn.policies.findings import described, listed, quote
 from forewarn.policies.forecast.missing_pods import missing_pods
 from forewarn.policies.kinds.registry import (
@@ -158,12 +160,14 @@ def whatif(
     autoscaling: Autoscaling | None = None,
     nodes_over_time: bool = False,
     progress: Progress | None = None,
+    tries_fixes: bool = True,
 ) -> WhatIf:
     """Simulate a change, and compare the cluster before and after it.
 
     `until`: simulated seconds (default: 1 hour; up to 1 day for a restart or a DaemonSet, and up to 31 days for an
     upgrade). `autoscaling`: settings of autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods
-    on each node over time. Raises SourceError, InvalidInput, and InvalidObject, also if admission rejects all objects.
+    on each node over time. `tries_fixes`: ask again with fixes, in a small cluster. Raises SourceError, InvalidInput,
+    and InvalidObject, also if admission rejects all objects.
     """
     autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)
@@ -215,6 +219,13 @@ def whatif(
     others = [note for note in notes if note not in of_faults]
     outcomes = runs.outcomes if runs else _ending(change, answer)
     document = document_of(Simulated(answer, question.class_change, faults, others, outcomes))
+    if tries_fixes and not runs and document.counters is not None and any(document.counters):
+
+        def ask_again(other: Cluster) -> Effects:
+            again = whatif(other, change, until=until, autoscaling=autoscaling, tries_fixes=False)
+            return again.document.counters or Effects()
+
+        document = replace(document, fix=tried(cluster, answer.of_upgrade, document.counters, ask_again))
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
 
 

@@ -603,7 +603,8 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
 
 def _more(result: Simulated) -> str:
     answer = result.answer
-    options = ["-v workloads"]
+    pdbs_block = answer.upgrade is not None and answer.blocks.drains
+    options = ["--assume-pdbs maxUnavailable=1", "-v workloads"] if pdbs_block else ["-v workloads"]
     options += ["-vv each preemption"] if answer.preempted else []
     reaction = answer.autoscalers
     has_groups = reaction.are_off or reaction.node_groups or reaction.node_pools

@@ -134,10 +134,11 @@ def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
                 name for name, limit in sorted(quota.hard.items()) if name in quota.used and quota.used[name] > limit
             ]
             if over:
-                used, hard = (_amount(str(of[over[0]])) for of in (quota.used, quota.hard))
+                used, hard = (amount(str(of[over[0]])) for of in (quota.used, quota.hard))
                 found[f"{namespace}/{quota.name}"] = f"{used} of {hard} {over[0]}"
     return found
 
 
-def _amount(quantity: str) -> str:
+def amount(quantity: str) -> str:
+    """Return a quantity with separators for thousands, if it is a whole number."""
     return f"{int(quantity):,}" if quantity.isdecimal() else quantity

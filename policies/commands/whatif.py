@@ -222,6 +222,8 @@ def _of_nodes(add: _Add) -> None:
     argument("--away", type=simulated.simulated_time, default=DEFAULT_AWAY, metavar="DURATION", help=help_text)
     help_text = "delete the remaining Pods of a node after this time, regardless of PDBs (default: wait)"
     argument("--drain-timeout", type=simulated.simulated_until, default=0.0, metavar="DURATION", help=help_text)
+    help_text = "limit of PDBs that allow no disruptions, such as maxUnavailable=1 (default: their own)"
+    argument("--assume-pdbs", default="", metavar="FIELD=N", help=help_text)
     argument = add(
         "add",
         "nodes are added",

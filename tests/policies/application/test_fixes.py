@@ -1,0 +1,107 @@
+"""A fix is printed with the effect that the same question has with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import forewarn
+from forewarn.policies.application import fixes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTAINERS = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}]
+READY = [{"type": "Ready", "status": "True"}]
+
+
+def object_of(api_version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "shop"}, **fields}
+
+
+def cluster_of(path: Path, *others: dict[str, Any], pods: int = 4) -> forewarn.Cluster:
+    """Two nodes, and a Deployment with Pods on them."""
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "50"}
+    nodes = [object_of("v1", "Node", f"n{number}", status={"allocatable": allocatable}) for number in (1, 2)]
+    spec = {"replicas": pods, "selector": {"matchLabels": {"a": "b"}}}
+    spec["template"] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}
+    web = object_of("apps/v1", "Deployment", "web", spec=spec)
+    replica_set = object_of("apps/v1", "ReplicaSet", "web-1", spec=spec)
+    replica_set["metadata"] |= {"labels": {"a": "b"}, "ownerReferences": [owner("Deployment", "web")]}
+    running = []
+    for number in range(pods):
+        pod = object_of(
+            "v1", "Pod", f"web-1-{number}", spec={"nodeName": f"n{number % 2 + 1}", "containers": CONTAINERS}
+        )
+        pod["metadata"] |= {"labels": {"a": "b"}, "ownerReferences": [owner("ReplicaSet", "web-1")]}
+        pod["status"] = {"phase": "Running", "conditions": READY}
+        running.append(pod)
+    file = path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([*nodes, web, replica_set, *running, *others]))
+    return forewarn.load(file)
+
+
+def owner(kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": True, "uid": name}
+
+
+def pdb(**limit: Any) -> dict[str, Any]:
+    spec = {"selector": {"matchLabels": {"a": "b"}}, **limit}
+    return object_of("policy/v1", "PodDisruptionBudget", "web", spec=spec)
+
+
+def quota(pods: int, used: int) -> dict[str, Any]:
+    hard = {"pods": str(pods)}
+    return object_of(
+        "v1", "ResourceQuota", "q", spec={"hard": hard}, status={"hard": hard, "used": {"pods": str(used)}}
+    )
+
+
+def shown(result: forewarn.WhatIf) -> list[tuple[str, str]]:
+    return [(fix.action, fix.effect) for fix in result.document.fix]
+
+
+def test_a_blocked_upgrade_names_the_limit_with_which_it_ends(tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path, pdb(maxUnavailable=0))
+    blocked = forewarn.whatif(cluster, forewarn.Upgrade())
+    assert shown(blocked) == [("maxUnavailable: 1 in PDB shop/web", "blocked 2 → 0")]
+    assert blocked.to_dict()["fix"] == [{"action": "maxUnavailable: 1 in PDB shop/web", "effect": "blocked 2 → 0"}]
+    after = forewarn.whatif(cluster, forewarn.Upgrade(assume_pdbs="maxUnavailable=1"))
+    assert after.document.counters is not None
+    assert after.document.counters.blocked == 0
+    assert "1 PDB with maxUnavailable 1" in after.document.question
+
+
+def test_a_blocked_drain_has_a_fix_too(tmp_path: Path) -> None:
+    result = forewarn.whatif(cluster_of(tmp_path, pdb(minAvailable=4)), forewarn.Drain(["n1"]))
+    assert shown(result) == [("maxUnavailable: 1 in PDB shop/web", "blocked 1 → 0")]
+
+
+def test_a_quota_that_rejects_replacements_is_raised_as_far_as_needed(tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path, quota(pods=2, used=4))
+    result = forewarn.whatif(cluster, forewarn.LoseNodes(["n1"]))
+    assert result.document.counters is not None
+    assert result.document.counters.rejected == 2
+    assert shown(result) == [("quota shop/q: pods 2 → 4", "rejected 2 → 0, lost 2 → 0")]
+
+
+def test_a_fix_without_effect_is_left_out(tmp_path: Path) -> None:
+    cluster = cluster_of(
+        tmp_path, pdb(minAvailable=4), pdb(minAvailable=4) | {"metadata": {"name": "x", "namespace": "shop"}}
+    )
+    result = forewarn.whatif(cluster, forewarn.Drain(["n1"]))
+    assert result.document.fix == [], "two PDBs select the same Pods, so every eviction fails"
+
+
+def test_large_clusters_get_no_fix_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixes, "MAX_NODES", 1)
+    result = forewarn.whatif(cluster_of(tmp_path, pdb(maxUnavailable=0)), forewarn.Upgrade())
+    assert result.document.fix == []
+
+
+@pytest.mark.parametrize("spec", ["maxUnavailable", "replicas=1", "maxUnavailable=x", "minAvailable=9999999"])
+def test_a_wrong_assumption_is_rejected(tmp_path: Path, spec: str) -> None:
+    with pytest.raises(ValueError, match="write maxUnavailable=1"):
+        forewarn.whatif(cluster_of(tmp_path), forewarn.Upgrade(assume_pdbs=spec))
