@@ -11,10 +11,10 @@ from forewarn.policies.application import NO_ANSWER
 from forewarn.policies.application.cluster import NO_AUTOSCALERS, autoscalers_of
 from forewarn.policies.application.diff_answer import FIX_OF_DIRECTORIES, answer_of
 from forewarn.policies.application.manifests import arrivals_of
-from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection
+from forewarn.policies.application.places import PodsRejected, Rejected, is_rejection, why_rejected
 from forewarn.policies.application.simulated import not_admitted
 from forewarn.policies.application.whatif import WhatIf, whatif
-from forewarn.policies.application.whatif_answer import Simulated, document_of, why_rejected
+from forewarn.policies.application.whatif_answer import Simulated, document_of
 from forewarn.policies.cluster.cache import ClusterSnapshot, key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden, inlined_in_json

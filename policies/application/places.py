@@ -8,7 +8,8 @@ from copy import copy
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.findings import ObjectRef, cut, field_path, first_line, first_of, one_line, plural
+from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Cause, Why
+from forewarn.policies.findings import ObjectRef, counted, cut, field_path, first_of
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import LAST_APPLIED
 
@@ -21,7 +22,6 @@ API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
 _LONGEST: Final = 100
 """Maximum characters of a reason."""
-_LONGEST_NAME: Final = 200
 _Named = tuple[str, str, str]
 
 
@@ -77,41 +77,33 @@ def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
     return isinstance(fault, InvalidObject) and bool(fault.path and fault.ref)
 
 
+def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
+    """Return the answer about objects that are all rejected or not predicted: the reason of one, or all in WHY."""
+    status = AnswerStatus.REJECTED if any(map(is_rejection, faults)) else AnswerStatus.NO_ANSWER
+    if len(faults) == 1 and _with_reasons(faults):
+        name, _, reason = _with_reasons(faults)[0].partition(" (")
+        return AnswerDocument(status, name, reason.removesuffix(")"))
+    clause = "rejected" if status is AnswerStatus.REJECTED else "not predicted"
+    return AnswerDocument(status, counted(len(faults), "object"), clause, why=why_rejected(faults))
+
+
+def why_rejected(faults: Sequence[Exception]) -> Why:
+    """Return the reasons why kube-apiserver rejects objects, or forewarn does not predict them."""
+    refused, others = [*filter(is_rejection, faults)], [*filterfalse(is_rejection, faults)]
+    causes = [Cause(1, "rejected", reason) for reason in _with_reasons(refused)]
+    causes += [Cause(1, "notPredicted", reason) for reason in (() if refused else _with_reasons(others))]
+    if missing := len(faults) - len(causes):
+        causes.append(Cause(missing, "notPredicted", "not predicted; see the errors"))
+    what = "REJECTED" if refused else "NOT PREDICTED"
+    return Why("rejected", len(faults), f"{counted(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {what}", causes)
+
+
 def verdict_on(fault: Exception) -> str:
-    """The first line of an answer that leaves out all objects; "" for another error."""
+    """The reasons of an error that leaves out all objects; "" for another error."""
     if not isinstance(fault, Rejected):
         return ""
-    return first_line("", *("; ".join(filter(None, both)) for both in _left_out(fault.faults)))
-
-
-def left_out(faults: Sequence[Exception], updates: Sequence[Exception] = ()) -> list[tuple[str, str]]:
-    """The start of a first line about the objects that are rejected, and its end about those that are not predicted:
-    with reasons, with names, with numbers. `updates`: the errors of updates.
-    """
-    return [(start and f"{start}; ", end and f"; {end}") for start, end in _left_out(faults, updates)]
-
-
-def _left_out(faults: Sequence[Exception], updates: Sequence[Exception] = ()) -> Iterator[tuple[str, str]]:
-    refused, others = [*filter(is_rejection, faults)], [*filterfalse(is_rejection, faults)]
-    return zip(_forms("rejected", refused, updates), _forms("not predicted", others), strict=True)
-
-
-def _forms(what: str, faults: Sequence[Exception], updates: Sequence[Exception] = ()) -> tuple[str, str, str]:
-    if not (names := [f"{_part(fault, updates)}{ref}" for fault in faults for ref in refs_of([fault])]):
-        return "", "", ""
-    reasons, named = ("".join(naming(what, items)) for items in (_with_reasons(faults, updates), names))
-    return reasons, named, f"{plural(len(names), 'object')} {what}"
-
-
-def _part(fault: Exception, updates: Sequence[Exception]) -> str:
-    """What of an object is rejected; "" for the object."""
-    return "Pods of " if isinstance(fault, PodsRejected) else "update of " * (fault in updates)
-
-
-def naming(what: str, objects: Iterable[str]) -> Iterator[str]:
-    """Yield a clause with the names of objects, if there are any."""
-    if names := [cut(one_line(name), _LONGEST_NAME) for name in objects]:
-        yield f"{what}: {first_of(names, 'object')}"
+    what = "rejected" if any(map(is_rejection, fault.faults)) else "not predicted"
+    return f"{what}: {first_of([cause.reason for cause in why_rejected(fault.faults).causes], 'object')}"
 
 
 def rejections_of(faults: Iterable[Exception]) -> list[str]:
@@ -119,9 +111,9 @@ def rejections_of(faults: Iterable[Exception]) -> list[str]:
     return _with_reasons(filter(is_rejection, faults))
 
 
-def _with_reasons(faults: Iterable[Exception], updates: Sequence[Exception] = ()) -> list[str]:
+def _with_reasons(faults: Iterable[Exception]) -> list[str]:
     return [
-        f"{_part(fault, updates)}{fault.ref} ({_why(fault)})"
+        f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({_why(fault)})"
         for fault in faults
         if isinstance(fault, InvalidObject) and fault.ref
     ]

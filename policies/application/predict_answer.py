@@ -6,7 +6,7 @@ from collections import Counter as Tally
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.application import autoscaler_tables
-from forewarn.policies.application.places import rejections_of
+from forewarn.policies.application.places import why_rejected
 from forewarn.policies.cluster.admission import exceeded_quotas
 from forewarn.policies.documents.answer import (
     AnswerDocument,
@@ -293,11 +293,7 @@ def _attempts(prediction: Prediction, result: PredictResult) -> Iterator[str]:
 def _why(result: PredictResult, effects: Effects) -> Why | None:
     """The reasons of rejected objects, of Pods that are not predicted, that stay Pending, or that are rejected."""
     if result.faults:
-        causes = [Cause(1, "rejected", reason) for reason in rejections_of(result.faults)]
-        left = len(result.faults) - len(causes)
-        causes += [Cause(left, "notPredicted", "not predicted; see the errors")] if left > 0 else []
-        heading = counted(len(result.faults), "OBJECT IS", "OBJECTS ARE")
-        return Why("rejected", len(result.faults), f"{heading} REJECTED", causes)
+        return why_rejected(result.faults)
     for counter, number, (one, many), causes_of in (
         ("not predicted", _missing(result), ("POD IS NOT PREDICTED", "PODS ARE NOT PREDICTED"), _not_predicted),
         ("pending", effects.pending, ("POD STAYS PENDING", "PODS STAY PENDING"), _pending),

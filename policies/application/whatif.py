@@ -16,7 +16,7 @@ from forewarn.policies.application import simulated
 from forewarn.policies.application.changes import Apply, Change, ChangeClass, Events, MaxReplicas, Scale, Start
 from forewarn.policies.application.cluster import Cluster, Progress, autoscaling_for, counted_results, require_nodes
 from forewarn.policies.application.fixes import tried
-from forewarn.policies.application.places import Places, Rejected, left_out
+from forewarn.policies.application.places import Places, Rejected
 from forewarn.policies.application.whatif_answer import Simulated, document_of
 from forewarn.policies.cluster.admission import exceeded_quotas
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
@@ -377,16 +377,13 @@ def _without_rejected(
     entries += simulated.rejected(cache.snapshot(), *simulated.checked(question.arrivals))
     faults, without_these = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
     left = [arrival for arrival in question.arrivals if id(arrival.object) not in without_these]
-    updates = {id(arrival.object) for arrival in question.arrivals if arrival.op == "update"}
     answers_alone = question.class_change is not None and question.class_change.restarted
     if faults and not left and not answers_alone:
         raise Rejected(faults)
     created = simulated.new_classes(before, cache.snapshot())
     noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
     classes = f", with new {noun} {listed(created, 1)}" if created else ""
-    of_updates = [fault for obj, fault in entries if id(obj) in updates]
-    beside = left_out([fault for _, fault in entries], of_updates)
-    return question._replace(title=f"{question.title}{classes}", arrivals=left, left_out=beside), faults
+    return question._replace(title=f"{question.title}{classes}", arrivals=left), faults
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application import autoscaler_tables
-from forewarn.policies.application.places import rejections_of
+from forewarn.policies.application.places import why_rejected
 from forewarn.policies.documents.answer import (
     INCOMPLETE,
     NO_EFFECT,
@@ -288,14 +288,6 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
     if effects.preempted:
         return _why_preempted(answer, effects.preempted)
     return None
-
-
-def why_rejected(faults: Sequence[Exception]) -> Why:
-    """Return the reasons why kube-apiserver rejects objects."""
-    causes = [Cause(1, "rejected", reason) for reason in rejections_of(faults)]
-    missing = len(faults) - len(causes)
-    causes += [Cause(missing, "notPredicted", "not predicted; see the errors")] if missing > 0 else []
-    return Why("rejected", len(faults), f"{counted(len(faults), 'OBJECT IS', 'OBJECTS ARE')} REJECTED", causes)
 
 
 def _explained(counter: str, number: int, one: str, many: str, causes: Iterable[Cause]) -> Why:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from forewarn.policies.application import NO_ANSWER
-from forewarn.policies.application.places import Places, Rejected, verdict_on
+from forewarn.policies.application.places import Places, Rejected, document_of_rejected
 from forewarn.policies.commands.impersonation import add_impersonation_options, use_impersonation
 from forewarn.policies.commands.parser import SUFFIXES, Output, duration_between, existing, integer_between, print_lines
 from forewarn.policies.config.model import ConfigError
@@ -360,9 +360,12 @@ def answered(command: str, output: Output, answer: Callable[[], int], places: Pl
         with output.redirected():
             return answer()
     except NO_ANSWER as fault:
-        if output.form == "text" and (verdict := verdict_on(fault)):
-            print_lines(output, lambda _: [verdict])
         if isinstance(fault, Rejected):
+            from forewarn.policies.render.answer import text
+
+            document = document_of_rejected(fault.faults)
+            if output.form == "text":
+                print_lines(output, lambda paint: text(document, None, paint, output.level))
             print_faults(command, fault.faults[:-1])
         return complain(command, places.located(fault) if places else fault, status_without_answer(fault))
 

@@ -65,11 +65,12 @@ def style_of(status: AnswerStatus) -> str:
     return _STYLES.get(status, "error")
 
 
-def text(document: AnswerDocument, head: AnswerHead, paint: Painter = plain, level: int = 0) -> Iterator[str]:
-    """The answer as lines of text. `level`: 1 with -v, 2 with -vv."""
+def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = plain, level: int = 0) -> Iterator[str]:
+    """The answer as lines of text. `head`: None without an input. `level`: 1 with -v, 2 with -vv."""
     before = [*_status_lines(document, paint), *_counter_lines(document), *_warning_lines(document, paint, level)]
     why, fixes = [*_why_lines(document, paint, level)], [*_fix_lines(document, paint)]
-    after = [*_input_lines(head, level), *([f"MORE   {document.more}"] if document.more and not level else [])]
+    after = [*_input_lines(head, level)] if head is not None else []
+    after += [f"MORE   {document.more}"] if document.more and not level else []
     used = sum(map(len, (before, why, fixes, after))) + bool(why) + bool(document.tables)
     yield from before
     if why:

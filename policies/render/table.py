@@ -16,8 +16,6 @@ from forewarn.policies.render.report import found
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.documents.findings import ReportChange
-
     Rows = Sequence[Sequence[str | int]]
 
 
@@ -145,14 +143,6 @@ def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint",
             lines += ["", f"and {len(findings) - MAX_ROWS} more"]
         lines += _picture(findings)
     return "\n".join(within(lines, _MAX_BYTES, lambda line: len(line.encode("utf-8", "replace")) + 1))
-
-
-def markdown_changes(rows: Sequence[ReportChange], since: str) -> str:
-    """The changes since an earlier report as a Markdown list."""
-    shown = [f"- {item.change}: {text_of(': '.join(part for part in item[1:] if part))}" for item in rows[:MAX_ROWS]]
-    more = [f"- and {len(rows) - MAX_ROWS} more"] if len(rows) > MAX_ROWS else []
-    title = f"#### Since {text_of(since)}: {plural(len(rows), 'change') if rows else 'no changes'}"
-    return "\n".join(["", "", title, "", *shown, *more])
 
 
 def _row(finding: Finding) -> str:

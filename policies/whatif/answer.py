@@ -349,8 +349,6 @@ class Answer(NamedTuple):
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
     limit_ranges: Hidden[Sequence[str]] = ()
     """Of objects in `notSimulated`, the LimitRanges that reject their Pods; "" if defaults make these invalid."""
-    left_out: Hidden[Sequence[tuple[str, str]]] = ()
-    """The rejected objects, and those that are not predicted: with reasons, with names, and with numbers."""
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blocks: Blocks = Blocks()

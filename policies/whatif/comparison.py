@@ -201,7 +201,6 @@ def answer_after(
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         upgrade=question.upgrade,
         drains_blocked_by=[each for each in blockers_of(simulation, stuck) if each.never or not summary.is_changing],
-        left_out=question.left_out,
         drained=[*drains],
         blocks=Blocks(
             _not_recreated(simulation, question, start, summary.names),

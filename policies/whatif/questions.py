@@ -68,8 +68,7 @@ class Question(NamedTuple):
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `added`: the names of new
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
-    true if as many nodes are added as Pending Pods need. `notes`: what is not simulated. `left_out`: the
-    rejected and not predicted objects with reasons, with names, and with numbers.
+    true if as many nodes are added as Pending Pods need. `notes`: what is not simulated.
     """
 
     title: str
@@ -82,7 +81,6 @@ class Question(NamedTuple):
     replicas: tuple[int, int] | None = None
     until_scheduled: bool = False
     notes: Sequence[str] = ()
-    left_out: Sequence[tuple[str, str]] = ()
 
 
 def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 MISSING_ONLY: Final = "only missing Pods are predicted; `forewarn whatif apply` also simulates existing Pods"
 """The scope of the counts for a workload that already has Pods."""
-NOT_CREATED: Final = "not created until Pending Pods run"
-"""The outcome of Pods that a workload creates only after Pods that are Pending."""
-NOT_CREATED_AFTER_REJECTED: Final = "not created until rejected Pods run"
 FREED: Final = "victims of the same namespace free quota: more Pods may be created after these terminate"
 
 

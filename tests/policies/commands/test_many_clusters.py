@@ -87,10 +87,9 @@ def test_the_report_on_a_cluster_is_that_of_the_command_alone(
         status, alone, _ = run(capsys, *line, "--cluster", each["source"], "-o", "json")
         assert each["status"] == status
         if "reason" in each:  # the manifest names a class that one cluster lacks
-            assert f"{each['reason']}\n" == run(capsys, *line, "--cluster", each["source"])[1]
-            assert (
-                each["reason"] == "rejected: Pods of Deployment shop/cache (no PriorityClass with name gold was found)"
-            )
+            name, why = "Pods of Deployment shop/cache", "no PriorityClass with name gold was found"
+            assert run(capsys, *line, "--cluster", each["source"])[1] == f"REJECTED  {name}: {why}\n"
+            assert each["reason"] == f"rejected: {name} ({why})"
             continue
         assert each["report"] == json.loads(alone)
         text = run(capsys, *line, "--cluster", each["source"], "--color", "never", "-v")[1]

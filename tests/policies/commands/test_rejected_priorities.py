@@ -53,7 +53,7 @@ def test_a_mutated_pod_is_rejected_with_its_position_and_a_fix(command: str) -> 
     answer = forewarn(*command.split(), "-f", SAMPLE, "--cluster", "webhook/sample/cluster.yaml")
     problem = f"{SAMPLE}:9:13: Pod reports/report-now: {NOT_OF_CLASS.format(1000000, 100)}\n"
     assert answer.stderr == f"forewarn {command.partition(' ')[0]}: {problem}"
-    first = "rejected: Pod reports/report-now (the integer value of priority (1000000) must not be provided in"
+    first = "REJECTED  Pod reports/report-now: the integer value of priority (1000000) must not be provided in"
     assert (answer.returncode, answer.stdout[: len(first)]) == (3, first)
 
 
@@ -183,8 +183,8 @@ def test_a_simulation_names_the_workload_that_is_left_out(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("command", "status", "first"),
     [
-        ("restart deployment/bad", 3, "rejected: Pods of Deployment default/bad (no PriorityClass with name gone was"),
-        ("scale deployment/bad 3", 3, "rejected: Pods of Deployment default/bad (no PriorityClass with name gone was"),
+        ("restart deployment/bad", 3, "REJECTED  Pods of Deployment default/bad: no PriorityClass with name gone was"),
+        ("scale deployment/bad 3", 3, "REJECTED  Pods of Deployment default/bad: no PriorityClass with name gone was"),
         ("scale deployment/bad 0", 0, "OK  Deployment default/bad scaled to 0 replicas: "),
     ],
 )
@@ -223,7 +223,7 @@ def test_a_misplaced_number_of_replicas_hides_no_rejection(replicas: object, tmp
     (tmp_path / "events.json").write_text(json.dumps([{"at": 0, "create": {**bad.obj, "replicas": replicas}}]))
     given = ("--events", tmp_path / "events.json", "--cluster", tmp_path / "cluster.json")
     answer = forewarn("whatif", "events", *given)
-    assert (answer.returncode, answer.stdout.startswith("rejected: ")) == (3, True)
+    assert (answer.returncode, answer.stdout.startswith("REJECTED  ")) == (3, True)
 
 
 def test_a_limit_range_is_not_blamed_for_a_missing_class(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_new_pod_group_has_the_priority_of_its_class(command: str, tmp_path: P
         "PodGroup default/train: spec.priority: priority set in the pod group (6) must match the priority computed"
     )
     assert problem in rejected.stderr.splitlines()[0]
-    assert (rejected.returncode, "rejected: PodGroup default/train (" in rejected.stdout) == (3, True)
+    assert (rejected.returncode, "PodGroup default/train (" in rejected.stdout) == (3, True)
     for new, stored in ([group(5), pod], []), ([group(6), pod], [group(6)]):
         assert problem not in asked(tmp_path, command, new, *stored).stderr
 
@@ -321,7 +321,7 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
 
 
 FORCED = {"argocd.argoproj.io/sync-options": "Replace=true,Force=true"}
-IMMUTABLE = "StatefulSet default/db (serviceName: field is immutable)"
+IMMUTABLE = "REJECTED  StatefulSet default/db: serviceName: field is immutable\n"
 DB_FIX = "Fix: delete the StatefulSet first (--cascade=orphan keeps its Pods), or name it differently"
 PART = {**deployment("db").obj, "kind": "StatefulSet", "spec": {"replicas": 3}}
 
@@ -329,13 +329,13 @@ PART = {**deployment("db").obj, "kind": "StatefulSet", "spec": {"replicas": 3}}
 @pytest.mark.parametrize(
     ("command", "annotations", "first"),
     [
-        ("predict", {}, f"rejected: {IMMUTABLE}\n"),
-        ("whatif apply", {}, f"rejected: {IMMUTABLE}\n"),
-        ("headroom", {}, f"rejected: {IMMUTABLE}\n"),
+        ("predict", {}, IMMUTABLE),
+        ("whatif apply", {}, IMMUTABLE),
+        ("headroom", {}, IMMUTABLE),
         ("whatif events", {}, "REJECTED  2 events: 1 object rejected, "),
         ("diff -v", {}, "REJECTED  StatefulSet default/db changed: 1 object rejected\n"),
         ("lint", {}, "new/db.json:1:461: error: StatefulSet default/db: spec.serviceName: field is immutable"),
-        ("predict", FORCED, "not predicted: StatefulSet default/db (a tool deletes and recreates the workload)\n"),
+        ("predict", FORCED, "NO ANSWER  StatefulSet default/db: a tool deletes and recreates the workload\n"),
         ("whatif apply", FORCED, "HARM  2 objects applied: 1 workload down"),
         ("diff", FORCED, "HARM  StatefulSet default/db changed: 1 workload down for up to 30 s\n"),
     ],
@@ -448,8 +448,8 @@ def test_lint_ignores_a_job_that_a_tool_recreates(
     [
         ("whatif apply", "OK  2 objects applied: no Pod preempted, newly Pending or lost"),
         ("diff", "OK  Job reports/nightly changed: no Pod preempted, newly Pending or lost"),
-        ("predict", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),
-        ("headroom", "not predicted: Job reports/nightly (a tool deletes and recreates the workload)"),
+        ("predict", "NO ANSWER  Job reports/nightly: a tool deletes and recreates the workload"),
+        ("headroom", "NO ANSWER  Job reports/nightly: a tool deletes and recreates the workload"),
     ],
 )
 def test_a_job_that_a_tool_recreates_is_not_rejected(command: str, said: str, tmp_path: Path) -> None:
