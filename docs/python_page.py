@@ -92,9 +92,9 @@ The functions of the package `forewarn` return typed values, and print nothing. 
 other functions take the cluster and a request. They do not change the cluster. Names that the documentation does not
 contain may change in a minor release.
 
-Results about one cluster have a [`head`](json.md#head): `head.assumes` lists what the answer assumes. `to_dict()` and
-`documents()` return JSON in the format of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an API
-object as a `dict`. A path is a `str` or a `pathlib.Path`. Durations are in seconds.
+Results about one cluster have a [`head`](json.md#head): `head.assumes` lists what the answer assumes. `to_dict()`
+returns JSON in the format of [`-o json`](json.md). A `Manifest` is a path (file or directory), or an API object as a
+`dict`. A path is a `str` or a `pathlib.Path`. Durations are in seconds.
 
 `progress` is a function that forewarn calls repeatedly, with the number of finished cases and of all cases. `load`
 passes the number of objects; `whatif` and `plan_classes` pass the simulated seconds and the number of steps. If

@@ -209,7 +209,7 @@ def test_a_short_repr() -> None:
     of_group = forewarn.predict(of_groups, GROUP)
     assert (of_group.outcomes, of_group.predicted.effects().victims) == ({"preempts": 2}, 2)
     plan = forewarn.plan_classes(cluster, forewarn.ClassPlanRequest([GOLD]))
-    assert repr(plan) == "<ClassPlan <Plan 1 step, 0 Pods preempted; complete>>"
+    assert repr(plan) == ("<ClassPlan change of PriorityClasses in 1 step: no Pod preempted, newly Pending or lost>")
     change = forewarn.whatif(cluster, forewarn.ChangeClass("batch", value=200_000)).class_change
     assert repr(change).startswith("<ClassChange PriorityClass batch deleted and recreated (value ")
     assert repr(cluster.autoscaling) == "<Autoscaling 0 node groups; new nodes after 3 min; cutoff -10>"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from forewarn.policies.application.class_plan_answer import document_of
 from forewarn.policies.application.cluster import Cluster, Progress, snapshot_of
 from forewarn.policies.application.manifests import Manifest, applied, manifests_of
 from forewarn.policies.application.places import Places
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
+from forewarn.policies.documents import inlined_in_json
 from forewarn.policies.findings import described
 from forewarn.policies.kinds.registry import PRIORITY_CLASS
 from forewarn.policies.objects.fields import group_kind
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.documents import Inlined
+    from forewarn.policies.documents.answer import AnswerDocument
 
 
 def classes(cluster: Cluster | ClusterSnapshot) -> Classes:
@@ -46,7 +49,11 @@ class ClassPlan(Result):
     plan: Inlined[Plan]
 
     def __repr__(self) -> str:
-        return described(self, repr(self.plan))
+        return described(self, self.document.headline)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        return document_of(self.plan)
 
 
 def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progress | None = None) -> ClassPlan:

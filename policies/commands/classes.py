@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.parser import Parser, answer_in
+from forewarn.policies.commands.parser import Parser, document_in
 from forewarn.policies.commands.release import add_release_options, release_of, settle
 
 if TYPE_CHECKING:
@@ -21,10 +21,9 @@ def main(arguments: Sequence[str]) -> int:
 
     def answer() -> int:
         from forewarn.policies.application.classes import classes
-        from forewarn.policies.render import classes as text
 
         levels = classes(settle(cluster_command.loaded(run), release).snapshot())
-        answer_in(run.output, levels, text.render, text.markdown).print()
+        document_in(run.output, levels, levels.document).print()
         return 0
 
     return cluster_command.answered("classes", run.output, answer)
@@ -41,5 +40,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     cluster_command.add_cluster_option(add)
     add_release_options(add)
-    cluster_command.add_printing_options(add, cluster_command.TABLES)
+    cluster_command.add_verbose_option(add)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from forewarn.policies.commands import cluster_command
 from forewarn.policies.commands.autoscaling import reject_node_templates
-from forewarn.policies.commands.parser import Parser, add_config_option, add_files_option, answer_in
+from forewarn.policies.commands.parser import Parser, add_config_option, add_files_option, document_in
 from forewarn.policies.commands.release import add_release_options, release_of
 from forewarn.policies.commands.simulated import STEPS, loaded_for
 from forewarn.policies.sources.files import FAILED
@@ -28,7 +28,6 @@ def main(arguments: Sequence[str]) -> int:
     def answer() -> int:
         from forewarn.policies.application.classes import ClassPlanRequest, plan_classes
         from forewarn.policies.application.cluster import Cluster, require_nodes
-        from forewarn.policies.render import classes as text
 
         cache = loaded_for(run, options.config, release)
         require_nodes(cache.snapshot())
@@ -36,9 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         with counting("simulating", run.errors, STEPS) as show:
             result = plan_classes(Cluster(cache), request, progress=show)
         plan = result.plan
-        answer_in(
-            run.output, result, lambda _, paint: text.render_plan(plan, paint), lambda _: text.plan_markdown(plan)
-        ).print()
+        document_in(run.output, result, result.document).print()
         more_pending = any(step.pending > plan.pending_before for step in plan.steps)
         met = {"preemption": plan.preempted, "pending": more_pending, "unfinished": not plan.complete}
         status = cluster_command.status_of_conditions([what for what, is_met in met.items() if is_met], options.fail_on)
@@ -66,5 +63,6 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_namespace_option(add)
     help_text = "exit with 1 if a step preempts Pods, leaves more Pods Pending, or does not finish (repeatable)"
     add("--fail-on", action="append", choices=("preemption", "pending", "unfinished"), default=[], help=help_text)
-    cluster_command.add_printing_options(add, cluster_command.TABLES)
+    cluster_command.add_verbose_option(add)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

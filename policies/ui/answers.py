@@ -38,7 +38,6 @@ from forewarn.policies.objects.fields import (
     list_at,
 )
 from forewarn.policies.render import plain
-from forewarn.policies.render.classes import render_plan
 from forewarn.policies.render.head import on_page
 from forewarn.policies.render.html import pages
 from forewarn.policies.render.html.answer import body, brief, footer
@@ -397,9 +396,8 @@ class State(NamedTuple):
         result = plan_classes(Cluster(self.cache), request, progress=_progress_of(print_notice))
         words = [word for each in fields["delete"] for word in ("--delete", each)]
         line = CommandLine("classes", ("plan", "-f", "-", "-n", namespace, *words))
-        page = _with_lines(Page("Class plan", ()), render_plan(result.plan))
         command = on_standard_input(line, self.named, _yaml(objects))
-        return _answer(on_page(page, result.head), result.to_dict(), command)
+        return _answer(answer_page(result.document, result.head), result.to_dict(), command)
 
     def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return why a Pod is Pending or ended."""

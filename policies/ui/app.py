@@ -192,8 +192,8 @@ class _Pages:
 
 def _home(view: View) -> dict[str, Any]:
     """The cluster, of which nodes can be selected for a question."""
-    rows = ((display_text(str(row[1])), row[3]) for row in view.shown.levels)
-    by_class = ", ".join(f"{'no class' if name == '(none)' else name} {pods}" for name, pods in rows)
+    rows = ((display_text(str(row[0])), row[2]) for row in view.shown.levels[1:])
+    by_class = ", ".join(f"{'no class' if name == '(no class)' else name} {pods}" for name, pods in rows)
     own = {"markup": view.markup, "totals": view.totals, "levels": view.levels, "by_class": by_class}
     return {**own, "scripts": ("page.js", "whatif.js")}
 

@@ -19,7 +19,6 @@ from forewarn.policies.commands.release import add_release_options, release_of, 
 from forewarn.policies.config.model import ConfigError, find_config
 from forewarn.policies.findings import one_line, plural
 from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.render.classes import percent_of_cpu, percent_of_memory, rows
 from forewarn.policies.render.head import line_of
 from forewarn.policies.simulation.dump import DumpCache
 from forewarn.policies.sources.cluster import described
@@ -34,7 +33,7 @@ from forewarn.policies.ui.shown import Cluster, Shown
 from forewarn.policies.whatif.autoscalers import Autoscaling
 from forewarn.policies.whatif.capacity_buffers import CapacityBuffers
 from forewarn.policies.whatif.node_bands import zone_of
-from forewarn.policies.whatif.priority_levels import priority_levels
+from forewarn.policies.whatif.priority_levels import priority_levels, table_of
 
 if TYPE_CHECKING:
     import argparse
@@ -127,12 +126,13 @@ def shown_of(state: State, source: str) -> Shown:
         "nodes": f"{len(cluster.objects.nodes)}",
         "running": plural(sum(level.running.pods for level in levels.classes), "Pod"),
         "Pending": plural(sum(level.pending for level in levels.classes), "Pod"),
-        "cpu requested": f"{percent_of_cpu(levels)} %",
-        "memory requested": f"{percent_of_memory(levels)} %",
+        "cpu requested": f"{levels.percent_of_cpu} %",
+        "memory requested": f"{levels.percent_of_memory} %",
     }
+    table = table_of(levels)
     return Shown(
         *(one_line(source), counts, state.named, picture, document_of(cluster), classes, known, one_line(head)),
-        *(totals, rows(levels)),
+        *(totals, [table.columns, *table.rows]),
     )
 
 

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from forewarn.policies.objects.fields import NOTHING
 from forewarn.policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
-from forewarn.policies.render.classes import HEADS
 from forewarn.policies.render.html.elements import Page, data, figures, section, table
 from forewarn.policies.render.html.nodes import nodes
 from forewarn.policies.ui.questions import links
@@ -94,7 +93,7 @@ class Shown(NamedTuple):
     head: str = ""
     totals: Mapping[str, str] = NOTHING
     levels: Sequence[Sequence[str | int]] = ()
-    """The rows of `forewarn classes`."""
+    """The column heads and the rows of `forewarn classes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,10 @@ def _changes(name: str) -> Element:
 def _view(shown: Shown) -> View:
     tiles = ((name, value, name == "Pending" and value[:2] != "0 ") for name, value in shown.totals.items())
     known = {name for name, _ in shown.classes if not name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)}
-    rows = ((*row[1:], _changes(str(row[1])) if row[1] in known else "-") for row in shown.levels)
-    levels = table("PriorityClasses", (*HEADS[1:], "simulate"), rows, len(shown.levels))
+    heads, *of_classes = shown.levels or [()]
+    rows = ((*row, _changes(str(row[0])) if row[0] in known else "-") for row in of_classes)
+    columns = [*(str(head).lower() for head in heads), "simulate"]
+    levels = table("PriorityClasses", columns, rows, len(of_classes))
     return View(
         shown,
         markup_of(nodes(shown.picture), data("nodes-data", shown.picture)),

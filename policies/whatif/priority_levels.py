@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
-from forewarn.policies.findings import described, listed
+from forewarn.policies.documents import inlined_in_json
+from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.findings import counted, described
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.quantity import cores, gibibytes
 from forewarn.policies.scheduling.event_handlers import is_pending
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from forewarn.policies.objects.pod import Pod
 
@@ -72,7 +75,93 @@ class Classes(Result):
     pending_of_other_schedulers: int = 0
 
     def __repr__(self) -> str:
-        return described(self, listed([f"{level.class_ or 'no class'} ({level.value})" for level in self.classes]))
+        return described(self, self.document.headline)
+
+    @property
+    def percent_of_cpu(self) -> int:
+        """The requested share of cpu."""
+        return _percent(sum(level.running.milli_cpu for level in self.classes), self.allocatable.milli_cpu)
+
+    @property
+    def percent_of_memory(self) -> int:
+        """The requested share of memory."""
+        return _percent(sum(level.running.memory for level in self.classes), self.allocatable.memory)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        return _document_of(self)
+
+
+def _percent(part: int, whole: int) -> int:
+    return round(100 * part / whole) if whole > 0 else 0
+
+
+# The answer
+
+_OLD: Final = "old value"
+_NO_CLASS: Final = "(no class)"
+
+
+def _document_of(levels: Classes) -> AnswerDocument:
+    """Return the answer: what the Pods of each PriorityClass request, and which Pods they may preempt."""
+    pending = sum(level.pending for level in levels.classes)
+    old = [level for level in levels.classes if level.new_pods is None]
+    counts = {
+        "running Pods": sum(level.running.pods for level in levels.classes),
+        "Pods Pending now": pending,
+        "with an old value of their class": sum(each.running.pods + each.pending for each in old if each.class_),
+        "without a class": sum(each.running.pods + each.pending for each in levels.classes if not each.class_),
+        "Pending for other schedulers": levels.pending_of_other_schedulers,
+    }
+    new_ones = next((f" (new ones get {level.class_})" for level in levels.classes if level.global_default), "")
+    number = sum(bool(level.class_ and level.new_pods) for level in levels.classes)
+    return AnswerDocument(
+        status=AnswerStatus.WARN if pending or counts["with an old value of their class"] else AnswerStatus.OK,
+        question=counted(number, "PriorityClass", "PriorityClasses"),
+        clause=f"{levels.percent_of_cpu} % of cpu and {levels.percent_of_memory} % of memory requested",
+        shown=[
+            Counter(name, count, more=new_ones if name == "without a class" else "")
+            for name, count in counts.items()
+            if count or name == "running Pods"
+        ],
+        tables=[table_of(levels), *_matrix(levels)],
+        more="-v which class may preempt which | forewarn predict -f FILE, for the actual victims",
+    )
+
+
+def table_of(levels: Classes) -> Table:
+    """A row for each PriorityClass, the highest value first."""
+    rows: list[list[str | int]] = []
+    for each in levels.classes:
+        own = cores(each.running.milli_cpu), gibibytes(each.running.memory)
+        counts = each.running.pods, each.pending, *own, each.could_displace.pods
+        rows.append([each.class_ or _NO_CLASS, each.value, *counts, _note_of(each)])
+    return Table(("CLASS", "VALUE", "RUNNING", "PENDING", "CPU", "MEMORY", "MAY PREEMPT", "NOTE"), rows)
+
+
+def _note_of(level: PriorityLevel) -> str:
+    if level.new_pods is None:
+        return _OLD
+    notes = ["default"] if level.global_default else []
+    return ", ".join([*notes, *([] if level.new_pods.preempt else ["never preempts"])])
+
+
+def _matrix(levels: Classes) -> Iterator[Table]:
+    """The requests of the Pods that a new Pod of a class may preempt, and their number by class."""
+    theirs: list[list[str | int]] = [
+        [level.class_ or _NO_CLASS, level.value, each.pods, cores(each.milli_cpu), gibibytes(each.memory)]
+        for level in levels.classes
+        if (each := level.could_displace).pods
+    ]
+    if theirs:
+        yield Table(("CLASS", "VALUE", "MAY PREEMPT", "THEIR CPU", "THEIR MEMORY"), theirs, detail=1)
+    rows: list[list[str | int]] = [
+        [level.class_ or _NO_CLASS, level.value, lower.class_ or _NO_CLASS, lower.value, lower.pods]
+        for level in levels.classes
+        for lower in level.may_preempt
+    ]
+    if rows:
+        yield Table(("CLASS", "VALUE", "MAY PREEMPT CLASS", "OF VALUE", "PODS"), rows, detail=1)
 
 
 def priority_levels(cluster: ClusterSnapshot) -> Classes:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from forewarn.policies.application.class_plan_answer import document_of
+from forewarn.policies.documents.answer import AnswerStatus
 from forewarn.policies.objects.fields import InvalidInput
 from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.render.classes import render_plan
 from forewarn.policies.simulation.dump import DumpCache, world_of
 from forewarn.policies.simulation.simulation import Simulation
 from forewarn.policies.sources.cluster import adopt_pods
@@ -208,19 +209,20 @@ def test_pods_that_pending_pods_preempt_before_the_first_step_are_counted_apart(
     found = planned(cache_of([], [node, deployment("low", 1, "3"), *low, pending]), [PriorityClass("gold", 1000)])
     assert (found.pending_before, found.preempted_before, found.preempted) == (1, 1, 0)
     assert found.steps[0].new_pods == 0  # the replacement of the victim
-    assert any("before step 1, Pending Pods preempt 1 Pod:" in line for line in render_plan(found))
-    assert next(render_plan(found)) == "1 step: no replica lost, no Pod preempted or newly Pending"
+    document = document_of(found)
+    assert any("before step 1, Pending Pods preempt 1 Pod:" in warning for warning in document.warnings)
+    assert (document.status, document.clause) == (AnswerStatus.WARN, "no Pod preempted, newly Pending or lost")
 
 
-def test_the_first_line_has_the_time_and_all_effects_of_the_steps() -> None:
+def test_the_counters_have_all_effects_of_the_steps() -> None:
     node, low = make_node("n1").has(cpu="4", memory="8Gi", pods="10"), running("low", ["n1"], "2", 0)
     web = [*running("web", ["n1"], "2", 0), make_pod("web-2").labels(app="web").request(cpu="2")]
     made = [node, deployment("low", 1, "2"), *low, deployment("web", 2, "2"), *web]
     found = planned(cache_of([PriorityClass("gold", 1000)], made), [], [deployment("web", 2, "2", "gold")])
-    effects = "1 replica of default/low lost (Pending), 1 replica of default/web down for 30 s, "
-    effects += "2 Pods of default/low and default/web preempted"
-    first = f"1 step in 1 min 5 s: new Pods of default/web get priority 1000 instead of 0; {effects}"
-    assert (next(render_plan(found)), found.lost) == (first, {"default/low": 1})
+    document = document_of(found)
+    assert document.clause == "1 min 5 s, 2 Pods preempted, 1 stays Pending"
+    assert (document.effects.preempted, document.effects.lost, document.effects.down) == (2, 1, 1)
+    assert found.lost == {"default/low": 1}
 
 
 def test_pending_pods_of_another_scheduler_are_not_counted() -> None:
@@ -258,7 +260,7 @@ def test_a_deleted_class_that_is_used_is_reported() -> None:
     found = planned(cache_of([PriorityClass("gold", 10)], made), [], [], "gold")
     assert [each.workload for each in found.rejected] == ["default/web"]
     assert not found.complete
-    assert any(line.startswith("Fix: also pass these workloads") for line in render_plan(found))
+    assert any("Fix: pass them with another class (-f)" in warning for warning in document_of(found).warnings)
 
 
 @pytest.mark.parametrize("value", [10, 20], ids=["same", "other"])
@@ -281,7 +283,7 @@ def test_a_workload_that_moves_to_another_class_keeps_its_other_fields(value: in
     assert (found.steps[1].new_pods, found.complete) == (2, True)
 
 
-def test_the_first_line_omits_workloads_that_move_to_a_class_of_the_same_value() -> None:
+def test_the_priorities_omit_workloads_that_move_to_a_class_of_the_same_value() -> None:
     made: list[Made] = [make_node("n1").has(cpu="9")]
     for name, class_name, priority in (("db", "top", 50), ("web", "mid", 10)):
         made += [deployment(name, 1, "1", class_name), *running(name, ["n1"], "1", priority, class_name)]
@@ -289,15 +291,8 @@ def test_the_first_line_omits_workloads_that_move_to_a_class_of_the_same_value()
     new = [PriorityClass("core", 50), PriorityClass("high", 20)]
     found = planned(cache_of([PriorityClass("top", 50), PriorityClass("mid", 10)], made), new, moved, "top", "mid")
     assert [len(result.step.objects) for result in found.steps] == [0, 1, 1, 0]
-    assert ": new Pods of default/web get priority 20 instead of 10; no replica" in next(render_plan(found))
-
-
-def test_steps_beyond_the_maximum_are_counted() -> None:
-    found = planned(cache_of([], [make_node("n1").has(cpu="4")]), [PriorityClass("gold", 5)])
-    many = found._replace(steps=[*found.steps] * 62)
-    lines = [line.strip() for line in render_plan(many)]
-    assert sum("create PriorityClass gold" in line for line in lines) == 60
-    assert "and 2 more steps; use -o json for all" in lines
+    (priorities,) = (table for table in document_of(found).tables if table.columns[0] == "NEW PODS OF")
+    assert [*map(list, priorities.rows)] == [["default/web", "10", "20", 1]]
 
 
 @pytest.mark.parametrize(

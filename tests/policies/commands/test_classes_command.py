@@ -72,15 +72,14 @@ def test_levels_are_classes_and_other_priorities_of_pods() -> None:
     }
 
 
-def test_the_first_line_and_a_note_count_pods_with_an_old_value(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pods_with_an_old_value_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old = [make_pod(name).priority(5).spec(priorityClassName="gold") for name in ("old", "waiting")]
     made = [make_node("n1"), made_class("gold", 10), old[0].on("n1"), old[1], make_pod("bare")]
     (tmp_path / "cluster.json").write_text(cluster_text(made))
-    first, *rest = run(capsys, "--cluster", str(tmp_path / "cluster.json"))[1].splitlines()
-    assert "; 2 Pods Pending; 2 Pods with an old value of their class; " in first
-    assert "note: old value: 2 Pods with a priority that new Pods of the class do not get" in rest
+    found = json.loads(run(capsys, "--cluster", str(tmp_path / "cluster.json"), "-o", "json")[1])
+    counts = {"runningPods": 1, "podsPendingNow": 2, "withAnOldValueOfTheirClass": 2, "withoutAClass": 1}
+    assert (found["status"], found["counts"]) == ("WARN", counts)
+    assert [row["note"] for row in found["rows"] if row["class"] == "gold"] == ["", "old value"]
 
 
 def test_with_a_default_class_no_new_pod_is_without_a_class() -> None:
@@ -109,14 +108,14 @@ def test_exit_statuses_of_a_plan(capsys: pytest.CaptureFixture[str], arguments: 
 def test_a_plan_without_a_change_has_no_steps(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "plan", "-f", "docs/examples/headroom/cache.yaml", *CLUSTER)
     assert status == 0
-    ignored = "ignored, because no workload of the cluster: Deployment shop/cache"
-    assert out.startswith(f"nothing to change; {ignored}\n")
+    assert out.startswith("WARN  change of PriorityClasses in 0 steps: nothing to change\n")
+    assert "\nWARN  ignored, because no workload of the cluster: Deployment shop/cache\n" in out
 
 
 def test_a_plan_names_the_objects_that_it_ignores(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(json.dumps(make_pod("p").obj))
     out = run(capsys, "plan", "-f", str(tmp_path), "--cluster", "docs/examples/whatif/cluster.yaml")[1]
-    assert out.startswith("nothing to change; ignored, because no workload of the cluster: Pod default/p\n")
+    assert "\nWARN  ignored, because no workload of the cluster: Pod default/p\n" in out
 
 
 def test_a_plan_fails_on_preemption(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -145,18 +144,20 @@ def test_the_fix_of_a_blocked_rollout(
     made: list[Made], fix: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "more.json").write_text(cluster_text(made))
-    out = run(capsys, "plan", *CLASSES, *CLUSTER, "--cluster", str(tmp_path / "more.json"))[1]
-    assert f"no progress for 10 min in the rollout of prod/ingester, prod/web. Fix: {fix}\n" in out
+    found = json.loads(
+        run(capsys, "plan", *CLASSES, *CLUSTER, "--cluster", str(tmp_path / "more.json"), "-o", "json")[1]
+    )
+    assert (found["status"], found["counters"]["blocked"]) == ("BLOCKED", 2)
+    stuck = f"no progress for 10 min in the rollout of prod/ingester, prod/web. Fix: {fix}"
+    assert any(warning.endswith(stuck) for warning in found["warnings"])
 
 
 def test_workloads_of_deleted_classes_have_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ("--cluster", "docs/examples/whatif/cluster.yaml")
-    _, out, _ = run(capsys, "plan", "--delete", "gold", "--delete", "batch", *cluster)
-    (line,) = (line for line in out.splitlines() if line.startswith("admission rejects"))
-    assert line.startswith(
-        "admission rejects new Pods of 2 workloads, because their PriorityClass does not exist then: "
-    )
-    assert sorted(line.rpartition(": ")[2].split(", ")) == ["reports/nightly", "shop/web"]
+    _, out, _ = run(capsys, "plan", "--delete", "gold", "--delete", "batch", *cluster, "-o", "json")
+    (warning,) = (each for each in json.loads(out)["warnings"] if each.startswith("admission rejects"))
+    assert warning.startswith("admission rejects new Pods of 2 workloads: ")
+    assert sorted(warning.partition(": ")[2].partition(";")[0].split(", ")) == ["reports/nightly", "shop/web"]
 
 
 @pytest.mark.parametrize("form", ["text", "markdown"])
@@ -215,11 +216,11 @@ def test_all_commands_count_the_pending_pods_of_kube_scheduler(
     _, out, _ = run(capsys, *given, "-o", "json")
     told = json.loads(out)
     assert (sum(each["pending"] for each in told["classes"]), told["pendingOfOtherSchedulers"]) == (2, 1)
-    assert "note: 1 Pod Pending for other schedulers not counted\n" in run(capsys, *given)[1]
+    assert told["counts"]["pendingForOtherSchedulers"] == 1
     _, out, _ = run(capsys, "plan", "-f", str(tmp_path / "gold.json"), *given, "-o", "json")
     assert (json.loads(out)["pendingBefore"], [each["pending"] for each in json.loads(out)["steps"]]) == (2, [2])
     main(["audit", *given])
-    assert " 5 Pods (2 Pending, 1 Pending for other schedulers) checked" in capsys.readouterr().out.splitlines()[0]
+    assert "Pods 5 | Pods Pending now 2 | Pending for other schedulers 1\n" in capsys.readouterr().out
     change = ("whatif", "apply", "-f", str(tmp_path / "gold.json"), *given, "-o", "json")
     main(change)
     rows = {each["workload"]: each["message"] for each in json.loads(capsys.readouterr().out)["workloads"]}
@@ -227,10 +228,10 @@ def test_all_commands_count_the_pending_pods_of_kube_scheduler(
     assert rows["default/gated"] == "kept out of the scheduling queue by scheduling gates"
 
 
-def test_the_first_line_names_the_class_that_new_pods_without_a_class_get(
+def test_a_counter_names_the_class_that_new_pods_without_a_class_get(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = [make_node("n1"), made_class("gold", 10, globalDefault=True), make_pod("bare").on("n1")]
     (tmp_path / "cluster.json").write_text(cluster_text(made))
-    first = run(capsys, "--cluster", str(tmp_path / "cluster.json"))[1].splitlines()[0]
-    assert "; 1 Pod without a class (new ones get gold); " in first
+    out = run(capsys, "--cluster", str(tmp_path / "cluster.json"))[1]
+    assert "without a class 1 (new ones get gold)\n" in out

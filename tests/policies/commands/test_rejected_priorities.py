@@ -315,7 +315,7 @@ def test_the_template_of_a_job_cannot_change(command: str, change: dict[str, Any
     files = given.get(command, ["-f", tmp_path / "new"])
     answer = forewarn(*command.split(), *files, "--cluster", "webhook/sample/cluster.yaml")
     if command == "classes plan" and "priorityClassName" not in change:
-        assert answer.stdout.startswith("nothing to change")
+        assert ": nothing to change\n" in answer.stdout
     else:
         assert "field is immutable" in answer.stdout + answer.stderr
 
@@ -368,8 +368,8 @@ def test_a_plan_recreates_a_job_that_a_tool_recreates(tmp_path: Path) -> None:
     job["metadata"]["annotations"] = {"argocd.argoproj.io/sync-options": "Replace=true,Force=true"}
     (tmp_path / "job.json").write_text(json.dumps(job))
     answer = forewarn("classes", "plan", "-f", tmp_path / "job.json", "--cluster", "webhook/sample/cluster.yaml")
-    assert answer.stdout.startswith("1 step in 1 min 5 s: new Pods of reports/nightly get priority 100000 ")
-    assert "delete and recreate 1 workload (new priority 100000): reports/nightly\n" in answer.stdout
+    assert answer.stdout.startswith("OK  change of PriorityClasses in 1 step: 1 min 5 s, no Pod preempted")
+    assert "delete and recreate 1 workload (new priority 100000); reports/nightly\n" in answer.stdout
     assert "keep their priority" not in answer.stdout
 
 
