@@ -36,7 +36,7 @@ from forewarn.policies.application.headroom_answer import Capacity, HeadroomResu
 from forewarn.policies.application.node import NodePressure
 from forewarn.policies.application.predict import PredictResult
 from forewarn.policies.application.whatif import WhatIf
-from forewarn.policies.application.why import PodWhy, WorkloadWhy
+from forewarn.policies.application.why import ClusterWhy, PodWhy, WorkloadWhy
 from forewarn.policies.cluster.cache import AnswerHead
 from forewarn.policies.documents import (
     VERSION,
@@ -72,7 +72,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),
     "test": ("`test`", Expectations),
-    "why": ("`why`", PodWhy | WorkloadWhy),
+    "why": ("`why`", PodWhy | WorkloadWhy | ClusterWhy),
     "risk": ("`risk`", Risks),
     "several-clusters": (
         "`audit` and `whatif` about several clusters",

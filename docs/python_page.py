@@ -55,7 +55,7 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "PredictResult": (
         *("head", "document", "predictions", "outcomes", "groups", "faults", "autoscalers", "conditions", "to_dict"),
     ),
-    "PodWhy": ("head", "key", "diagnosis", "nodes", "reported", "missing", "conditions", "to_dict"),
+    "PodWhy": ("head", "key", "document", "diagnosis", "nodes", "reported", "missing", "conditions", "to_dict"),
     "Ranked": ("workload", "before", "after", "running"),
     "RenderRequest": ("flags", "network", "variables"),
     "Status": ("reasons", "plugin"),
@@ -74,7 +74,9 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
         ),
         *("notes", "faults", "to_dict"),
     ),
-    "WorkloadWhy": ("head", "key", "namespace", "name", "kind", "timeline", "missing", "conditions", "to_dict"),
+    "WorkloadWhy": (
+        *("head", "key", "document", "namespace", "name", "kind", "timeline", "missing", "conditions", "to_dict"),
+    ),
     "Workloads": ("namespace", "priority_class"),
     "UpgradeRun": ("complete", "seconds", "least", "not_reached", "forced", "pools"),
 }

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from forewarn.policies.forecast.pod_groups import GroupForecast
     from forewarn.policies.objects.pod import Pod
     from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.whatif.autoscalers import Autoscalers
 
     Rows = list[list[str | int]]
 
@@ -71,7 +72,7 @@ GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup tog
 def document_of(result: PredictResult) -> AnswerDocument:
     """Return a prediction in the form of all answers."""
     effects = result.predicted.effects(len(result.faults))
-    grown = _with_new_nodes(result, effects)
+    grown = with_new_nodes(result.autoscalers, effects)
     return AnswerDocument(
         status=_status(result, effects),
         question=_question(result),
@@ -86,8 +87,8 @@ def document_of(result: PredictResult) -> AnswerDocument:
     )
 
 
-def _with_new_nodes(result: PredictResult, effects: Effects) -> Effects | None:
-    reaction = result.autoscalers
+def with_new_nodes(reaction: Autoscalers | None, effects: Effects) -> Effects | None:
+    """The counters after autoscalers have added nodes for Pods that stay Pending; None if they add none."""
     plan, launches = (reaction.node_groups, reaction.node_pools) if reaction else (None, None)
     nodes = sum(count for scale_up in (plan.scale_ups if plan else ()) for _, count in scale_up.added)
     nodes += sum(launch.nodes for launch in launches.launches) if launches else 0

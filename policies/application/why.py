@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import starmap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from forewarn.policies.application import why_answer
 from forewarn.policies.application.cluster import Cluster, pod_key
 from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head_of
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import count_daemons
-from forewarn.policies.documents import Hidden, Inlined, in_json, optional_in_json
+from forewarn.policies.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.findings import cut, described, one_line
 from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods, next_rejection, rejection_in
 from forewarn.policies.forecast.why_not import why_not
@@ -21,9 +23,21 @@ from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObj
 from forewarn.policies.objects.workload import pod_template_of
 from forewarn.policies.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.sources.files import SourceError
+from forewarn.policies.whatif.autoscalers import after_predictions
 from forewarn.policies.whatif.questions import elsewhere, pod_not_found, unknown_namespace
-from forewarn.policies.why.evidence import LONG, Evidence, ids, job_record
+from forewarn.policies.why.evidence import (
+    LONG,
+    NO_EVENTS,
+    Evidence,
+    PreemptionEvents,
+    ids,
+    job_record,
+    seconds,
+    shown_time,
+)
 from forewarn.policies.why.troubles import (
+    all_pending,
+    by_preemptor,
     diagnose,
     kind_named,
     kind_names,
@@ -34,8 +48,11 @@ from forewarn.policies.why.troubles import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from forewarn.policies.documents.answer import AnswerDocument
+    from forewarn.policies.whatif.autoscalers import Autoscalers, Autoscaling
+    from forewarn.policies.why.evidence import Event
     from forewarn.policies.why.troubles import Diagnosis, Timeline
 
 
@@ -49,11 +66,11 @@ class CountedReason:
 
 @dataclass(frozen=True, slots=True)
 class WhyRequest:
-    """A Pod or workload. `name`: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`. `namespace`: of a name
-    without namespace.
+    """A Pod or workload. `name`: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; "" for all Pending Pods.
+    `namespace`: of a name without namespace.
     """
 
-    name: str
+    name: str = ""
     namespace: str = "default"
 
     def evidence(self) -> Evidence:
@@ -75,17 +92,29 @@ class PodWhy(Result):
     fit.
 
     `reported`: type of a condition, or reason of an Event -> its message. `missing`: what the answer lacks, for example
-    Events.
+    Events. `autoscalers`: their reaction to a Pod that fits on no node. `age`: seconds since a Pending Pod was created.
     """
 
     key: Hidden[str]
+    cluster: Hidden[ClusterSnapshot]
     diagnosis: Inlined[Diagnosis]
     nodes: Sequence[CountedReason]
     reported: Mapping[str, str]
     missing: Sequence[str]
+    autoscalers: Autoscalers | None = None
+    age: Hidden[float] = 0.0
 
     def __repr__(self) -> str:
         return described(self, f"{self.key}: {', '.join(sorted(self.conditions))}")
+
+    @cached_property
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return why_answer.of_pod(self)
+
+    @inlined_in_json
+    def answer(self) -> AnswerDocument:
+        return self.document
 
     @property
     def conditions(self) -> set[str]:
@@ -133,6 +162,15 @@ class WorkloadWhy(Result):
     def __repr__(self) -> str:
         return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
 
+    @cached_property
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return why_answer.of_workload(self)
+
+    @inlined_in_json
+    def answer(self) -> AnswerDocument:
+        return self.document
+
     @property
     def key(self) -> str:
         """The workload as `namespace/name`."""
@@ -148,23 +186,133 @@ class WorkloadWhy(Result):
         return self.key
 
 
-def why(cluster: Cluster, request: WhyRequest | str) -> PodWhy | WorkloadWhy:
-    """Explain the state of a Pod or workload, with Events from the sources of the cluster.
+class PendingGroup(NamedTuple):
+    """Pending Pods of a class with the same cause. `suchAs`: the first of them. `pods`: their number."""
 
-    Returns a PodWhy for a Pod, and a WorkloadWhy for a workload. `request`: a WhyRequest, or its name alone. Raises
-    SourceError, InvalidObject and InvalidInput.
+    priority_class: str
+    priority: int
+    pods: int
+    such_as: str
+    cause: str
+
+
+class PreemptedPod(NamedTuple):
+    """A Pod that was preempted according to an Event. `workload`: of a Pod that no longer exists, by its name.
+    `by`: the preemptor. `time`: in UTC.
+    """
+
+    pod: str
+    workload: str
+    priority: int | None
+    by: str
+    node: str
+    time: str
+
+
+@dataclass(frozen=True, repr=False)
+class ClusterWhy(Result):
+    """The output of `forewarn why` without a name.
+
+    `pending`: the Pending Pods by class and cause, the highest priority first. `preempted`: according to Events of the
+    last 24 hours. `missing`: what the answer lacks, for example Events.
+    """
+
+    pending: Sequence[PendingGroup]
+    preempted: Sequence[PreemptedPod]
+    missing: Sequence[str]
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @cached_property
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return why_answer.of_cluster(self)
+
+    @inlined_in_json
+    def answer(self) -> AnswerDocument:
+        return self.document
+
+    @property
+    def conditions(self) -> set[str]:
+        """The conditions of `--fail-on` that are met."""
+        return {"pending"} if self.pending else set()
+
+
+def why(cluster: Cluster, request: WhyRequest | str = "") -> PodWhy | WorkloadWhy | ClusterWhy:
+    """Explain the state of a Pod or workload, with Events from the sources of the cluster, or list Pending Pods.
+
+    Returns a PodWhy for a Pod, a WorkloadWhy for a workload, and a ClusterWhy without a name. `request`: a WhyRequest,
+    or its name alone. Raises SourceError, InvalidObject and InvalidInput.
     """
     request = WhyRequest(request) if isinstance(request, str) else request
-    evidence = request.evidence()
+    evidence = request.evidence() if request.name else PreemptionEvents()
     cache = load_cluster(*cluster.sources, into=Cache(collect=evidence.collect))
     cache.semantics = cluster.cache.semantics
-    return explain(cache.snapshot(), request, evidence, cluster.sources)
+    return explain(cache.snapshot(), request, evidence, cluster.sources, lambda: cluster.autoscaling)
+
+
+_A_DAY: Final = 86_400.0
+
+
+def explain_all(cluster: ClusterSnapshot, events: PreemptionEvents, sources: Sequence[str]) -> ClusterWhy:
+    """List the Pending Pods of a cluster, and the Pods that Events say were preempted."""
+    missing = []
+    if any(map(has_events, sources)):
+        missing.append("Events of a running cluster are not read. Fix: name a Pod or workload")
+    elif not events.read:
+        missing.append(NO_EVENTS)
+    reasons: dict[tuple[str, str], str] = {}
+    pods: dict[tuple[int, str, str], list[str]] = {}
+    for pod, known, prediction in all_pending(cluster):
+        why = known
+        if prediction is not None:
+            alike = cluster.top_workload_of(pod), prediction.outcome
+            why = reasons.setdefault(alike, "") or why_answer.cause_of(prediction, cluster)
+            reasons[alike] = why
+        pods.setdefault((-pod.effective_priority, pod.priority_class_name, why), []).append(pod.key)
+    pending = [
+        PendingGroup(name, -negative, len(keys), min(keys), cause)
+        for (negative, name, cause), keys in sorted(pods.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
+    ]
+    now = max(events.latest, seconds(cluster.origin.time))
+    victims = [_preempted(cluster, key, event) for key, event in events.within(_A_DAY, now)]
+    return ClusterWhy(head_of(cluster), pending, victims, missing)
+
+
+def _preempted(cluster: ClusterSnapshot, key: str, event: Event) -> PreemptedPod:
+    namespace, _, name = key.partition("/")
+    pod = cluster.pods.get((namespace, name))
+    by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (priority")[0]
+    owners = [own for _, there, own in cluster.workloads if there == namespace and name.startswith(f"{own}-")]
+    workload = f"{namespace}/{min(owners, key=len, default=name)}" if pod is None else cluster.top_workload_of(pod)
+    priority = pod.effective_priority if pod is not None else None
+    return PreemptedPod(key, workload, priority, by or "unknown", event.node, shown_time(event.when))
 
 
 def explain(
+    cluster: ClusterSnapshot,
+    request: WhyRequest,
+    evidence: Evidence | PreemptionEvents,
+    sources: Sequence[str],
+    autoscaling: Callable[[], Autoscaling],
+) -> PodWhy | WorkloadWhy | ClusterWhy:
+    """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster.
+    `autoscaling`: returns the settings of autoscalers, for a Pod that fits on no node.
+    """
+    if isinstance(evidence, PreemptionEvents):
+        return explain_all(cluster, evidence, sources)
+    result = _explain(cluster, request, evidence, sources)
+    prediction = result.diagnosis.prediction if isinstance(result, PodWhy) else None
+    if isinstance(result, PodWhy) and prediction is not None and prediction.outcome == "pending":
+        return replace(result, autoscalers=after_predictions([prediction], cluster, autoscaling()))
+    return result
+
+
+def _explain(
     cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, sources: Sequence[str]
 ) -> PodWhy | WorkloadWhy:
-    """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster."""
+    """Explain a Pod or workload."""
     pod = evidence.otherwise
     if pod is None or evidence.exists or unknown_namespace(cluster, pod.namespace):
         return _explained(cluster, request, evidence, sources)
@@ -208,7 +356,9 @@ def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now:
     missing = evidence.missing() if diagnosis.state != "pending" or is_bound or evidence.not_read else []
     messages = _messages(evidence, pod.uid if pod is not None else "")
     head = head_of(cluster, prediction.assumes if prediction is not None else ())
-    return PodWhy(head, key, diagnosis, list(starmap(CountedReason, reasons)), messages, missing)
+    age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
+    nodes = list(starmap(CountedReason, reasons))
+    return PodWhy(head, key, cluster, diagnosis, nodes, messages, missing, age=max(age, 0.0))
 
 
 def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:

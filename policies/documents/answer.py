@@ -122,7 +122,9 @@ class Counter(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A row of reasons: `number`: how many of the counter it explains, what kind of reason it is, and the reason."""
+    """A row of reasons: `number`: how many of the counter it explains, or 0 if reasons are not counted; what kind of
+    reason it is, and the reason.
+    """
 
     number: int
     kind: str

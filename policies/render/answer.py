@@ -124,6 +124,11 @@ def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iter
         yield f"{paint('WARN', 'warning')}  {more} more: -v"
 
 
+def _count(value: int) -> str:
+    """The number of a reason; "" for one without a number."""
+    return number(value) if value else ""
+
+
 def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
     if document.why is None:
         return
@@ -136,7 +141,7 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator
     width = max(len(number(count)) for count, _ in shown) + 4
     for count, reason in shown:
         first, *others = _wrapped(reason, " " * (width + 2))
-        yield f"{number(count):>{width}}  {first}"
+        yield f"{_count(count):>{width}}  {first}"
         yield from (f"{'':{width}}  {line}" for line in others)
 
 
@@ -260,7 +265,7 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
     lines += [text_of(" | ".join(map(counter_text, document.shown))), ""] if document.shown else []
     lines += [*_bullets(f"WARN: {warning}" for warning in document.warnings)]
     if document.why is not None:
-        rows = [(number(cause.number), cause.reason) for cause in document.why.causes]
+        rows = [(_count(cause.number), cause.reason) for cause in document.why.causes]
         lines += [*markdown_table(("", f"Why {document.why.heading.lower()}"), rows), ""]
     lines += tables_as_markdown(table for table in document.tables if table.detail <= level)
     if document.fix:

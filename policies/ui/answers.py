@@ -37,14 +37,12 @@ from forewarn.policies.objects.fields import (
     group_kind,
     list_at,
 )
-from forewarn.policies.render import plain
 from forewarn.policies.render.head import on_page
 from forewarn.policies.render.html import pages
 from forewarn.policies.render.html.answer import body, brief, footer
 from forewarn.policies.render.html.answer import page as answer_page
 from forewarn.policies.render.html.elements import Page, display_text, element, section, table
 from forewarn.policies.render.html.nodes import node_data
-from forewarn.policies.render.why import lines as why_lines
 from forewarn.policies.scheduling.bulk import prepare_for_all
 from forewarn.policies.sources.cluster import load_cluster
 from forewarn.policies.sources.files import STDIN, STDIN_NAME, File, SourceError
@@ -410,8 +408,7 @@ class State(NamedTuple):
                 raise
             name = f"{key[1]}/{key[0].rpartition('/')[2].lower()}/{key[2]}"
             result, command = why(cluster, name), CommandLine("why", (name,)).line(self.named)
-        page = _with_lines(Page("Why", ()), why_lines(result, plain))
-        return _answer(on_page(page, result.head), result.to_dict(), command)
+        return _answer(answer_page(result.document, result.head), result.to_dict(), command)
 
     def pressure(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return which Pods a node evicts for a critical Pod, and in which order it terminates Pods."""

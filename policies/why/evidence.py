@@ -350,6 +350,7 @@ def ids(troubles: Iterable[Trouble]) -> list[str]:
     return list(dict.fromkeys(trouble.id for trouble in troubles))
 
 
+NO_EVENTS: Final = "no Events in the cluster snapshot. Fix: add a cluster file with `kubectl get events -A -o json`"
 KINDS: Final = ("/Event", "events.k8s.io/Event")
 PREEMPTED: Final = "Preempted"
 """The reason of kube-scheduler's Event about a victim. Source: pkg/scheduler/framework/preemption, executor.go."""
@@ -548,6 +549,45 @@ class _Index(NamedTuple):
     deletions: dict[str, Event]
 
 
+class PreemptionEvents:
+    """The last Events about the preemption of each Pod, collected while the cluster is read."""
+
+    def __init__(self) -> None:
+        self.last: dict[tuple[str, str, str], Event] = {}
+        """(namespace, name, uid) of a victim -> the Event."""
+        self.read = 0
+        """Number of Events, about any object."""
+        self.latest = 0.0
+        """The latest time in the objects."""
+
+    def collect(self, obj: ApiObject) -> bool | None:
+        """Add an object of the cluster. Returns None, or False for an Event (see `Cache`)."""
+        self.latest = max(self.latest, seconds(at(obj, "metadata", "creationTimestamp")))
+        if group_kind(obj) not in KINDS:
+            return None
+        self.read += 1
+        when, reason = _when(obj), _event_text(obj, "reason")
+        self.latest = max(self.latest, when)
+        about = mapping_at(obj, "regarding") or mapping_at(obj, "involvedObject")
+        namespace, name, uid = (_event_text(about, key) for key in ("namespace", "name", "uid"))
+        key = namespace, name, uid
+        if (
+            reason == PREEMPTED
+            and len(name) <= MAX_NAME
+            and (key in self.last or len(self.last) < _MAX_WORKLOAD_EVENTS)
+        ):
+            message = cut(one_line(_event_text(obj, "note") or _event_text(obj, "message")), MAX_TEXT)
+            by, node = _preemptor(obj, reason, message)
+            if key not in self.last or self.last[key].when <= when:
+                self.last[key] = Event("Pod", name, reason, message, uid, when, by, node)
+        return False
+
+    def within(self, period: float, now: float) -> list[tuple[str, Event]]:
+        """Return the victims as `namespace/name`, with their Events of the last seconds, the newest first."""
+        events = [(f"{key[0]}/{key[1]}", event) for key, event in self.last.items() if now - event.when <= period]
+        return sorted(events, key=lambda each: (-each[1].when, each[0]))
+
+
 def _is_decisive(event: Event) -> bool:
     return event.reason in DECISIVE and not event.message.startswith("Cancelling")
 
@@ -699,8 +739,7 @@ class Evidence:
         if self.not_read:
             sentences.append(f"Events not read: {self.not_read}")
         elif self.lacks_events:
-            fix = "add a cluster file with `kubectl get events -A -o json`"
-            sentences.append(f"no Events in the cluster snapshot. Fix: {fix}")
+            sentences.append(NO_EVENTS)
         if self.events.limit:
             sentences.append(
                 f"only the latest {self.events.limit} Events about Pods, and about their owners and nodes, count"

@@ -1158,6 +1158,25 @@ def timeline(cluster: ClusterSnapshot, evidence: Evidence, now: float | None = N
     return Timeline(states, sorted(pending), endings, left, first, causes, frozenset(found))
 
 
+def all_pending(cluster: ClusterSnapshot) -> Iterator[tuple[Pod, str, Prediction | None]]:
+    """Yield each Pending Pod with the cause in words, or with its prediction in the order of the queue."""
+    pods = list(cluster.waiting_pods.values())
+    queued = _in_turn(cluster, pods) if pods else {}
+    for pod in pods:
+        held = next(_gates(cluster, pod, PodRecord(pod.namespace, pod.name, pod.uid)), None)
+        found, nominated = queued.get(pod.identity), pod.nominated_node_name
+        if held is not None:
+            yield pod, held.words, None
+        elif found is not None:
+            yield pod, "", found.prediction
+        elif nominated:
+            yield pod, "nominated to a node", None
+        elif why := not_predicted(pod, cluster.scheduling):
+            yield pod, why, None
+        else:
+            yield pod, f"not among the first {MAX_PENDING} Pending Pods of the queue", None
+
+
 def _pending(cluster: ClusterSnapshot, evidence: Evidence, pods: Sequence[Pod], now: float | None) -> list[PendingPods]:
     """Return the Pending Pods by outcome and cause, except those behind the first of the queue: alone, they would seem
     to fit. `pods`: sorted by name.

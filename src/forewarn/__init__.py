@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from forewarn.policies.application.whatif import risk as risk
     from forewarn.policies.application.whatif import whatif as whatif
     from forewarn.policies.application.whatif import whatif_each as whatif_each
+    from forewarn.policies.application.why import ClusterWhy as ClusterWhy
     from forewarn.policies.application.why import PodWhy as PodWhy
     from forewarn.policies.application.why import WhyRequest as WhyRequest
     from forewarn.policies.application.why import WorkloadWhy as WorkloadWhy
@@ -118,7 +119,7 @@ _MODULES: Final = {
     "policies.whatif.risk_answer": ("Risks", "WorkloadRisk"),
     "policies.application.expectations": ("test", "ExpectationsRequest"),
     "policies.expectations": ("Expectations",),
-    "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy"),
+    "policies.application.why": ("why", "WhyRequest", "PodWhy", "WorkloadWhy", "ClusterWhy"),
     "policies.why.troubles": ("Diagnosis",),
     "policies.why.evidence": ("Trouble",),
     "policies.cluster.cache": ("AnswerHead",),

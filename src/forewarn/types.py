@@ -6,6 +6,8 @@ from forewarn.policies.application.diff import Passed as Passed
 from forewarn.policies.application.diff import Pruned as Pruned
 from forewarn.policies.application.diff import Reset as Reset
 from forewarn.policies.application.why import CountedReason as CountedReason
+from forewarn.policies.application.why import PendingGroup as PendingGroup
+from forewarn.policies.application.why import PreemptedPod as PreemptedPod
 from forewarn.policies.cluster.cache import Origin as Origin
 from forewarn.policies.documents.answer import AnswerDocument as AnswerDocument
 from forewarn.policies.documents.answer import AnswerStatus as AnswerStatus

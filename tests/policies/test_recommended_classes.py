@@ -189,7 +189,7 @@ def test_why_recommends_only_classes_that_preempt(
         *(a_class(name, value, preemptionPolicy=policy) for name, value, policy in classes),
     ]
     main(["why", "default/new", "--cluster", write(tmp_path / "cluster.yaml", *made)])
-    assert f"Fix: {help_}" in capsys.readouterr().out
+    assert f"Fix: {help_}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_pod_with_forewarns_class_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,7 +62,7 @@ def _tiles(document: AnswerDocument) -> Iterator[Element]:
 def body(document: AnswerDocument) -> Iterator[Element]:
     """Yield the reasons, all tables and the fixes."""
     if document.why is not None:
-        rows = [(cause.number, cause.reason) for cause in document.why.causes]
+        rows = [(cause.number or "", cause.reason) for cause in document.why.causes]
         title = f"Why {document.why.heading.lower()}"
         yield section(title, "why", table(title, (document.why.counter, "reason"), rows, len(rows), named_by=1))
     for place, each in enumerate(document.tables):

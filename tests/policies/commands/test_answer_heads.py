@@ -80,7 +80,7 @@ IN_FORM: Final = (
         "whatif class",
         "whatif events",
     ),
-    "whatif --each",
+    *("whatif --each", "why", "why workload"),
 )
 """Commands whose answers end with the input."""
 

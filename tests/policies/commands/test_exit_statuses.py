@@ -48,6 +48,8 @@ MISSING: Final = {
     ("predict", "--config"): ("predict", "-f", "{pod}", *WITH_CLUSTER, "-c", "{none}"),
     ("predict", "--node-templates"): ("predict", "-f", "{pod}", *WITH_CLUSTER, "--node-templates", "{none}"),
     ("preempt", "--batch"): ("preempt", "--batch", "{none}"),
+    ("why", "--config"): ("why", "default/p", *WITH_CLUSTER, "-c", "{none}"),
+    ("why", "--node-templates"): ("why", "default/p", *WITH_CLUSTER, "--node-templates", "{none}"),
     ("why", "--cluster"): ("why", "default/p", "--cluster", "{none}"),
     ("why", "--scheduler-config"): ("why", "default/p", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("whatif events", "--filename"): ("whatif", "events", "-f", "{none}", *WITH_CLUSTER),

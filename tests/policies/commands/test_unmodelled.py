@@ -115,7 +115,7 @@ class Asked:
             "lint": ["lint", self._path("new.json"), *cluster],
             "predict": ["predict", *new, *cluster, "-v"],
             "predict json": ["predict", *new, *cluster, "-o", "json"],
-            "why": ["why", self.waiting, *waits],
+            "why": ["why", "-v", self.waiting, *waits],
             "headroom": ["headroom", *new, *cluster, "-v"],
             "whatif events": ["whatif", "events", *new, *cluster],
             "whatif events json": ["whatif", "events", *new, *cluster, "-o", "json"],
@@ -294,10 +294,11 @@ def test_why_tells_what_the_group_lacks(
     main(["why", "ml/me", "--cluster", str(tmp_path / "c.json"), "--kubernetes-version", "1.37"])
     out = capsys.readouterr().out
     cause, _, message = expected.partition(": ")
-    assert f"  cause: {cause.replace('-', ' ')}\n" in out
-    assert message in out.splitlines()[0]
+    out = " ".join(out.split())
+    assert f"Pending: {cause.replace('-', ' ')} " in out
+    assert message in out
     fix = "the controller that set a gate must remove it" if "gates" in expected else "lower requests or minCount"
-    assert (f"    Fix: {fix}" in out) == ("unschedulable" in expected)
+    assert (f". Fix: {fix}" in out) == ("unschedulable" in expected)
 
 
 @pytest.mark.parametrize(
