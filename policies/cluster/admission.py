@@ -45,7 +45,7 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
         from forewarn.policies.kube_apiserver.validation.pod import fault_of_resources
 
         if error := fault_of_resources(pod, whole, ranges):
-            raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE), error.limit_range)
+            raise InvalidObject(error.text, error.path, ref_of(pod, DEFAULT_NAMESPACE))
     return view
 
 

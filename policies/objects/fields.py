@@ -26,15 +26,10 @@ class ForewarnError(Exception):
 
 
 class InvalidObject(ForewarnError, ValueError):
-    """The error for an object that the API server would reject: contains the object, the field and the problem.
+    """The error for an object that the API server would reject: contains the object, the field and the problem."""
 
-    `limit_range`: the LimitRange that rejects a Pod; "" if defaults of LimitRanges make it invalid; otherwise None.
-    """
-
-    def __init__(
-        self, problem: str, path: Path = (), ref: ObjectRef | None = None, limit_range: str | None = None
-    ) -> None:
-        self.problem, self.path, self.ref, self.limit_range = problem, path, ref, limit_range
+    def __init__(self, problem: str, path: Path = (), ref: ObjectRef | None = None) -> None:
+        self.problem, self.path, self.ref = problem, path, ref
         where = ": ".join(part for part in (str(ref or ""), field_path(path)) if part)
         super().__init__(f"{where}: {problem}" if where else problem)
 

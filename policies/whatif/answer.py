@@ -132,23 +132,6 @@ class WorkloadCount(NamedTuple):
         return str(self.again)
 
 
-class Causes(NamedTuple):
-    """Why replicas are lost, without placeholder Pods: how many are Pending, and how many belong to failed Jobs.
-
-    `failed_jobs`: number of workloads with failed Jobs. `rejected`: how many ResourceQuotas reject.
-    `not_recreated`: how many no controller recreates.
-    """
-
-    pending: int
-    of_failed_jobs: int
-    failed_jobs: int
-    rejected: int
-    not_recreated: int = 0
-
-
-NO_CAUSES: Final = Causes(0, 0, 0, 0)
-
-
 def rank_of_loss(lost: int, priority: int | None) -> tuple[int, int, int]:
     """Numbers that are larger for a worse loss. `lost`: replicas; `priority`: the highest of these."""
     return int(lost > 0), priority or 0, lost
@@ -347,8 +330,6 @@ class Answer(NamedTuple):
     upgrade: Hidden[UpgradeRun | None] = None
     drains_blocked_by: Hidden[Sequence[DrainBlocker]] = ()
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
-    limit_ranges: Hidden[Sequence[str]] = ()
-    """Of objects in `notSimulated`, the LimitRanges that reject their Pods; "" if defaults make these invalid."""
     drained: Hidden[Sequence[str]] = ()
     """The nodes of a drain without upgrade, in order."""
     blocks: Blocks = Blocks()
@@ -515,30 +496,10 @@ class Answer(NamedTuple):
         return self.harm[:2] == (without.lost, without.summary.effects)
 
     @property
-    def bare(self) -> list[str]:
-        """The lost Pods without a controller that no Pod preempts."""
-        lost = (each.workload for each in self.workloads if each.missed and each.again is Recreator.NOTHING)
-        preempted = {each.workload for each in self.preempted}
-        return [name for name in lost if name not in preempted]
-
-    @property
     def over_quota(self) -> Counter[str]:
         """By workload, number of Pods that ResourceQuotas reject because of the event."""
         before = self.without_change.summary.rejected_by_quota if self.without_change else None
         return Counter(self.rejected_by_quota) - Counter(before)
-
-    @property
-    def causes(self) -> Causes:
-        """Why replicas are lost because of the event."""
-        own = [each for each in self.workloads if each.workload not in self.placeholders]
-        pending = sum(min(each.missed, max(each.pending - each.pending_before, 0)) for each in own)
-        failed = [each for each in own if each.failure and each.missed]
-        rejected = self.over_quota
-        of_lost = sum(min(each.missed, rejected[each.workload]) for each in own)
-        never = (each for each in own if each.again in (Recreator.NOTHING, Recreator.NEVER) and not each.failure)
-        return Causes(
-            pending, sum(each.missed for each in failed), len(failed), of_lost, sum(each.missed for each in never)
-        )
 
     @property
     def has_blocked_rollouts(self) -> bool:

@@ -193,7 +193,6 @@ def answer_after(
             *_on_named_nodes(question, simulation.timeline.origins),
             *map(str, others),
         ],
-        limit_ranges=[name for each in unread if (name := each.limit_range) is not None],
         not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
         simulation=simulation,

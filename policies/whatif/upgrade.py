@@ -3,7 +3,7 @@ the drains at the start."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -228,8 +228,7 @@ class DrainBlocker(NamedTuple):
 
     `pods`: the protected Pods on `nodes`. `healthy`, `desired`, `expected`: numbers of Pods in the status. `overlaps`:
     another PDB selects one of these Pods, which the eviction API does not support. `never`: this, or all Pods are
-    required; otherwise, drains wait until enough Pods are healthy. `unready`: number of `pods` that are not ready;
-    `all_unready`: of all Pods with a node.
+    required; otherwise, drains wait until enough Pods are healthy.
     """
 
     budget: str
@@ -239,8 +238,6 @@ class DrainBlocker(NamedTuple):
     desired: int
     expected: int
     overlaps: bool
-    unready: Hidden[int] = 0
-    all_unready: Hidden[int] = 0
 
     @in_json
     def never(self) -> bool:
@@ -260,13 +257,7 @@ def blockers_of(simulation: Simulation, nodes: Iterable[str]) -> list[DrainBlock
                 overlapping.update(pdbs[1:] and pdbs)
                 for pdb in pdbs:
                     states_by_pdb.setdefault(pdb, []).append(state)
-    bound = [each for each in api.pods.values() if each.pod.node_name and each.active] if states_by_pdb else []
-    unready = [each for each in bound if each.ready is None]
-    of_all = Counter("/".join(key[1:]) for each in unready for key in api.pdbs_of(each.pod.namespace, each.pod.labels))
-    blockers = [
-        _blocker(simulation, pdb, found, overlaps=pdb in overlapping)._replace(all_unready=of_all[pdb])
-        for pdb, found in states_by_pdb.items()
-    ]
+    blockers = [_blocker(simulation, pdb, found, overlaps=pdb in overlapping) for pdb, found in states_by_pdb.items()]
     return sorted(blockers, key=lambda item: (not item.never, -len(item.nodes), -len(item.pods), item.budget))
 
 
@@ -275,6 +266,5 @@ def _blocker(simulation: Simulation, pdb: str, states: Sequence[PodState], *, ov
     status = simulation.api.workloads[DISRUPTION_BUDGET, namespace, name].status
     counts = status if isinstance(status, PdbStatus) else PdbStatus()
     pods, nodes = [each.pod.key for each in states], sorted({each.pod.node_name for each in states})
-    unready = sum(each.ready is None for each in states)
     healthy, desired, expected = counts.current_healthy, counts.desired_healthy, counts.expected_pods
-    return DrainBlocker(pdb, pods, nodes, healthy, desired, expected, overlaps, unready)
+    return DrainBlocker(pdb, pods, nodes, healthy, desired, expected, overlaps)

@@ -25,14 +25,12 @@ _ESCAPES |= {"\\": r"\\", '"': r"\""}
 class FieldError(NamedTuple):
     """One error of an object; `str()` is the text of upstream's field.Error.
 
-    `field`: upstream's name of the field if it differs from `path` (map keys: `spec.hard[cpu]`). `limit_range`: as for
-    InvalidObject.
+    `field`: upstream's name of the field if it differs from `path` (map keys: `spec.hard[cpu]`).
     """
 
     path: Path
     text: str
     field: str = ""
-    limit_range: str | None = None
 
     def __str__(self) -> str:
         return f"{self.field or field_path(self.path)}: {self.text}"

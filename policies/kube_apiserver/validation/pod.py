@@ -76,14 +76,13 @@ def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[
     if errors := validate_resources(whole):
         is_own = whole is pod or bool(validate_resources(pod))
         text = f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}"
-        return errors[0]._replace(text=text, limit_range=None if is_own else "")
+        return errors[0]._replace(text=text)
     if not limit_ranges:
         return None
     resources = read_pod_resources(whole)
     for limit_range in limit_ranges:
         for error in validate_limits(resources, limit_range):
-            text, name = f"{error.text} (LimitRange {limit_range.name}){_BY_ITSELF}", limit_range.name
-            return error._replace(text=text, limit_range=name)
+            return error._replace(text=f"{error.text} (LimitRange {limit_range.name}){_BY_ITSELF}")
     return None
 
 

@@ -141,7 +141,7 @@ def test_a_stored_limit_range_rejects_only_new_pods(
     own = [_pod(f"set-{n}", node=f"n{n + 1}", owner="StatefulSet") for n in range(2)]
     cluster = [_set("StatefulSet", "a", replicas=2), *own, _default_cpu("2")]
     out = _answer(cluster, _set("StatefulSet", image, replicas=replicas), tmp_path, capsys)
-    assert out.startswith("rejected: Pods of " if is_rejected else "OK  StatefulSet x/set applied: ")
+    assert out.startswith("REJECTED  Pods of " if is_rejected else "OK  StatefulSet x/set applied: ")
 
 
 def test_an_object_that_is_not_simulated_makes_the_answer_doubtful(

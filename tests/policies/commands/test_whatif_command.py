@@ -866,8 +866,8 @@ def test_pods_that_admission_rejects_are_no_answer(tmp_path: Path, capsys: pytes
     reason = f'{path}: no PriorityClass with name glod was found; did you mean "gold"?\n'
     for command in (("whatif", "apply"), ("whatif", "class", "new", "--value", "5"), ("predict",), ("headroom",)):
         status, out, err = run(capsys, *command[1:], "-f", str(file), "--cluster", SHOWN, command=command[0])
-        rejected = 'Pods of Deployment shop/api (no PriorityClass with name glod was found; did you mean "gold"?)'
-        assert (status, out) == (3, f"rejected: {rejected}\n")
+        rejected = 'Pods of Deployment shop/api: no PriorityClass with name glod was found; did you mean "gold"?'
+        assert (status, out) == (3, f"REJECTED  {rejected}\n")
         assert err.startswith(f"forewarn {command[0]}: {file}:")
         assert err.endswith(reason)
     status, out, err = run(capsys, "apply", "-f", str(both), "--cluster", SHOWN)
@@ -904,7 +904,7 @@ def test_a_class_change_restarts_no_paused_deployment(tmp_path: Path, capsys: py
 def test_a_second_default_is_rejected(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, sample = "webhook/sample/manifests/standard.yaml", "webhook/sample/cluster.yaml"
     status, out, err = run(capsys, change, "-f", file, "--cluster", sample)
-    first = "rejected: PriorityClass standard (globalDefault: PriorityClass normal is already marked as default."
+    first = "REJECTED  PriorityClass standard: globalDefault: PriorityClass normal is already marked as default."
     assert (status, out.startswith(first)) == (3, True)
     why = "PriorityClass standard: globalDefault: rejected: PriorityClass normal is already marked as default. "
     assert err.startswith(f"forewarn whatif: {file}:7:16: {why}")

@@ -312,7 +312,7 @@ def test_limit_ranges_of_the_file_count(tmp_path: Path, capsys: pytest.CaptureFi
     for own, outcome in ([], "fits"), ([HALF.obj], "preempts"):
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*own, web]}))
         assert main(["predict", "-f", str(file), "--cluster", str(dump), "-o", "json"]) == 0
-        assert json.loads(capsys.readouterr().out)["outcome"] == outcome
+        assert json.loads(capsys.readouterr().out)["pods"][0]["outcome"] == outcome
 
 
 LOW = Made("v1", "LimitRange", "low", "team").spec(limits=[of_containers(default={"cpu": "2"})])
