@@ -12,7 +12,6 @@ from forewarn.policies.light import NamedTuple, later
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_End = TypeVar("_End", str, tuple[str, str])
 
 
 class Severity(IntEnum):
@@ -273,34 +272,6 @@ class Finding(NamedTuple):
 
 LONGEST_PATH: Final = 4096
 """The most bytes of a path on Linux: a message has whole paths."""
-LONGEST_LINE: Final = 256
-"""Maximum characters of the first line of an answer."""
-
-
-_BETWEEN_PARTS: Final = later(r"(?=[:;,] | \()")
-
-
-def fitting(text: str, ends: Sequence[_End]) -> _End:
-    """The first of these ends, or pairs of a start and an end, with which the text has at most LONGEST_LINE characters,
-    otherwise the last one.
-    """
-    return next((end for end in ends if len(text) + len("".join(end)) <= LONGEST_LINE), ends[-1])
-
-
-def first_line(text: str, *ends: str) -> str:
-    """The text and the first end that fits in at most LONGEST_LINE characters, as in `shortened`."""
-    end = fitting(text, ends or ("",))
-    return shortened(text, LONGEST_LINE - len(end)) + end
-
-
-def shortened(text: str, limit: int) -> str:
-    """The text in at most `limit` characters, if necessary without its last parts: half a name is another name."""
-    if len(text) <= limit:
-        return text
-    start = text[:limit]
-    between = [each.start() for each in _BETWEEN_PARTS.finditer(start)]
-    whole = [at for at in between if start.count("(", 0, at) == start.count(")", 0, at) and at > len(start) // 2]
-    return f"{start[: max(whole or [start.rfind(' ')])]}…"
 
 
 def cut(text: str, limit: int) -> str:

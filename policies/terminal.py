@@ -111,13 +111,6 @@ def wants_color(choice: str, stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def table_width(stream: TextIO) -> int:
-    """Maximum characters in a line of a table on a terminal, at least 120; 0 (no limit) for a file or pipe."""
-    from shutil import get_terminal_size  # imports archivers: 3 ms of the linter's start
-
-    return max(120, get_terminal_size().columns) if stream.isatty() else 0
-
-
 def painter(color: bool) -> Callable[[str, str], str]:
     """A function that applies a style to a text, or returns the text unchanged without colour."""
 

@@ -8,7 +8,6 @@ from copy import copy
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Cause, Why
 from forewarn.policies.findings import ObjectRef, counted, cut, field_path, first_of
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import LAST_APPLIED
@@ -16,6 +15,7 @@ from forewarn.policies.objects.workload import LAST_APPLIED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from forewarn.policies.documents.answer import AnswerDocument, Why
     from forewarn.policies.objects.reviewed_object import ReviewedObject
 
 API_OBJECT: Final = "API object"
@@ -79,6 +79,8 @@ def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
 
 def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
     """Return the answer about objects that are all rejected or not predicted: the reason of one, or all in WHY."""
+    from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus  # slow to import for the linter
+
     status = AnswerStatus.REJECTED if any(map(is_rejection, faults)) else AnswerStatus.NO_ANSWER
     if len(faults) == 1 and _with_reasons(faults):
         name, _, reason = _with_reasons(faults)[0].partition(" (")
@@ -89,6 +91,8 @@ def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
 
 def why_rejected(faults: Sequence[Exception]) -> Why:
     """Return the reasons why kube-apiserver rejects objects, or forewarn does not predict them."""
+    from forewarn.policies.documents.answer import Cause, Why
+
     refused, others = [*filter(is_rejection, faults)], [*filterfalse(is_rejection, faults)]
     causes = [Cause(1, "rejected", reason) for reason in _with_reasons(refused)]
     causes += [Cause(1, "notPredicted", reason) for reason in (() if refused else _with_reasons(others))]

@@ -87,7 +87,6 @@ def answered_each(evaluation: Evaluation, run: Run) -> int:
     """Evaluate one or several clusters; return the exit status of the command."""
     if several := run.several:
         return answered(evaluation.command, run.output, lambda: _all(evaluation, run, several))
-    run = run._replace(output=run.output._replace(width=terminal.table_width(sys.stdout)))
     return answered(evaluation.command, run.output, lambda: _printed(evaluation.evaluate(run)))
 
 
@@ -101,7 +100,7 @@ def _all(evaluation: Evaluation, run: Run, several: Several) -> int:
 
     clusters = clusters_of(several)
     color = "always" if terminal.wants_color(run.output.color, sys.stdout) else "never"
-    output = run.output._replace(color=color, width=terminal.table_width(sys.stdout))
+    output = run.output._replace(color=color)
     run = run._replace(output=output, several=None)
     for module in evaluation.modules:
         import_module(f"forewarn.policies.{module}")

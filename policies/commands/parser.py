@@ -34,14 +34,13 @@ R = TypeVar("R", bound="Result")
 
 
 class Output(NamedTuple):
-    """Where an answer goes. `width`: maximum characters in a line of a table (0: any). `file`: "" for standard output.
+    """Where an answer goes. `file`: "" for standard output.
 
     `is_given`: the command line names the format. `level`: 1 with -v, 2 with -vv.
     """
 
     form: str
     color: str = "never"
-    width: int = 0
     file: str = ""
     is_given: bool = False
     level: int = 0

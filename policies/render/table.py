@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     Rows = Sequence[Sequence[str | int]]
 
 
-LONGEST: Final = 48
-"""Maximum characters of a cell of `page_table` on a terminal that is not in the last column."""
-_LONGEST_IN_FILES: Final = 1_000
-"""Maximum characters of a cell of `page_table` in a file or pipe."""
-
-
 def table(
     heads: Sequence[str], rows: Rows, paint: Painter = plain, *, texts: Collection[str] = (), longest: int = 200
 ) -> Iterator[str]:
@@ -35,21 +29,6 @@ def table(
     cells = [[cut(f"{cell}", longest) for cell in row] for row in rows]
     for number, line in enumerate(_aligned([heads, *cells], [head in texts for head in heads])):
         yield f"  {line}" if number else paint(f"  {line}", "dim")
-
-
-def page_table(heads: Sequence[str], rows: Rows, width: int = 0) -> Iterator[str]:
-    """The lines of a table: numbers aligned to the right, texts to the left.
-
-    `width`: maximum characters of a line of a terminal; 0 for a file or pipe, without such cuts.
-    """
-    longest = LONGEST if width else _LONGEST_IN_FILES
-    texts = [[cut(one_line(str(cell)), longest) for cell in row[:-1]] for row in rows]
-    widths = [max(map(len, column)) for column in zip(heads[:-1], *texts, strict=True)]
-    left = [not any(isinstance(row[index], int) for row in rows) for index in range(len(widths))]
-    rest = max(width - sum(item + 2 for item in widths), longest)
-    last = [heads[-1], *(cut(one_line(str(row[-1])), rest) for row in rows)]
-    cells = [[*row, end] for row, end in zip([heads[:-1], *texts], last, strict=True)]
-    yield from _aligned(cells, [*left, True])
 
 
 def titles(heads: Iterable[str]) -> list[str]:
