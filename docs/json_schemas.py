@@ -33,7 +33,7 @@ from forewarn.policies.application.classes import ClassPlan
 from forewarn.policies.application.diff import Diff
 from forewarn.policies.application.findings import Report
 from forewarn.policies.application.headroom_answer import Capacity, HeadroomResult
-from forewarn.policies.application.node import NodePressure
+from forewarn.policies.application.node_answer import NodePressure
 from forewarn.policies.application.predict import PredictResult
 from forewarn.policies.application.whatif import WhatIf
 from forewarn.policies.application.why import ClusterWhy, PodWhy, WorkloadWhy

@@ -52,7 +52,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "whatif pressure": Command("", "policies.commands.pressure", "rank the Pods that a kubelet evicts first"),
     "whatif merge": Command("", "policies.commands.merge", "combine the parts of a sweep or of a test"),
     "classes": Command("Cluster", "policies.commands.classes", "show which PriorityClasses may preempt which"),
-    "classes plan": Command("", "policies.commands.classes_plan", "order a change of PriorityClasses, step by step"),
+    "classes plan": Command("Cluster", "policies.commands.classes_plan", "order a change of PriorityClasses"),
     "headroom": Command("Predict", "policies.commands.headroom", "count the replicas that still fit"),
     "test": Command("Predict", "policies.commands.test", "check expectations about a cluster"),
     "why": Command("Cluster", "policies.commands.why", "explain why a Pod is Pending or was preempted"),

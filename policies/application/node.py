@@ -6,22 +6,21 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from forewarn.policies.application.manifests import Read, files_of, reading_of
-from forewarn.policies.cluster.cache import Cache, Result, head_of
-from forewarn.policies.documents import Hidden, Inlined, in_json
-from forewarn.policies.findings import cut, plural, quote
+from forewarn.policies.application.node_answer import NodePressure, Order, inodes, processes, size
+from forewarn.policies.cluster.cache import Cache, head_of
+from forewarn.policies.findings import cut, quote
 from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
 from forewarn.policies.kubelet.admission import Admission, admit
-from forewarn.policies.kubelet.eviction import Group, Place, PodStats, Usage, rank, read_stats, shutdown_groups
+from forewarn.policies.kubelet.eviction import PodStats, Usage, rank, read_stats, shutdown_groups
 from forewarn.policies.kubelet.pods import KubeletPod, read_pod
 from forewarn.policies.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind, text
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.sources.files import SourceError, read_file
 from forewarn.policies.whatif.questions import node_named
 
-_UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
 
 
@@ -59,36 +58,6 @@ class NodePods:
                 self.stored[key] = obj
             else:
                 self.stored.pop(key, None)
-
-
-class Order(NamedTuple):
-    """The order of eviction.
-
-    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet does not evict.
-    """
-
-    what: Hidden[str]
-    amount: Hidden[Callable[[int], str]]
-    places: Hidden[Sequence[Place]]
-    never: Sequence[str]
-
-    @in_json
-    def order(self) -> Sequence[Place]:
-        """The Pods in the order of eviction."""
-        return self.places
-
-
-@dataclass(frozen=True, repr=False)
-class NodePressure(Result):
-    """The requested results for a node.
-
-    `admission`: the kubelet's admission of a Pod. `shutdown`: groups of Pods in the order of shutdown.
-    """
-
-    node: str
-    order: Inlined[Order | None] = None
-    admission: Admission | None = None
-    shutdown: Sequence[Group] | None = None
 
 
 def periods(text: str) -> list[tuple[int, int]]:
@@ -191,22 +160,3 @@ def _why(usage: Usage | None, amount: Callable[[int], str]) -> str:
     if exceeds:
         return f"uses {amount(used)}, {amount(used - requested)} above its request"
     return f"uses {amount(used)}, within its request of {amount(requested)}"
-
-
-def size(number: int) -> str:
-    """A number of bytes as text, for example `1.5Gi`."""
-    return next((f"{number / factor:.4g}{unit}" for unit, factor in _UNITS if number >= factor), str(number))
-
-
-def processes(number: int) -> str:
-    return plural(number, "process", "processes")
-
-
-def inodes(number: int) -> str:
-    return plural(number, "inode")
-
-
-def amount_of(resource: str, amount: int) -> str:
-    """An amount of a resource other than cpu as text: bytes with their unit, others as a number."""
-    in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    return size(amount) if in_bytes else str(amount)

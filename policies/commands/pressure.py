@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.parser import Parser, answer_in, converted, existing
+from forewarn.policies.commands.parser import Parser, converted, document_in, existing
 from forewarn.policies.commands.release import settle
 from forewarn.policies.objects.fields import InvalidInput
 
@@ -31,8 +31,6 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.application.node import NodePods, PressureRequest, node_pressure
         from forewarn.policies.cluster.cache import Cache
         from forewarn.policies.releases.release import Release
-        from forewarn.policies.render import node_pressure as text
-        from forewarn.policies.render.html.pages import pressure_page
 
         pods = NodePods(options.node)
         cache = settle(cluster_command.loaded(run, Cache(collect=pods.collect)), Release())
@@ -47,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
             options.namespace,
         )
         result = node_pressure(cache, pods, request)
-        answer_in(run.output, result, text.render, text.markdown, pressure_page).print()
+        document_in(run.output, result, result.document).print()
         return OK
 
     return cluster_command.answered("whatif pressure", run.output, answer)
@@ -85,5 +83,6 @@ def _parser() -> argparse.ArgumentParser:
     help_text = "the kubelet's shutdownGracePeriodByPodPriority"
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help=help_text)
     cluster_command.add_namespace_option(add)
+    cluster_command.add_verbose_option(add)
     cluster_command.add_printing_options(add, cluster_command.PAGES)
     return parser

@@ -82,10 +82,10 @@ def status_of(result: Expectations) -> int:
 
 def write_results(result: Expectations, output: Output) -> None:
     """Print the results."""
-    from forewarn.policies.render.ci import junit_of_expectations
+    from forewarn.policies.render.junit import junit
 
     if output.form == "junit":
-        sys.stdout.write(junit_of_expectations(result.expectations, "forewarn test") + "\n")
+        sys.stdout.write(junit(result.expectations, "forewarn test") + "\n")
     else:
         document_in(output, result, result.document).print()
 

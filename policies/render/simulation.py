@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.findings import duration, listed, plural
@@ -26,19 +25,6 @@ def settled(summary: Summary, which: str = "") -> str:
         when = f", at {last}" if summary.stopped else f" (last event after {last})"
         return f"simulation {what}{when}; results are as of then. Fix: {fix}"
     return steady
-
-
-def violated(pdb: str, count: int) -> str:
-    """Return a sentence about a PDB that preemption violates. `count`: number of Pods preempted beyond the allowed
-    disruptions.
-    """
-    return f"PDB {pdb} violated: {plural(count, 'Pod')} more than it allows"
-
-
-def missing(summary: Summary) -> Iterator[str]:
-    """Lines about Pods that a ResourceQuota rejects at the end."""
-    for row in summary.missing:
-        yield f"{row.group}: a ResourceQuota rejects {plural(row.pods, 'Pod')}: {row.message}"
 
 
 def pair(key: tuple[str, int, str, int], preemptions: list[Preemption]) -> str:

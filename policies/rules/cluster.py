@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.cluster.admission import exceeded_quotas
 from forewarn.policies.findings import ObjectRef, Problem, Severity, cut, grouped, not_running, plural
 from forewarn.policies.forecast.impact import victims_of
 from forewarn.policies.kinds.registry import CRON_JOB, DEPLOYMENT, POD_TEMPLATE_PATHS
@@ -427,6 +426,8 @@ def quota_above_limit(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Fix: raise the limit, or scale workloads of the namespace down.
     """
+    from forewarn.policies.cluster.admission import exceeded_quotas  # the linter starts without it
+
     if context.cluster is None:
         return
     for key, usage in exceeded_quotas(context.cluster).items():

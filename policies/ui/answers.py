@@ -417,7 +417,7 @@ class State(NamedTuple):
             fields["shutdown"] = periods(fields["shutdown"])
         pods = NodePods(fields["node"])
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
-        return _answer(on_page(pages.pressure_page(result), result.head), result.to_dict())
+        return _answer(answer_page(result.document, result.head), result.to_dict())
 
     def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
         """Return the node groups and NodePools that autoscalers may scale up."""

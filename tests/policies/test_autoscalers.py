@@ -6,20 +6,14 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Option
 from forewarn.policies.cluster.cache import Cache
 from forewarn.policies.documents import json_of
 from forewarn.policies.objects.pod import Pod
 from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.render.autoscalers import lines
 from forewarn.policies.whatif.autoscalers import (
     Autoscalers,
     Autoscaling,
-    NewNodesOfGroup,
-    ScaleUp,
-    ScaleUps,
     Waiting,
-    WorkloadOnNodes,
     autoscalers,
 )
 from tests.builders import MadePod, make_claim, make_node, make_pod
@@ -95,25 +89,3 @@ def test_programs_are_told_of_both() -> None:
         "clusterAutoscaler": {"considered": 1, "ignored": {"priority below cutoff -10": 1}},
         "karpenter": {"considered": 2, "ignored": {}},
     }
-
-
-@pytest.mark.parametrize(
-    ("expander", "added", "choice"),
-    [
-        ("least-waste", ["small"], "least-waste: 25.0% idle, instead of 1 node of large for 4 Pods 50.0%"),
-        (
-            "least-waste",
-            ["small", "like"],
-            "least-waste: small 25.0% idle, instead of 1 node of large for 4 Pods 50.0%",
-        ),
-        ("most-pods", ["small"], "most-pods: instead of 1 node of large for 4 Pods"),
-        ("most-pods", ["small", "like"], "most-pods: small, instead of 1 node of large for 4 Pods"),
-    ],
-)
-def test_the_choice_of_a_group_names_what_the_expander_compares(expander: str, added: list[str], choice: str) -> None:
-    options = [Option("small", 2, 4, 0.5), Option("large", 1, 4, 1.0)]
-    nodes = [NewNodesOfGroup(group, 1) for group in added]
-    scale_up = ScaleUp("small", 2, 4, expander, options, (), [WorkloadOnNodes("shop/web", 4, 2)], nodes, 0.5)
-    plan = ScaleUps([scale_up], 4, (), 0, (), truncated=False, not_predicted="")
-    (line,) = (line for line in lines(asked(make_pod("p"))._replace(node_groups=plan)) if "scale-up: " in line)
-    assert line.endswith(f"; {choice}")

@@ -122,20 +122,6 @@ def figures(tiles: Iterable[tuple[str, object, bool]]) -> Element:
     return element("dl", *shown, class_="tiles")
 
 
-def page_header(
-    title: str, tiles: Iterable[tuple[str, object, bool]], lead: str = "", more: Iterable[str] = ()
-) -> Element:
-    """The header of a page. `more`: lines between the lead and the figures."""
-    return element(
-        "header",
-        element("p", "forewarn", class_="brand"),
-        element("h1", cut(one_line(title), 2 * LONGEST)),
-        element("p", display_text(lead), class_="lead") if lead else None,
-        *(element("p", display_text(line)) for line in more),
-        figures(tiles),
-    )
-
-
 def listing(lines: Iterable[str]) -> Element:
     """A list of texts."""
     return element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")

@@ -80,7 +80,7 @@ IN_FORM: Final = (
         "whatif class",
         "whatif events",
     ),
-    *("whatif --each", "why", "why workload"),
+    *("whatif --each", "whatif pressure", "why", "why workload"),
 )
 """Commands whose answers end with the input."""
 
