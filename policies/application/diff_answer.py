@@ -69,7 +69,7 @@ def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
     document = replace(
         document,
         status=AnswerStatus.WARN if doubts and document.status is AnswerStatus.OK else document.status,
-        warnings=[*doubts, *_kept(diff, objects), *document.warnings],
+        warnings=[*doubts, *document.warnings],
         tables=[*document.tables[:1], *_tables(diff, objects, disclose), *document.tables[1:]],
     )
     heads = [each.answer.head for each in diff.clusters if each.answer]
@@ -104,7 +104,7 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
     elif cluster.removed and clause == NO_EFFECT:
         clause = f"{counted(cluster.removed, 'Pod')} removed"
     has_new_priorities = cluster.answer is not None and bool(cluster.answer.answer.new_pods)
-    is_notable = gaps or is_kept or cluster.pruned or has_new_priorities or any(each.fewer for each in cluster.resets)
+    is_notable = gaps or cluster.pruned or has_new_priorities or any(each.fewer for each in cluster.resets)
     return replace(
         document,
         status=AnswerStatus.WARN if is_notable and document.status is AnswerStatus.OK else document.status,
@@ -202,15 +202,13 @@ def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
         yield Table(("RESET IN THE CLUSTER", "FIELD", "NOW", "APPLIED", "BECAUSE OF", "LATER"), cluster.resets)
     if cluster.passed:
         yield Table(("RUNNING PODS OF CLASS", "NEW PODS OUTRANK", "NEW PODS RANK BELOW"), cluster.passed)
-    if pruned := [(name, item.priority_class) for item in cluster.pruned for name in item.names]:
-        yield Table(("REJECTED IF PRUNED", "PRIORITYCLASS"), pruned, detail=1)
 
 
 # The change
 
 
 def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
-    """Yield what the comparison lacks, and PDBs that never allow an eviction."""
+    """Yield what the comparison and all simulations lack, and PDBs that never allow an eviction."""
     yield from (f"not compared: {cut(note, 2 * _LONGEST)}" for note in diff.notes)
     if diff.not_compared:
         names = [name.partition(": ")[2] for name in diff.not_compared]
@@ -222,10 +220,6 @@ def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
         which = _first([f"{each.namespace}/{each.name}" for each in never], "PDB")
         allow = "allows no eviction and blocks" if len(never) == 1 else "allow no eviction and block"
         yield f"PDB {which} {allow} drains. Fix: maxUnavailable: 1"
-
-
-def _kept(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
-    """Yield the removed objects whose deletion is not simulated."""
     gone = [str(each) for each in objects if each.operation == "deleted"]
     if gone and diff.clusters and not diff.prunes:
         yield f"deletion not simulated: {_first(gone, 'object')}. Fix: pass --prune if the GitOps tool prunes"

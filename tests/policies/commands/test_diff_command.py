@@ -953,8 +953,13 @@ def test_the_cluster_that_loses_the_highest_priority_is_first(
     snapshot(tmp_path / "b.yaml", 2, ("web-0", 2, "high"))
     top = {**CLASSES[0], "metadata": {"name": "top"}, "value": 2000}
     web = deployment("web", 1, "2", priorityClassName="top")
-    rows = asked(*versions({}, {"web.yaml": [top, web]}), "--clusters", tmp_path / "[ab].yaml")["rows"]
-    assert [(row["cluster"], row["lost"]) for row in rows] == [("b", 1), ("a", 2)]
+    found = asked(*versions({}, {"web.yaml": [top, web]}), "--clusters", tmp_path / "[ab].yaml")
+    assert [(row["cluster"], row["lost"]) for row in found["rows"]] == [("b", 1), ("a", 2)]
+    each = [cluster["answer"]["counters"] for cluster in found["clusters"]]
+    assert found["counters"] == {name: sum(counters[name] for counters in each) for name in found["counters"]}
+    cells = [row["rejected"] + row["preempted"] + row["lost"] + row["pending"] for row in found["rows"]]
+    names = ("rejected", "preempted", "lost", "pending")
+    assert sum(cells) == sum(found["counters"][name] for name in names)
 
 
 def test_a_workload_that_is_not_as_in_the_first_version_is_named(
