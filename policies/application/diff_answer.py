@@ -70,7 +70,7 @@ def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
         document,
         status=AnswerStatus.WARN if doubts and document.status is AnswerStatus.OK else document.status,
         warnings=[*doubts, *document.warnings],
-        tables=[*document.tables[:1], *_tables(diff, objects, disclose), *document.tables[1:]],
+        tables=sorted([*document.tables, *_tables(diff, objects, disclose)], key=lambda table: table.detail),
     )
     heads = [each.answer.head for each in diff.clusters if each.answer]
     return DiffAnswer(document, several_clusters.head_of(heads, f"{diff.base} → {diff.head}"), several)
@@ -227,8 +227,9 @@ def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
 
 def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose: Disclose) -> Iterator[Table]:
     """Yield the changed objects, those that are not compared, and the affected namespaces."""
+    answers = [cluster.answer.answer for cluster in diff.clusters if cluster.answer]
     preempted = Tally(
-        each.by_workload for cluster in diff.clusters if cluster.answer for each in cluster.answer.preemptions
+        each.by_workload for of in answers for each in of.preempted if each.workload not in of.placeholders
     )
     rows = [
         (str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], _change(each))
