@@ -1,7 +1,8 @@
 """The limit on connections, and the choice of a connection to close.
 
-A TLS connection needs about 50 kB after its handshake, even if idle. An API server keeps 25 idle connections, and
-opens one more for each further request. At the limit, each new connection replaces another one.
+A TLS connection needs about 50 kB from its first bytes on, even if idle, and 250 kB of address space: after many
+others, most of this is memory. An API server keeps 25 idle connections, and opens one more for each further request. At
+the limit, each new connection replaces another one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from typing import Final
 from forewarn.webhook.logs import RareEvents
 
 MAX_CONNECTIONS: Final = 1024
-"""Maximum connections: about 50 MB."""
+"""Maximum connections: about 50 MB, and 300 MB after floods."""
+MAX_SPARED: Final = 128
+"""Maximum connections of a caller's network and rank that are closed after those of strangers."""
+_MAX_CALLERS: Final = 1024
 
 
 class Rank(IntEnum):
@@ -49,6 +53,8 @@ class Connection:
     """True after a request of an API server."""
     is_open: bool = False
     """True after the handshake, if there is one."""
+    is_spared: bool = False
+    """True if it is closed only after all others that are not: an API server has sent a request from its network."""
     end: Callable[[], object] = lambda: None
     delivered: Callable[[int], object] = lambda _: None
     """Called with the number of bytes of application data that arrived."""
@@ -59,8 +65,12 @@ class Connections:
 
     def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
         self._most = limit
-        self._ranks: dict[Rank, dict[str, dict[Connection, None]]] = {rank: {} for rank in Rank}
-        """Rank -> network -> connections, the longest idle first."""
+        self._ranks: dict[tuple[bool, Rank], dict[str, dict[Connection, None]]] = {
+            (is_spared, rank): {} for is_spared in (False, True) for rank in Rank
+        }
+        """Spared or not, and rank -> network -> connections, the longest idle first."""
+        self._callers: dict[str, None] = {}
+        """The networks from which API servers have sent requests, the latest last."""
         self._evictions = RareEvents()
         self.count = 0
 
@@ -80,16 +90,16 @@ class Connections:
 
     def opening(self) -> list[Connection]:
         """The connections before the end of their handshakes."""
-        unused = self._ranks[Rank.UNUSED].values()
+        unused = chain(self._ranks[False, Rank.UNUSED].values(), self._ranks[True, Rank.UNUSED].values())
         return [connection for group in unused for connection in group if not connection.is_open]
 
     def has_caller(self, network: str) -> bool:
-        """True if an API server is connected from a network."""
-        return network in self._ranks[Rank.CALLER] or network in self._ranks[Rank.RECEIVING]
+        """True if an API server has sent a request from a network."""
+        return network in self._callers
 
     def leave(self, connection: Connection) -> bool:
         """Remove a closed connection. Returns false, and has no effect, if it was removed before."""
-        networks = self._ranks[connection.rank]
+        networks = self._ranks[connection.is_spared, connection.rank]
         group = networks.get(connection.network, {})
         if connection not in group:
             return False
@@ -106,7 +116,8 @@ class Connections:
             self._add(connection)
 
     def evict(self, newcomer: Connection | None = None) -> bool:
-        """Close the connection with the lowest rank, of the network with the most of this rank, idle for longest.
+        """Close the connection that is not spared, with the lowest rank, of the network with the most of this rank,
+        idle for longest.
 
         Returns false if there is none besides `newcomer` that is not busy.
         """
@@ -121,7 +132,15 @@ class Connections:
         return True
 
     def _add(self, connection: Connection) -> None:
-        self._ranks[connection.rank].setdefault(connection.network, {})[connection] = None
+        network, rank = connection.network, connection.rank
+        if rank >= Rank.CALLER:
+            self._callers.pop(network, None)
+            self._callers[network] = None
+            if len(self._callers) > _MAX_CALLERS:
+                del self._callers[next(iter(self._callers))]
+        is_few = len(self._ranks[True, rank].get(network, ())) < MAX_SPARED
+        connection.is_spared = rank >= Rank.CALLER or (is_few and self.has_caller(network))
+        self._ranks[connection.is_spared, rank].setdefault(network, {})[connection] = None
         self.count += 1
 
 

@@ -6,6 +6,7 @@ A handshake costs the event loop a millisecond. Between two steps the event loop
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,6 +18,8 @@ RATE: Final = 128
 BURST: Final = 256
 """Steps of a group without a wait, if it has taken none for some time."""
 _REMEMBERED: Final = 1024
+CALLERS: Final = "callers"
+"""The group of the networks from which API servers have sent requests."""
 
 
 class Waiting(Protocol):
@@ -31,14 +34,18 @@ class Waiting(Protocol):
 class Turns:
     """Gives steps to connections: group after group, in a group network after network. Only for one event loop.
 
-    `is_caller`: whether an API server is connected from a network. It is then the first one of its group, and has no
-    limit per second.
+    `is_caller`: whether API servers have sent requests from a network. These networks are one group, which has every
+    second step, and no limit per second.
     """
 
     def __init__(self, is_caller: Callable[[str], bool], clock: Callable[[], float] = monotonic) -> None:
         self._is_caller, self._clock = is_caller, clock
         self._waiting: dict[str, dict[str, dict[Waiting, None]]] = {}
         """Group -> network -> connections, each in the order of the next steps."""
+        self._groups: dict[Waiting, str] = {}
+        """The group of each of these connections."""
+        self._last = ""
+        """The group that took the last step."""
         self._rested_at: dict[str, float] = {}
         """Group -> time from which it has its whole burst."""
         self._handle: asyncio.Handle | None = None
@@ -47,16 +54,17 @@ class Turns:
 
     def wait(self, connection: Waiting) -> None:
         """Let a connection take its step in a later turn."""
-        networks = self._waiting.setdefault(group_of(connection.network), {})
+        group = CALLERS if self._is_caller(connection.network) else group_of(connection.network)
+        self._groups[connection] = group
+        networks = self._waiting.setdefault(group, {})
         networks.setdefault(connection.network, {})[connection] = None
         if self._handle is None or self._is_late:
             self._schedule()
 
     def leave(self, connection: Waiting) -> None:
         """Forget a connection, if it waits."""
-        group = group_of(connection.network)
-        if connection in self._waiting.get(group, {}).get(connection.network, ()):
-            self._remove(group, connection)
+        if connection in self._groups:
+            self._remove(connection)
 
     def _schedule(self, seconds: float = 0) -> None:
         if self._handle is not None:
@@ -66,23 +74,24 @@ class Turns:
 
     def _step(self) -> None:
         self._handle, now, waits = None, self._clock(), list[float]()
-        for group, networks in self._waiting.items():
+        first = (CALLERS,) if CALLERS in self._waiting and self._last != CALLERS else ()
+        for group in chain(first, self._waiting):
             waits.append(self._rested_at.get(group, now) - now - (BURST - 1) / RATE)
-            network = next(filter(self._is_caller, networks), None)
-            if network is None and waits[-1] <= 0:
-                network = next(iter(networks))
-                self._rested_at[group] = max(self._rested_at.get(group, now), now) + 1 / RATE
-            if network is not None:
-                connection = next(iter(networks[network]))
-                self._remove(group, connection)
+            if waits[-1] <= 0:
+                if group != CALLERS:
+                    self._rested_at[group] = max(self._rested_at.get(group, now), now) + 1 / RATE
+                connection = next(iter(next(iter(self._waiting[group].values()))))
+                self._remove(connection)
+                self._last = group
                 self._schedule()
                 connection.proceed()
                 return
         if waits:
             self._schedule(min(waits))
 
-    def _remove(self, group: str, connection: Waiting) -> None:
+    def _remove(self, connection: Waiting) -> None:
         """Remove a connection; its network and group are then the last ones."""
+        group = self._groups.pop(connection)
         networks = self._waiting.pop(group)
         connections = networks.pop(connection.network)
         del connections[connection]

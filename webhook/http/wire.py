@@ -105,7 +105,8 @@ class Wire(asyncio.BufferedProtocol):
         """Start TLS, with the first bytes of the client in its buffer."""
         times = {"ssl_handshake_timeout": self._limits.handshake, "ssl_shutdown_timeout": self._limits.goodbye}
         loop = asyncio.get_running_loop()
-        self._tls = SSLProtocol(loop, self._http(), self._context, None, server_side=True, **times)
+        self._app: Any = self._http()
+        self._tls = SSLProtocol(loop, self._app, self._context, None, server_side=True, **times)
         self._tls._get_app_transport().set_read_buffer_limits(AT_ONCE, AT_ONCE * 3 // 4)  # noqa: SLF001
         self._tls.connection_made(self)
         first, self._buffer = self._buffer, self._tls.get_buffer(AT_ONCE)[:AT_ONCE]
@@ -149,3 +150,5 @@ class Wire(asyncio.BufferedProtocol):
         self._lost(self._connection)
         if self._tls is not None:
             self._tls.connection_lost(error)
+            if not self._connection.is_open:  # TLS does not tell `http`, which refers to itself by its parser
+                self._app.parser = None

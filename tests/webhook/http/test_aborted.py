@@ -15,7 +15,7 @@ from forewarn.webhook.http.listening import bind
 from forewarn.webhook.http.protocol import Protocol
 from forewarn.webhook.logs import RareEvents
 from forewarn.webhook.metrics import Metrics
-from tests.hostile.floods import HEALTH_PORT, Flood
+from tests.hostile.floods import HEALTH_PORT, TLS_PORT, Flood, Sent
 from tests.webhook.running import running
 
 if TYPE_CHECKING:
@@ -54,9 +54,21 @@ def test_a_client_that_goes_away_leaves_no_traceback(
 @pytest.mark.parametrize("name", HEALTH_PORT)
 def test_a_closed_connection_leaves_nothing_for_the_garbage_collector(name: str, health_port: int) -> None:
     """The collector runs rarely, so that bodies of closed connections took 60 kB each."""
+    _assert_nothing_is_left(health_port, HEALTH_PORT[name], is_tls=False)
+
+
+@pytest.mark.parametrize("name", ["ClientHello", "idle"])
+def test_a_closed_tls_connection_leaves_nothing_for_the_garbage_collector(name: str) -> None:
+    """A flood of ClientHellos left 8 kB each."""
+    with running() as server:
+        _assert_nothing_is_left(server.port, TLS_PORT[name], is_tls=True)
+
+
+def _assert_nothing_is_left(port: int, sent: Sent, *, is_tls: bool) -> None:
     gc.collect()  # what other tests left; pytest has switched the collector off
-    with Flood(health_port, is_tls=False) as flood:
-        flood.open(20, [HEALTH_PORT[name]], ["127.0.0.1"])
+    with Flood(port, is_tls=is_tls) as flood:
+        flood.open(20, [sent], ["127.0.0.1"])
+        time.sleep(0.2)
     end = time.monotonic() + 20
     while left := [obj for obj in gc.get_objects() if isinstance(obj, Protocol)]:
         assert time.monotonic() < end

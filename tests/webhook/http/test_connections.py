@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.webhook.admission.review import Callers
-from forewarn.webhook.http.connections import Connection, Connections, Rank, network_of
+from forewarn.webhook.http.connections import MAX_SPARED, Connection, Connections, Rank, network_of
 from tests.hostile.floods import GET, TLS_PORT, Flood
 from tests.webhook.builders import body, deployment, endpoint
 from tests.webhook.running import JSON, QUICK, answer_of, begin, read_answer, running
@@ -53,6 +53,29 @@ def test_the_network_with_the_most_of_the_rank_gives_way() -> None:
     assert there.ended == [second, third]
     assert there.connections.count == 4
     assert fourth.network == "crowd"
+
+
+def test_a_new_connection_of_an_api_server_goes_after_those_of_all_strangers() -> None:
+    there = Ended()
+    kept = there.enter("a", Rank.CALLER)
+    new = there.enter("a")
+    strangers = [there.enter(f"stranger {number}", Rank.ASKING if number < 3 else Rank.UNUSED) for number in range(9)]
+    assert set(there.ended) < set(strangers)
+    there.connections.leave(kept)
+    there.connections.leave(new)
+    new = there.enter("a")  # its network is known after its last connection has ended
+    assert new.is_spared
+    assert not there.enter("b").is_spared
+
+
+def test_an_address_that_floods_is_spared_no_more_although_an_api_server_has_it() -> None:
+    connections = Connections(1000)
+    for number in range(2 * MAX_SPARED):
+        made = connections.enter("a")
+        assert made
+        assert made.is_spared == (0 < number <= MAX_SPARED)
+        if number == 0:
+            connections.place(made, Rank.CALLER)
 
 
 def test_one_that_was_used_again_is_idle_for_less_time() -> None:
@@ -111,7 +134,8 @@ def test_there_are_never_more_than_the_most_and_none_at_work_is_ended(
 
     def end(connection: Connection) -> None:
         assert not connection.busy
-        assert connection.rank == min(other.rank for other in held if not other.busy)
+        first = min((other.is_spared, other.rank) for other in held if not other.busy)
+        assert (connection.is_spared, connection.rank) == first
         held.remove(connection)
 
     for source, step, rank in steps:

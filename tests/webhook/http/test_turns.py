@@ -99,6 +99,13 @@ def test_an_api_server_does_not_wait_for_its_neighbours() -> None:
     assert len(steps) == BURST + 1
 
 
+def test_api_servers_have_every_second_step_whatever_the_number_of_other_networks() -> None:
+    flood, callers = [f"192.0.{number}.1" for number in range(100)], ["198.51.100.1"] * 9 + ["203.0.113.1"]
+    taken = [network for _, network in steps_of([*flood, *callers], 20, callers=callers)]
+    assert [network in callers for network in taken] == [True, False] * (len(taken) // 2) + [True] * (len(taken) % 2)
+    assert "203.0.113.1" in taken[:3]
+
+
 def test_a_closed_connection_takes_no_step() -> None:
     steps = steps_of(["192.0.2.1", "192.0.2.2", "192.0.2.1"], 10, leaves=[0, 1, 1])
     assert [network for _, network in steps] == ["192.0.2.1"]
@@ -109,16 +116,16 @@ def test_groups_are_networks_of_class_c_and_of_ipv6_hosts() -> None:
     assert group_of("2001:db8::/64") == "2001:db8::/64"
 
 
-def test_a_network_has_a_caller_while_an_api_server_is_connected() -> None:
+def test_a_network_has_a_caller_once_an_api_server_has_sent_a_request() -> None:
     connections = Connections(10)
-    connection = connections.enter("192.0.2.1")
-    assert connection
-    assert not connections.has_caller("192.0.2.1")
-    for rank in (Rank.CALLER, Rank.RECEIVING):
+    for network, rank in (("192.0.2.1", Rank.CALLER), ("192.0.2.2", Rank.RECEIVING)):
+        connection = connections.enter(network)
+        assert connection
+        assert not connections.has_caller(network)
         connections.place(connection, rank)
-        assert connections.has_caller("192.0.2.1")
-    connections.leave(connection)
-    assert not connections.has_caller("192.0.2.1")
+        assert connections.has_caller(network)
+        connections.leave(connection)
+        assert connections.has_caller(network)
 
 
 class Ends:
