@@ -89,31 +89,6 @@ def cleaned(output: Output, lines: Lines) -> Iterator[str]:
     return (clean(line, color) + "\n" for line in lines(painter(color)))
 
 
-def answer_in(
-    output: Output,
-    result: R,
-    lines: Callable[[R, Paint], Iterable[str]],
-    markdown: Callable[[R], str] = str,
-    page: Callable[[R], Page] | None = None,
-) -> Printed:
-    """An answer as lines, JSON, Markdown or an HTML page. Only the JSON document has a head already."""
-    from forewarn.policies.render.head import after_verdict, below_title, on_page
-
-    def verdict() -> str:
-        return next(iter(lines(result, painter(False))), "")
-
-    if output.form == "json":
-        data = result.to_dict()
-        return Printed([as_json(data)], lambda: [data], verdict)
-    if output.form == "markdown":
-        text = as_markdown(below_title(markdown(result), result.head))
-    elif output.form == "html" and page is not None:
-        text = on_page(page(result), result.head).document()
-    else:
-        text = "".join(cleaned(output, lambda paint: after_verdict(lines(result, paint), result.head)))
-    return Printed([text], lambda: text, verdict)
-
-
 class Answered(Protocol):
     """The result of a question, with its head."""
 

@@ -258,11 +258,11 @@ def _of_workloads(add: _Add) -> None:
     argument = add(
         "hpa",
         "HorizontalPodAutoscalers scale to maxReplicas",
-        "whatif hpa --max",
-        "whatif hpa --max --fail-on pending",
+        "whatif hpa",
+        "whatif hpa --fail-on pending",
         request=_of_options("MaxReplicas"),
     )
-    argument("--max", action="store_true", required=True, help="scale to maxReplicas")
+    argument("--max", action="store_true", help="scale to maxReplicas (the default)")
 
 
 def _of_manifests(add: _Add) -> None:

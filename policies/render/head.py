@@ -29,14 +29,6 @@ def _clauses(head: AnswerHead) -> Iterator[str]:
         yield clause if number else f"assumes: {clause}"
 
 
-def after_verdict(lines: Iterable[str], head: AnswerHead) -> Iterator[str]:
-    """Yield the lines of an answer as text, with the head below the first line."""
-    for number, line in enumerate(lines):
-        yield line
-        if not number:
-            yield line_of(head)
-
-
 def below_title(markdown: str, head: AnswerHead) -> str:
     """Return an answer as Markdown, with the head below the title and the sentence that follows it, if any."""
     parts = markdown.split("\n\n", 2)

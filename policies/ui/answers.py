@@ -426,10 +426,6 @@ class State(NamedTuple):
         page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
         return _answer(on_page(page, head_of(cluster)), to_dict(groups))
 
-    def _on_page(self, page: Page, head: AnswerHead) -> Page:
-        """Return a page with its head."""
-        return on_page(page, self._head(head))
-
     def _head(self, head: AnswerHead) -> AnswerHead:
         """Return the head, which names missing node groups: these pages have no --node-templates."""
         is_known = self.autoscaling.grows or self.autoscaling.has_node_pools

@@ -144,7 +144,7 @@ GROUPS: Final = {
         "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart"),
         "apply": Question("Apply manifests", "whatif apply", (_MANIFEST, _NAMESPACE), "Apply"),
         "delete": Question("Delete the objects of manifests", "whatif delete", (_MANIFEST, _NAMESPACE), "Delete"),
-        "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa --max", (), "MaxReplicas"),
+        "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa", (), "MaxReplicas"),
     },
     "PriorityClasses": {
         "class": Question(

@@ -306,7 +306,8 @@ def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, st
         before, after = before + _replicas(cluster.workloads[target].object), after + most
         arrivals.append(_scaling(target, most))
     of = f"{len(arrivals)} of " if ignored else ""
-    title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas"
+    replicas = f" ({before:,} → {after:,} replicas)" if arrivals else ""
+    title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas{replicas}"
     notes = [
         f"{plural(len(names), 'HorizontalPodAutoscaler')} not simulated: {why}: {listed(sorted(names))}"
         for why, names in sorted(ignored.items())

@@ -141,7 +141,7 @@ def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
         ("upgrade --pool a=b --max-surge 2 --away 1m --drain-timeout 1h", forewarn.Upgrade("a=b", 1, 2, 60, 3600)),
         ("restart deployment/web -n shop", forewarn.Restart("deployment/web", "shop")),
         ("scale deployment/web 0", forewarn.Scale("deployment/web", 0)),
-        ("hpa --max", forewarn.MaxReplicas()),
+        ("hpa", forewarn.MaxReplicas()),
         ("apply -f README.md -f LICENSE -n shop", forewarn.Apply(["README.md", "LICENSE"], "shop")),
         ("delete -f README.md", forewarn.Delete(["README.md"])),
         ("events -f README.md --runs 3 --seed 7", forewarn.Events("", ["README.md"], "default", 3, 7)),

@@ -1,4 +1,4 @@
-"""`forewarn whatif hpa --max`: every HorizontalPodAutoscaler at its maxReplicas."""
+"""`forewarn whatif hpa`: every HorizontalPodAutoscaler at its maxReplicas."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def asked(tmp_path: Path, *objects: Any, change: Change | None = None) -> forewa
 
 
 def test_the_workloads_of_all_autoscalers_are_scaled(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["whatif", "hpa", "--max", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "-o", "json"]) == 0
+    assert main(["whatif", "hpa", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "-o", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["change"] == "1 HorizontalPodAutoscaler at maxReplicas"
+    assert answer["change"] == "1 HorizontalPodAutoscaler at maxReplicas (4 → 8 replicas)"
     assert len(answer["preempted"]) == 4
 
 
@@ -74,7 +74,7 @@ def test_the_nodes_and_limits_of_groups_decide_the_status(
         json.dumps([{"name": "new", "template": {"status": {"capacity": capacity}}, **(sizes or {})}])
     )
     groups = () if sizes is None else ("--node-templates", str(tmp_path / "g.json"))
-    arguments = ["whatif", "hpa", "--max", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "--fail-on", "pending"]
+    arguments = ["whatif", "hpa", "--cluster", CLUSTER[0], "--cluster", CLUSTER[1], "--fail-on", "pending"]
     assert main([*arguments, *groups, "-v"]) == int(pending > 0)
     out = capsys.readouterr().out
     assert ("NO NEW NODE BECAUSE" in out, because in out) == (bool(because), True)
@@ -104,7 +104,7 @@ def test_each_kind_reaches_its_maximum(tmp_path: Path) -> None:
     objects = [workload("a"), workload("b", None, "StatefulSet"), workload("c", 9)]
     scalers = [autoscaler("a", 3), autoscaler("b", 2, kind="StatefulSet"), autoscaler("c", 2)]
     result = asked(tmp_path, *objects, *scalers)
-    assert result.answer.change == "3 HorizontalPodAutoscalers at maxReplicas"
+    assert result.answer.change == "3 HorizontalPodAutoscalers at maxReplicas (11 → 7 replicas)"
     assert sum(row.after + row.pending for row in result.workloads) == 7
 
 
