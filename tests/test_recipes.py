@@ -340,7 +340,7 @@ def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, o
     (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="reports"))
     rejected = _run(f"git add expectations && {GIT} commit -m broken", tree, environment)
     assert rejected.returncode == 1
-    assert "FAILED  nobody waits" in rejected.stderr + rejected.stdout
+    assert "  nobody waits: " in rejected.stderr + rejected.stdout
     (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="shop"))
     taken = _run(f"git add expectations && {GIT} commit -m kept", tree, environment)
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
