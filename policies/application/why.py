@@ -15,7 +15,7 @@ from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import count_daemons
 from forewarn.policies.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.findings import cut, described, one_line
+from forewarn.policies.findings import counted, cut, described, one_line
 from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods, next_rejection, rejection_in
 from forewarn.policies.forecast.why_not import why_not
 from forewarn.policies.kinds.registry import DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
@@ -258,10 +258,16 @@ _A_DAY: Final = 86_400.0
 def explain_all(cluster: ClusterSnapshot, events: PreemptionEvents, sources: Sequence[str]) -> ClusterWhy:
     """List the Pending Pods of a cluster, and the Pods that Events say were preempted."""
     missing = []
-    if any(map(has_events, sources)):
-        missing.append("Events of a running cluster are not read. Fix: name a Pod or workload")
-    elif not events.read:
+    try:
+        for source in sources:
+            for obj in objects_of(source, "preemptions"):
+                events.collect(obj)
+    except SourceError as fault:
+        missing.append(f"Events not read: {cut(one_line(str(fault)), LONG)}")
+    if not events.read and not any(has_events(source, "preemptions") for source in sources):
         missing.append(NO_EVENTS)
+    if events.left_out:
+        missing.append(f"{counted(events.left_out, 'Event')} about more preempted Pods not shown")
     reasons: dict[tuple[str, str], str] = {}
     pods: dict[tuple[int, str, str], list[str]] = {}
     for pod, known, prediction in all_pending(cluster):
@@ -409,8 +415,8 @@ def _not_created(
 ) -> tuple[int | None, int, str]:
     """Return the wanted replicas, how many of these do not exist, and why they are not created."""
     obj = evidence.workload
-    counted = (*_COUNTED, *(("terminating", "preempted") if counts_terminating(obj) else ()))
-    existing = sum(pods.states[state] for state in counted) + pods.not_explained
+    states = (*_COUNTED, *(("terminating", "preempted") if counts_terminating(obj) else ()))
+    existing = sum(pods.states[state] for state in states) + pods.not_explained
     if evidence.kind == DAEMON_SET:
         wanted = _wanted_daemons(cluster, obj)
         missing = max((wanted or 0) - existing, 0)

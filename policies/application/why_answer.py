@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _OTHERS_KNOW: Final = {"not-predicted", "other-scheduler", "disrupted"}
 """Problems that only the messages of the cluster explain."""
 _FEW_VICTIMS: Final = 5
+_ROOM: Final = 60
+"""Maximum characters of a cause with details in a row."""
 _STATUS: Final = {
     "pending": AnswerStatus.PENDING,
     "preempted": AnswerStatus.HARM,
@@ -273,8 +275,9 @@ def _of_endings(result: WorkloadWhy) -> Iterator[Cause]:
 def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
     timeline = result.timeline
     for pods, first in timeline.pending_causes:
+        what, fix, how = _text_of(first.cause).partition(". Fix: ")
         which = f", the first {first.pod.rpartition('/')[2]}" if pods > 1 else ""
-        yield Cause(pods, first.cause.id, f"{_text_of(first.cause)}{which}")
+        yield Cause(pods, first.cause.id, f"{what}{which}{fix}{how}")
     if left := len(timeline.pending) - sum(pods for pods, _ in timeline.pending_causes):
         yield Cause(left, "notEvaluated", f"not among the first {MAX_PENDING} Pending Pods of the queue")
 
@@ -286,7 +289,7 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     """Return the Pending Pods by class and cause, the highest priority first, and what Events say was preempted."""
     pods = sum(group.pods for group in result.pending)
     rows: Rows = [
-        [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, group.cause]
+        [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, _brief(group.cause)]
         for group in result.pending
     ]
     by_workload = grouped((pod.workload, pod) for pod in result.preempted)
@@ -310,6 +313,14 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         tables=tables,
         more=f"forewarn why {result.pending[0].such_as}" if result.pending else "",
     )
+
+
+def _brief(cause: str) -> str:
+    """Of a long cause, the reason of the nodes in question, or without its details, so that a row has room for it."""
+    about, _, reason = cause.partition(": ")
+    if len(cause) <= _ROOM:
+        return cause
+    return reason if 0 < len(reason) <= _ROOM else about
 
 
 def cause_of(prediction: Prediction, cluster: ClusterSnapshot) -> str:

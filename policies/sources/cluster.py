@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         "definitions",
         "events",
         "node_groups",
+        "preemptions",
     ]
 
 
@@ -281,18 +282,19 @@ def objects_of(source: str, attribute: _Function, *arguments: str) -> Iterable[d
     objects, and for sources without this function.
 
     `attribute`: "autoscalers" (HorizontalPodAutoscalers), "capacity_buffers" (CapacityBuffers, up to its limit),
-    "definitions" (CustomResourceDefinitions), "node_groups" (objects about node groups), or "events" (Events;
-    `arguments`: a namespace, "" for a Node, and the name of the object, "" for the whole namespace). The function is an
-    attribute of the source with this name; its first parameter is the argument of the source. Raises SourceError.
+    "definitions" (CustomResourceDefinitions), "node_groups" (objects about node groups), "preemptions" (Events about
+    preempted Pods), or "events" (Events; `arguments`: a namespace, "" for a Node, and the name of the object, "" for
+    the whole namespace). The function is an attribute of the source with this name; its first parameter is the
+    argument of the source. Raises SourceError.
     """
     function = _attribute(source, attribute)
     objects: Iterable[dict[str, Any]] = () if function is None else function(*arguments)
     return objects
 
 
-def has_events(source: str) -> bool:
-    """True if `objects_of` can read Events of this source."""
-    return _attribute(source, "events") is not None
+def has_events(source: str, attribute: Literal["events", "preemptions"] = "events") -> bool:
+    """True if `objects_of` can read these Events of this source."""
+    return _attribute(source, attribute) is not None
 
 
 class Written(NamedTuple):

@@ -557,6 +557,8 @@ class PreemptionEvents:
         """(namespace, name, uid) of a victim -> the Event."""
         self.read = 0
         """Number of Events, about any object."""
+        self.left_out = 0
+        """Number of Events about Pods beyond the maximum."""
         self.latest = 0.0
         """The latest time in the objects."""
 
@@ -571,11 +573,11 @@ class PreemptionEvents:
         about = mapping_at(obj, "regarding") or mapping_at(obj, "involvedObject")
         namespace, name, uid = (_event_text(about, key) for key in ("namespace", "name", "uid"))
         key = namespace, name, uid
-        if (
-            reason == PREEMPTED
-            and len(name) <= MAX_NAME
-            and (key in self.last or len(self.last) < _MAX_WORKLOAD_EVENTS)
-        ):
+        if reason != PREEMPTED or len(name) > MAX_NAME:
+            return False
+        if key not in self.last and len(self.last) >= _MAX_WORKLOAD_EVENTS:
+            self.left_out += 1
+        else:
             message = cut(one_line(_event_text(obj, "note") or _event_text(obj, "message")), MAX_TEXT)
             by, node = _preemptor(obj, reason, message)
             if key not in self.last or self.last[key].when <= when:

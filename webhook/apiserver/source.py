@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 MAX_EVENTS: Final = 500
 """Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
-MAX_PER_NAMESPACE: Final = 10_000
+MAX_EACH: Final = 10_000
+"""Maximum Events of a namespace, and about preempted Pods."""
 _OF_NODES: Final = "default"
 """The namespace of Events about Nodes."""
 _DEFINITIONS: Final = KindSpec(
@@ -75,30 +76,26 @@ class Live:
         """Yield the Events about objects of this name. Raises SourceError.
 
         `name`: "" for the whole namespace. `namespace`: "" for a Node. At most MAX_EVENTS, for a namespace
-        MAX_PER_NAMESPACE. Requires permission to list `events` in the namespace, for Nodes in the namespace default.
+        MAX_EACH. Requires permission to list `events` in the namespace, for Nodes in the namespace default.
         """
         if not all(_NAME.fullmatch(item) for item in (namespace, name) if item):
             return  # no object has such a name
         about = f"involvedObject.namespace={namespace},involvedObject.name={name}"
         if not namespace:
             about = f"involvedObject.kind=Node,involvedObject.name={name}"
-        api, query = _api(context), {"fieldSelector": about} if name else {}
-        path, left = f"/api/v1/namespaces/{namespace or _OF_NODES}/events", MAX_EVENTS if name else MAX_PER_NAMESPACE
-        while left > 0:
-            try:
-                page = api.get(path, {**query, "limit": str(MAX_EVENTS)}, timeouts=_SHORT)
-            except client.ApiError as error:
-                why = f"cannot list events: {error}" if error.status else error.problem
-                raise SourceError(_name(context), why) from None
-            for obj in list_at(page, "items")[:MAX_EVENTS]:
-                if isinstance(obj, dict):
-                    yield {**obj, "apiVersion": "v1", "kind": "Event"}
-            left -= MAX_EVENTS
-            query["continue"] = text_at(page, "metadata", "continue")
-            if not query["continue"]:
-                return
-        if not name:
-            raise SourceError(_name(context), f"more than {MAX_PER_NAMESPACE} Events in namespace {namespace}")
+        is_complete = yield from _events(
+            context, f"namespaces/{namespace or _OF_NODES}/", about if name else "", MAX_EVENTS if name else MAX_EACH
+        )
+        if not is_complete and not name:
+            raise SourceError(_name(context), f"more than {MAX_EACH} Events in namespace {namespace}")
+
+    def preemptions(self, context: str) -> Iterator[dict[str, Any]]:
+        """Yield the Events about preempted Pods in all namespaces. Raises SourceError, also for more than MAX_EACH.
+
+        Requires permission to list `events` in all namespaces.
+        """
+        if not (yield from _events(context, "", "reason=Preempted", MAX_EACH)):
+            raise SourceError(_name(context), f"more than {MAX_EACH} Events about preempted Pods")
 
     def definitions(self, context: str) -> Iterator[dict[str, Any]]:
         """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
@@ -182,6 +179,27 @@ live: Final = Live()
 
 def _api(context: str) -> client.ApiServer:
     return client.ApiServer(partial(client.connect, context))
+
+
+def _events(context: str, place: str, about: str, at_most: int) -> Generator[dict[str, Any], None, bool]:
+    """Yield Events, page by page, and return False if there are more. Raises SourceError.
+
+    `place`: the part of the path before `events`. `about`: a field selector, or "" for all.
+    """
+    api, query = _api(context), {"fieldSelector": about} if about else {}
+    for _ in range(0, at_most, MAX_EVENTS):
+        try:
+            page = api.get(f"/api/v1/{place}events", {**query, "limit": str(MAX_EVENTS)}, timeouts=_SHORT)
+        except client.ApiError as error:
+            why = f"cannot list events: {error}" if error.status else error.problem
+            raise SourceError(_name(context), why) from None
+        for obj in list_at(page, "items")[:MAX_EVENTS]:
+            if isinstance(obj, dict):
+                yield {**obj, "apiVersion": "v1", "kind": "Event"}
+        query["continue"] = text_at(page, "metadata", "continue")
+        if not query["continue"]:
+            return True
+    return False
 
 
 def _name(context: str) -> str:

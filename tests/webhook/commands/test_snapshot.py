@@ -173,6 +173,23 @@ def test_why_asks_a_running_cluster_for_the_events_of_one_pod(
     assert query == {"fieldSelector": about, "limit": "500"}
 
 
+def test_why_without_a_name_asks_a_running_cluster_for_preemptions(
+    api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = "/api/v1/events"
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    api.routes["GET", path] = lambda handler: handler.answer(200, {"items": [victims_event(lastTimestamp=now), 5]})
+    assert main(["why", "--cluster", "live", "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [(pod["pod"], pod["time"]) for pod in answer["preempted"]] == [("team/low", now)]
+    assert answer["missing"] == []
+    (query,) = [query for verb, asked, query, _ in api.requests if (verb, asked) == ("get", path)]
+    assert query == {"fieldSelector": "reason=Preempted", "limit": "500"}
+    api.routes["GET", path] = api.reject(403, "no")
+    assert main(["why", "--cluster", "live"]) == 0
+    assert "WARN  Events not read: live: cannot list events: no (403)\n" in capsys.readouterr().out
+
+
 def test_why_asks_for_the_events_of_owners_and_node_of_a_pod_that_ended(
     api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
