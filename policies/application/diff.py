@@ -281,6 +281,7 @@ def _on_cluster(
     )
     if not concerned:
         return OnCluster(name, [], [])
+    absent: list[str] = []
     try:
         cluster = load()
         present, omitted, lacking = _found(concerned, cluster.snapshot)
@@ -312,7 +313,7 @@ def _on_cluster(
         affected = _affected(answer, lambda namespace: labels.get(namespace) or owners.first_owners(namespace))
         return effect._replace(namespaces=affected)
     except Rejected as fault:
-        return _with_reasons(OnCluster(name, [], []), fault.faults)
+        return _with_reasons(OnCluster(name, [], [], absent), fault.faults)
     except NO_ANSWER as fault:
         return OnCluster(name, [], [], reason=one_line(str(fault)))
 

@@ -111,11 +111,11 @@ def total_of(counters: Iterable[Effects]) -> Effects:
 def head_of(heads: Iterable[AnswerHead], source: str = "") -> AnswerHead:
     """The input of several answers: the number of clusters, the oldest time, all releases and assumptions.
 
-    `source`: of one answer, the cluster to name instead of its own.
+    `source`: what is named before the clusters.
     """
     every = [*heads]
     if not every:
-        return AnswerHead(Origin(source), "", "")
+        return AnswerHead(Origin(source or "no cluster with an answer"), "", "")
     releases = sorted({each.release for each in every}, key=lambda text: [*map(_number, text.split("."))])
     times = sorted(each.origin.time for each in every)
     assumes = dict.fromkeys(clause for each in every for clause in each.assumes)

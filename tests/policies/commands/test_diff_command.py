@@ -673,6 +673,10 @@ def test_changed_workloads_that_the_cluster_lacks_are_not_simulated(
     lacks = "1 changed workload not simulated, because the cluster state lacks Deployment shop/old. Fix: take a new"
     assert found["warnings"][0].startswith(lacks)
     write(sides[1] / "a.yaml", image)
+    write(sides[1] / "a.yaml", image, deployment("bad", priorityClassName="none"))
+    rejected = asked(*sides, "--cluster", tmp_path / "c.yaml")
+    assert (rejected["status"], rejected["warnings"][0].startswith(lacks)) == ("REJECTED", True)
+    write(sides[1] / "a.yaml", image)
     alone = asked(*sides, "--cluster", tmp_path / "c.yaml")
     assert (alone["status"], alone["clause"].partition(",")[0]) == ("WARN", "nothing is simulated")
 
