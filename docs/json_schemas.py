@@ -121,7 +121,7 @@ has one JSON object per line. Releases can add keys ([stability](compatibility.m
 ```sh
 forewarn lint -o json manifests/ | jq -r '.findings[] | select(.severity == "error") | .message'
 forewarn predict -f web.yaml -o json | jq -r '.pods[] | select(.outcome == "preempts") | .id, .selected[]'
-forewarn whatif lose zone a -o json | jq '{fewer, pending: .pending.byWorkload, preempted: (.preempted | length)}'
+forewarn whatif lose zone a -o json | jq '{status, counters, why}'
 ```
 
 ## head

@@ -105,11 +105,14 @@ def _status(result: HeadroomResult, least: ObjectHeadroom) -> AnswerStatus:
     room, reserve = least.headroom, least.placeholders
     if result.faults:
         return AnswerStatus.REJECTED
-    if result.lacks or not any(room.more):
+    if result.lacks:
         return AnswerStatus.PENDING
-    needs_more = reserve is not None and (reserve.create.pods or reserve.obstacle)
+    if reserve is not None:
+        return AnswerStatus.WARN if reserve.create.pods or reserve.obstacle else AnswerStatus.OK
+    if not any(room.more):
+        return AnswerStatus.PENDING
     only_by_preemption = not room.more.without and result.at_least is None
-    return AnswerStatus.WARN if needs_more or only_by_preemption else AnswerStatus.OK
+    return AnswerStatus.WARN if only_by_preemption else AnswerStatus.OK
 
 
 def _question(result: HeadroomResult, room: Headroom, reserve: Placeholders | None) -> str:
