@@ -15,7 +15,7 @@ from forewarn.policies.controllers.own_pods import sentence
 from forewarn.policies.documents import Shard, in_json, inlined_in_json, json_of
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
 from forewarn.policies.durations import seconds
-from forewarn.policies.findings import counted, cut, described, listed, one_line, plural
+from forewarn.policies.findings import cut, described, listed, one_line, plural
 from forewarn.policies.forecast.why_not import by_nodes
 from forewarn.policies.objects.fields import ApiObject, InvalidObject, json_type
 from forewarn.policies.objects.node import ZONE
@@ -455,7 +455,7 @@ def _document_of(results: Sequence[Tested]) -> AnswerDocument:
     bad = [f"{counts[name]:,} {name}" for name in ("failed", "not evaluated") if counts[name]]
     return AnswerDocument(
         status=AnswerStatus.NO_ANSWER if unanswered else AnswerStatus.HARM if failed else AnswerStatus.OK,
-        question=counted(len(results), "expectation"),
+        question=plural(len(results), "expectation"),
         clause=", ".join(bad) or "all met",
         shown=[*(Counter(name, number) for name, number in counts.items()), _cases_of(results)],
         warnings=[*_warnings(results)],
@@ -477,7 +477,7 @@ def _why(results: Sequence[Tested]) -> Why | None:
         for result, texts in failed
     ]
     total = sum(cause.number for cause in causes)
-    return Why(heads[0], total, counted(total, *heads[1:]), causes) if causes else None
+    return Why(heads[0], total, plural(total, *heads[1:]), causes) if causes else None
 
 
 def _cases_of(results: Sequence[Tested]) -> Counter:

@@ -373,9 +373,13 @@ def _shown(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
+_IN_MINUTES: Final = 600
+"""Seconds from which a duration has no seconds."""
+
+
 def duration(seconds: float) -> str:
-    """A duration as text, for example `3 min 20 s`."""
-    whole = int(seconds)
+    """A duration in at most two units, for example `3 min 20 s` or `2 h 5 min`; from 10 minutes on in whole minutes."""
+    whole = int(seconds) if seconds < _IN_MINUTES else 60 * round(seconds / 60)
     parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
@@ -386,13 +390,8 @@ def capital(text: str) -> str:
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
-    """A count with its noun in the singular or plural: `1 pod`, `2 pods`."""
-    return f"{count} {noun if count == 1 else many or noun + 's'}"
-
-
-def counted(count: int, noun: str, many: str = "") -> str:
-    """As `plural`, with the digits in groups: `2,000 Pods`."""
-    return f"{count:,}{plural(count, noun, many)[len(str(count)) :]}"
+    """A count with its noun in the singular or plural: `1 Pod`, `2,000 Pods`."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def listed(items: Sequence[str], limit: int = 3, count: int = 0) -> str:

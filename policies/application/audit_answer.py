@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.application.findings import counts, worst_first
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.findings import Severity, counted, grouped
+from forewarn.policies.findings import Severity, grouped, plural
 from forewarn.policies.scheduling.event_handlers import is_pending
 from forewarn.policies.whatif.risk_answer import changes_table
 
@@ -48,7 +48,7 @@ def document_of(audited: Audited) -> AnswerDocument:
         status = AnswerStatus.WARN
     return AnswerDocument(
         status=status,
-        question=f"audit of {counted(audited.objects, 'object')}",
+        question=f"audit of {plural(audited.objects, 'object')}",
         clause=_clause(groups, worst),
         shown=[*_counters(audited)],
         warnings=[*_warnings(audited)],
@@ -67,7 +67,7 @@ def _clause(groups: Sequence[Sequence[Finding]], worst: Severity) -> str:
     if not groups:
         return "no findings"
     own = [group for group in groups if group[0].severity is worst]
-    total = counted(sum(map(len, own)), str(worst))
+    total = plural(sum(map(len, own)), str(worst))
     if len(own) == 1:
         return f"{total}, {own[0][0].rule}"
     first = sorted(own, key=len, reverse=True)[:_KINDS]

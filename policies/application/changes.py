@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from forewarn.policies.application import simulated
 from forewarn.policies.application.fixes import relaxed
 from forewarn.policies.application.manifests import Manifest, applied, given_manifests, manifests_of
-from forewarn.policies.findings import counted, first_of, plural, quote
+from forewarn.policies.findings import first_of, plural, quote
 from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
 from forewarn.policies.simulation.simulation import Simulation
@@ -133,7 +133,7 @@ def _assume_pdbs(cache: DumpCache, spec: str) -> str:
     spent = [key for key in sorted(cache.pdbs) if not stored[key].disruptions_allowed]
     for key in spent:
         cache.add(relaxed(cache.pdbs[key], name, limit))
-    return f", {counted(len(spent), 'PDB')} with {name} {value}"
+    return f", {plural(len(spent), 'PDB')} with {name} {value}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from forewarn.policies.documents.answer import (
     Table,
     counters_of,
 )
-from forewarn.policies.findings import counted, duration, grouped, listed
+from forewarn.policies.findings import duration, grouped, listed, plural
 from forewarn.policies.kube_apiserver.quota import quota_in, rejecting
 from forewarn.policies.objects.fields import ref_of
 from forewarn.policies.simulation.summary import unsettled
@@ -37,7 +37,7 @@ def document_of(plan: Plan) -> AnswerDocument:
     effects = effects._replace(blocked=sum(len(step.unfinished) for step in plan.steps))
     return AnswerDocument(
         status=_status(plan, effects),
-        question=f"change of PriorityClasses in {counted(len(plan.steps), 'step')}",
+        question=f"change of PriorityClasses in {plural(len(plan.steps), 'step')}",
         clause=_clause(plan, effects),
         counters=effects,
         shown=[
@@ -67,10 +67,10 @@ def _clause(plan: Plan, effects: Effects) -> str:
         return "nothing to change"
     seconds = sum(step.ended_at - step.started_at for step in plan.steps)
     took = f"{duration(seconds)}, " if seconds else ""
-    first = [f"new Pods of {counted(len(plan.rejected), 'workload')} rejected"] if plan.rejected else []
+    first = [f"new Pods of {plural(len(plan.rejected), 'workload')} rejected"] if plan.rejected else []
     stuck = sum(len(step.unfinished) for step in plan.steps)
     if stuck and not first:
-        first = [counted(stuck, "rollout does not finish", "rollouts do not finish")]
+        first = [plural(stuck, "rollout does not finish", "rollouts do not finish")]
     return f"{took}{joined([*first, *consequences(effects)][:2]) or NO_EFFECT}"
 
 
@@ -79,7 +79,7 @@ def _warnings(plan: Plan) -> Iterator[str]:
         yield f"ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}"
     if plan.rejected:
         names = listed([workload.workload for workload in plan.rejected], _NAMED)
-        rejected = f"admission rejects new Pods of {counted(len(plan.rejected), 'workload')}: {names}"
+        rejected = f"admission rejects new Pods of {plural(len(plan.rejected), 'workload')}: {names}"
         yield f"{rejected}; their PriorityClass does not exist then. Fix: pass them with another class (-f)"
     for number, step in enumerate(plan.steps, 1):
         for fix, blocked in grouped((_fix(plan, name), name) for name in step.unfinished).items():
@@ -93,15 +93,15 @@ def _warnings(plan: Plan) -> Iterator[str]:
     if (other := plan.alternative) is not None:
         names = listed(list(other.unfinished), _NAMED)
         stuck = f", and the rollout of {names} does not finish" if names else ""
-        preempt = f"the steps preempt {counted(other.preempted, 'Pod')}{stuck}"
+        preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{stuck}"
         first = "new classes get preemptionPolicy Never first"
         yield f"if {first}, {preempt}" if other.never_first else f"{first}: without this, {preempt}"
     if pods := sum(sum(kept.running.values()) for kept in plan.keep_priority):
         names = listed([kept.workload for kept in plan.keep_priority], _NAMED)
-        keep = counted(pods, "running Pod keeps its", "running Pods keep their")
+        keep = plural(pods, "running Pod keeps its", "running Pods keep their")
         yield f"{keep} priority, because a restart does not replace them: {names}"
     if plan.preempted_before:
-        preempted = counted(plan.preempted_before, "Pod")
+        preempted = plural(plan.preempted_before, "Pod")
         yield f"before step 1, Pending Pods preempt {preempted}: the steps do not count them, the violated PDBs do"
     summary = plan.answer.summary
     if summary.stopped:
@@ -161,7 +161,7 @@ def _text_of(step: Step) -> str:
         return "; ".join([f"{verb} {len(step.classes)} PriorityClasses", first, *others])
     names = ["/".join((ref.namespace, ref.name)) for ref in (ref_of(obj, "default") for obj in step.objects)]
     one_by_one = ", one after the other" if len(names) > 1 else ""
-    count = counted(len(names), "workload")
+    count = plural(len(names), "workload")
     return f"{verb} {count} (new priority {step.priority}{one_by_one}); {listed(names, _NAMED)}"
 
 

@@ -18,7 +18,7 @@ from forewarn.policies.application.whatif_answer import Simulated, document_of
 from forewarn.policies.cluster.cache import ClusterSnapshot, key_of
 from forewarn.policies.config.model import Config
 from forewarn.policies.documents import Document, Hidden, inlined_in_json
-from forewarn.policies.findings import counted, described, grouped, listed, one_line
+from forewarn.policies.findings import described, grouped, listed, one_line, plural
 from forewarn.policies.kinds import registry
 from forewarn.policies.lint import versions
 from forewarn.policies.lint.input import LintRequest, RenderRequest, is_excluded, is_in
@@ -197,7 +197,7 @@ class Diff(Document):
         return answer_of(self).document
 
     def __repr__(self) -> str:
-        return described(self, f"{self.base} → {self.head}: {counted(len(self.objects), 'object')}")
+        return described(self, f"{self.base} → {self.head}: {plural(len(self.objects), 'object')}")
 
 
 class DiffRequest(NamedTuple):

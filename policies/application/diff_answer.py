@@ -11,7 +11,7 @@ from forewarn.policies.application import several_clusters
 from forewarn.policies.cluster.cache import AnswerHead, Origin
 from forewarn.policies.disclosure import Disclose
 from forewarn.policies.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Cell, Counter, Effects, Table
-from forewarn.policies.findings import counted, cut, first_of, grouped, listed, one_line
+from forewarn.policies.findings import cut, first_of, grouped, listed, one_line, plural
 from forewarn.policies.lint.versions import CHART_VALUES
 from forewarn.policies.objects.workload import NO_EVICTION
 from forewarn.policies.whatif.effects import not_created
@@ -48,7 +48,7 @@ class DiffAnswer(NamedTuple):
 def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
     """Return the comparison in the form of all answers. `disclose`: which names from the clusters it has."""
     objects = grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
-    question = f"{counted(len(objects), 'object')} changed" if objects else _NOTHING
+    question = f"{plural(len(objects), 'object')} changed" if objects else _NOTHING
     if len(objects) == 1:
         question = " ".join((one_line(str(each := next(iter(objects)))), each.operation))
     of_clusters = [(cluster, _on_cluster(diff, cluster, disclose, question)) for cluster in diff.clusters]
@@ -102,7 +102,7 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
         nothing = "nothing is simulated, so there is no statement on this change"
         clause = nothing if gaps else "deletion is not simulated without --prune"
     elif cluster.removed and clause == NO_EFFECT:
-        clause = f"{counted(cluster.removed, 'Pod')} removed"
+        clause = f"{plural(cluster.removed, 'Pod')} removed"
     has_new_priorities = cluster.answer is not None and bool(cluster.answer.answer.new_pods)
     is_notable = gaps or cluster.pruned or has_new_priorities or any(each.fewer for each in cluster.resets)
     return replace(
@@ -124,7 +124,7 @@ def _simulated(cluster: OnCluster) -> AnswerDocument:
         problem, _, fix = cluster.reason.partition(". Fix: ")
         return AnswerDocument(AnswerStatus.NO_ANSWER, "", problem, warnings=[f"Fix: {fix}"] if fix else [])
     if number := len(cluster.faults):
-        clause, shown = f"{counted(number, 'object')} rejected", [Counter("rejected", number)]
+        clause, shown = f"{plural(number, 'object')} rejected", [Counter("rejected", number)]
         return AnswerDocument(AnswerStatus.REJECTED, "", clause, Effects(rejected=number), shown, why=cluster.why)
     return AnswerDocument(AnswerStatus.OK, "", "gets no changed object")
 
@@ -132,7 +132,7 @@ def _simulated(cluster: OnCluster) -> AnswerDocument:
 def _restricted(document: AnswerDocument, own: Container[str], disclose: Disclose) -> AnswerDocument:
     """The answer without what may contain names from the cluster, except workloads in these namespaces."""
     hidden = len(document.warnings) + bool(document.why)
-    told = [f"{counted(hidden, 'reason or warning', 'reasons and warnings')} not shown (--disclose)"] if hidden else []
+    told = [f"{plural(hidden, 'reason or warning', 'reasons and warnings')} not shown (--disclose)"] if hidden else []
     is_shown = disclose is Disclose.OWN_NAMESPACE
     tables = [
         table._replace(rows=rows)
@@ -147,45 +147,45 @@ def _restricted(document: AnswerDocument, own: Container[str], disclose: Disclos
 def _gaps(cluster: OnCluster) -> Iterator[str]:
     """Yield what the simulation of a cluster lacks."""
     if cluster.absent:
-        count, names = counted(len(cluster.absent), "changed workload"), _first(cluster.absent, "workload")
+        count, names = plural(len(cluster.absent), "changed workload"), _first(cluster.absent, "workload")
         fix = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
         yield f"{count} not simulated, because the cluster state lacks {names}. {fix}"
     if cluster.unpredicted:
         names = _first(cluster.unpredicted, "object")
-        yield f"{counted(len(cluster.unpredicted), 'changed object')} not predicted: {names}"
+        yield f"{plural(len(cluster.unpredicted), 'changed object')} not predicted: {names}"
     taken, others = cluster.directories
     if others:
-        count = counted(len({*taken, *others}), "directory has a version", "directories have versions")
+        count = plural(len({*taken, *others}), "directory has a version", "directories have versions")
         versions = f"{_first(taken, 'directory')} is simulated, and not {_first(others, 'directory')}"
         yield f"{count} of these workloads: {versions}. {FIX_OF_DIRECTORIES}"
     for each in cluster.not_predicted:
         pods = each.not_started + (not_created(each, cluster.answer.answer) if cluster.answer else 0)
         why = "forewarn does not model which nodes can use this workload's new volumes"
-        yield f"{counted(pods, 'new Pod')} of {one_line(each.workload)} not predicted: {why}"
+        yield f"{plural(pods, 'new Pod')} of {one_line(each.workload)} not predicted: {why}"
 
 
 def _notes(cluster: OnCluster) -> Iterator[str]:
     """Yield what an apply also does because of the state of the cluster, and what happens after it."""
     of = {cause: [each for each in cluster.resets if each.cause == cause] for cause in ("drift", "unset", "autoscaler")}
     fewer = {cause: sum(each.fewer for each in resets) for cause, resets in of.items()}
-    down = {cause: f"the apply scales down {counted(number, 'replica')}" for cause, number in fewer.items()}
+    down = {cause: f"the apply scales down {plural(number, 'replica')}" for cause, number in fewer.items()}
     if fewer["autoscaler"]:
         until = "until their HorizontalPodAutoscalers act"
         yield f"outage risk: {down['autoscaler']} {until}. {_FIX_OF_AUTOSCALED}"
     elif number := len(of["autoscaler"]):
         before = "the counters are those before that"
-        yield f"HorizontalPodAutoscalers then scale {counted(number, 'workload')}: {before}. {_FIX_OF_AUTOSCALED}"
+        yield f"HorizontalPodAutoscalers then scale {plural(number, 'workload')}: {before}. {_FIX_OF_AUTOSCALED}"
     if fewer["unset"]:
         yield f"{down['unset']}, because spec.replicas is removed. {_FIX_OF_REPLICAS}"
     if fewer["drift"]:
         yield f"drift: {down['drift']}, because the cluster has more than the manifests. {_FIX_OF_REPLICAS}"
     if number := sum(not each.fewer for each in of["drift"]):
-        yield f"drift: the apply also resets {counted(number, 'field')} of workloads in the cluster"
+        yield f"drift: the apply also resets {plural(number, 'field')} of workloads in the cluster"
     if cluster.rejected_pods:
         yield "workloads with rejected Pods are not simulated; their rollouts delete old Pods, and start no new ones"
     for item in cluster.pruned:
-        running = f", and {counted(item.running, 'running Pod')} cannot be recreated" if item.running else ""
-        rejected = f"new Pods of {counted(item.workloads, 'workload')} are rejected{running}"
+        running = f", and {plural(item.running, 'running Pod')} cannot be recreated" if item.running else ""
+        rejected = f"new Pods of {plural(item.workloads, 'workload')} are rejected{running}"
         name, fix = one_line(item.priority_class), "Fix: keep it until no workload names it"
         yield f"if the GitOps tool prunes PriorityClass {name}, {rejected}. {fix}"
 
@@ -214,7 +214,7 @@ def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
         names = [name.partition(": ")[2] for name in diff.not_compared]
         kinds = Tally(name if name == CHART_VALUES else name.partition(" ")[0] for name in names)
         which = _first([f"{kind} ({count})" for kind, count in kinds.items()], "kind")
-        yield f"{counted(len(names), 'changed object')} not compared: {which}"
+        yield f"{plural(len(names), 'changed object')} not compared: {which}"
     never = [each for each in objects if any((of.name, of.after) in NO_EVICTION for of in each.fields)]
     if never:
         which = _first([f"{each.namespace}/{each.name}" for each in never], "PDB")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.cluster.admission import amount
 from forewarn.policies.documents.answer import LABELS, Effects, Fix
-from forewarn.policies.findings import counted
+from forewarn.policies.findings import plural
 from forewarn.policies.kube_apiserver.quota import quota_in
 from forewarn.policies.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 
@@ -68,7 +68,7 @@ def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     names = names.union(*answer.eviction_blocked_by.values()) if answer.upgrade is None else names
     objects = [relaxed(obj) for key, obj in sorted(cluster.cache.pdbs.items()) if "/".join(key) in names]
     if objects and len(objects) == len(names):
-        which = f"PDB {next(iter(names))}" if len(names) == 1 else f"the {counted(len(names), 'blocking PDB')}"
+        which = f"PDB {next(iter(names))}" if len(names) == 1 else f"the {plural(len(names), 'blocking PDB')}"
         yield f"maxUnavailable: 1 in {which}", objects, "blocked"
 
 

@@ -9,7 +9,7 @@ from forewarn.policies.application.places import refs_of, rejections_of
 from forewarn.policies.cluster.cache import Result
 from forewarn.policies.documents import inlined_in_json, optional_in_json
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Table, Why
-from forewarn.policies.findings import counted, cut, described, first_of
+from forewarn.policies.findings import cut, described, first_of, plural
 from forewarn.policies.quantity import cores, gibibytes
 from forewarn.policies.scheduling.reasons import in_short
 
@@ -91,7 +91,7 @@ def _document_of(result: HeadroomResult, least: ObjectHeadroom) -> AnswerDocumen
     return AnswerDocument(
         status=_status(result, least),
         question=_question(result, room, reserve),
-        clause=f"{counted(len(result.faults), 'object')} left out; " * bool(result.faults) + _clause(room, reserve),
+        clause=f"{plural(len(result.faults), 'object')} left out; " * bool(result.faults) + _clause(room, reserve),
         shown=[*_counters(room, reserve)],
         warnings=[*_warnings(result, least)],
         why=_why(room),
@@ -119,7 +119,7 @@ def _question(result: HeadroomResult, room: Headroom, reserve: Placeholders | No
     of = f", least of {len(result.objects):,} objects" if len(result.objects) > 1 else ""
     named = f"{room.name} ({about(room.pod)}){of}"
     if reserve is not None:
-        return f"{counted(reserve.wanted, 'Pod')} of {named} at once"
+        return f"{plural(reserve.wanted, 'Pod')} of {named} at once"
     return named if result.at_least is None else f"{result.at_least:,} more of {named}"
 
 
@@ -138,15 +138,15 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
         if reserve.obstacle:
             return f"placeholder Pods do not help: {reserve.obstacle}"
         more = reserve.create.pods
-        needed = f"{counted(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed"
+        needed = f"{plural(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed"
         return f"{needed}, {reserve.create.fit_now:,} fit now" if more else needed
     if (group := room.pod_group) is not None:
-        groups = f"{counted(group.without_preemption, 'more group')} of {counted(group.pods, 'Pod')}"
+        groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
         fit = "fits" if group.without_preemption == 1 else "fit"
         return f"{groups} {fit}, {group.with_preemption:,} with preemption"
     without, preempting = room.pods
     at_least = "" if without.is_exact else "at least "
-    more_pods = counted(without.pods, "more Pod") if without.pods else "no more Pods"
+    more_pods = plural(without.pods, "more Pod") if without.pods else "no more Pods"
     return f"{at_least}{more_pods} fit{'s' * (without.pods == 1)}, {_number(preempting)} with preemption"
 
 
@@ -167,7 +167,7 @@ def _counters(room: Headroom, reserve: Placeholders | None) -> Iterator[Counter]
     if reserve is not None:
         existing = reserve.existing
         yield Counter("placeholder Pods needed", reserve.create.pods)
-        room_for = f" (room for {counted(existing.reserve, 'Pod')})" if existing.pods else ""
+        room_for = f" (room for {plural(existing.reserve, 'Pod')})" if existing.pods else ""
         yield Counter("existing placeholder Pods", existing.pods, more=room_for)
 
 
@@ -185,7 +185,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     wanted = reserve.wanted if reserve else 0
     if (quota := room.quota) is not None and quota.pods < max(room.preempting.pods, wanted):
         named = f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "a quota"
-        yield f"{named} admits only {counted(quota.pods, 'more Pod')}{'' if quota.pods else f': {quota.message}'}"
+        yield f"{named} admits only {plural(quota.pods, 'more Pod')}{'' if quota.pods else f': {quota.message}'}"
     for name, most in room.largest.items():
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"
@@ -196,7 +196,7 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     if (buffers := least.capacity_buffers) is not None:
         if buffers.needed is not None:
             provided = min(buffers.provisioned, buffers.needed)
-            yield f"CapacityBuffers of this object provide {provided:,} of {counted(buffers.needed, 'needed replica')}"
+            yield f"CapacityBuffers of this object provide {provided:,} of {plural(buffers.needed, 'needed replica')}"
         if buffers.provisioned or buffers.others.provisioned:
             yield "the Pods that fit include the capacity of CapacityBuffers, which kube-scheduler ignores"
         if buffers.incomplete:
@@ -209,7 +209,7 @@ def _of_placeholders(reserve: Placeholders) -> Iterator[str]:
     if existing.pods and existing.termination_seconds:
         yield f"existing placeholder Pods take up to {existing.termination_seconds} s to terminate"
     if existing.pending:
-        pending = counted(existing.pending, "placeholder Pod is", "placeholder Pods are")
+        pending = plural(existing.pending, "placeholder Pod is", "placeholder Pods are")
         later = "; once scheduled, they may replace some of the needed ones" if reserve.create.pods else ""
         yield f"{pending} Pending: no capacity reserved yet{later}"
 
@@ -220,7 +220,7 @@ def _why(room: Headroom) -> Why | None:
     if not nodes:
         return None
     causes = [Cause(count, "node", in_short(reason)) for reason, count in room.reasons]
-    heading = f"{counted(nodes, 'NODE TAKES', 'NODES TAKE')} NO MORE WITHOUT PREEMPTION"
+    heading = f"{plural(nodes, 'NODE TAKES', 'NODES TAKE')} NO MORE WITHOUT PREEMPTION"
     return Why("nodes", nodes, heading, causes)
 
 
@@ -231,10 +231,10 @@ def _fixes(reserve: Placeholders) -> Iterator[Fix]:
     named = new.priority_class or "a new PriorityClass"
     size = f"{cores(new.milli_cpu)} cpu and {gibibytes(new.memory)} memory"
     at_once = min(reserve.wanted, reserve.wanted - new.pods + new.fit_now)
-    effect = f"{at_once:,} of {counted(reserve.wanted, 'Pod')} start at once"
+    effect = f"{at_once:,} of {plural(reserve.wanted, 'Pod')} start at once"
     if at_once < reserve.wanted:
         effect += f", with new nodes all {reserve.wanted:,}"
-    action = f"{counted(new.pods, 'placeholder Pod')} of {size} each, with {named} ({new.priority})"
+    action = f"{plural(new.pods, 'placeholder Pod')} of {size} each, with {named} ({new.priority})"
     yield Fix(action, effect)
     if reserve.capacity_buffer is not None:
         yield Fix(f"or a CapacityBuffer with replicas {reserve.wanted} (manifest: -o json)", "no Pod is preempted")
@@ -273,7 +273,7 @@ def _of_object(each: ObjectHeadroom) -> Iterator[Table]:
         pools: list[list[str | int]] = [[pool.pool or _NO_POOL, pool.free, pool.reserved] for pool in reserve.pools]
         yield Table(("POOL", "PODS FIT NOW", "IN PLACE OF PLACEHOLDERS"), pools)
     if reserve is not None and reserve.create.pods > reserve.create.fit_now and reserve.node_groups:
-        rest = f"FOR THE OTHER {counted(reserve.create.pods - reserve.create.fit_now, 'PLACEHOLDER POD').upper()}"
+        rest = f"FOR THE OTHER {plural(reserve.create.pods - reserve.create.fit_now, 'PLACEHOLDER POD').upper()}"
         needed: list[list[str | int]] = [
             [group.group, "not enough" if group.nodes is None else group.nodes, group.pods]
             for group in reserve.node_groups
@@ -392,7 +392,7 @@ class Capacity(Result):
         is_full = any(max(pool.percents) >= 100 for pool in self.pools)
         return AnswerDocument(
             status=AnswerStatus.WARN if self.pending or is_full else AnswerStatus.OK,
-            question=f"capacity of {counted(self.total.nodes, 'node')}",
+            question=f"capacity of {plural(self.total.nodes, 'node')}",
             clause=f"{cpu} % of cpu and {size} % of memory requested",
             shown=[
                 Counter("Pods", self.total.pods),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.cache import Result
 from forewarn.policies.documents import in_json, inlined_in_json
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
-from forewarn.policies.findings import counted, cut, duration, listed, plural
+from forewarn.policies.findings import cut, duration, listed, plural
 from forewarn.policies.quantity import cores
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _of_order(order: Order) -> AnswerDocument:
             *([Counter("above their request", sum(counts))] if counts else []),
             *([Counter("never evicted", len(order.never))] if order.never else []),
         ],
-        warnings=[f"usage unknown for {counted(unknown, 'Pod')}: they come first"] if unknown else (),
+        warnings=[f"usage unknown for {plural(unknown, 'Pod')}: they come first"] if unknown else (),
         tables=[
             *([Table(("ORDER", "POD", "VALUE", "REASON"), rows)] if rows else []),
             *([never] if order.never else []),
@@ -134,7 +134,7 @@ def _of_admission(admission: Admission) -> AnswerDocument:
         status, why = AnswerStatus.REJECTED, Why("rejected", 1, "THE POD IS REJECTED", [cause])
     elif missing:
         status = AnswerStatus.HARM
-        victims = _named(preempted[0]) if len(preempted) == 1 else counted(len(preempted), "Pod")
+        victims = _named(preempted[0]) if len(preempted) == 1 else plural(len(preempted), "Pod")
         clause = f"the kubelet preempts {victims} and ignores PDBs"
     rows: list[list[str | int]] = [[pod.key, pod.priority, pod.qos] for pod in preempted]
     instead = f"the kubelet may preempt instead, with equal requests: {listed([*admission.equal])}"
@@ -164,7 +164,7 @@ def _of_shutdown(groups: Sequence[Group]) -> AnswerDocument:
     return AnswerDocument(
         status=AnswerStatus.WARN if short else AnswerStatus.OK,
         question="graceful shutdown",
-        clause=f"at most {duration(seconds)} for {counted(pods, 'Pod')}, lowest priority first",
+        clause=f"at most {duration(seconds)} for {plural(pods, 'Pod')}, lowest priority first",
         shown=[
             Counter("groups", len(waited)),
             Counter("with less than their grace period", len(short)),
@@ -179,7 +179,7 @@ def _of_shutdown(groups: Sequence[Group]) -> AnswerDocument:
 
 def _too_short(short: Sequence[tuple[int, int, KubeletPod, int]]) -> str:
     _, _, pod, seconds = max(short, key=lambda each: each[:2])
-    fewer = counted(len(short), "Pod gets", "Pods get")
+    fewer = plural(len(short), "Pod gets", "Pods get")
     worst = "at worst " if len(short) > 1 else ""
     return f"{fewer} less than the grace period: {worst}{_named(pod)}, {seconds} s of {pod.grace} s"
 

@@ -8,7 +8,7 @@ from copy import copy
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.findings import ObjectRef, counted, cut, field_path, first_of
+from forewarn.policies.findings import ObjectRef, cut, field_path, first_of, plural
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import LAST_APPLIED
 
@@ -86,7 +86,7 @@ def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
         name, _, reason = _with_reasons(faults)[0].partition(" (")
         return AnswerDocument(status, name, reason.removesuffix(")"))
     clause = "rejected" if status is AnswerStatus.REJECTED else "not predicted"
-    return AnswerDocument(status, counted(len(faults), "object"), clause, why=why_rejected(faults))
+    return AnswerDocument(status, plural(len(faults), "object"), clause, why=why_rejected(faults))
 
 
 def why_rejected(faults: Sequence[Exception]) -> Why:
@@ -99,7 +99,7 @@ def why_rejected(faults: Sequence[Exception]) -> Why:
     if missing := len(faults) - len(causes):
         causes.append(Cause(missing, "notPredicted", "not predicted; see the errors"))
     what = "REJECTED" if refused else "NOT PREDICTED"
-    return Why("rejected", len(faults), f"{counted(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {what}", causes)
+    return Why("rejected", len(faults), f"{plural(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {what}", causes)
 
 
 def verdict_on(fault: Exception) -> str:

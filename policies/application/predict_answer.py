@@ -18,7 +18,7 @@ from forewarn.policies.documents.answer import (
     Why,
     counters_of,
 )
-from forewarn.policies.findings import counted, grouped, listed
+from forewarn.policies.findings import grouped, listed, plural
 from forewarn.policies.forecast.effects import PENDING, RUNNING
 from forewarn.policies.forecast.impact import least
 from forewarn.policies.forecast.why_not import (
@@ -123,10 +123,10 @@ def _status(result: PredictResult, effects: Effects) -> AnswerStatus:
 def _question(result: PredictResult) -> str:
     names = [placement.name for placement in result.placements]
     names += [f"{group.id} ({group.policy})" for group in result.groups]
-    objects = counted(len(names), "object")
-    question = names[0] if len(names) == 1 else objects if names else counted(len(result.faults), "object")
+    objects = plural(len(names), "object")
+    question = names[0] if len(names) == 1 else objects if names else plural(len(result.faults), "object")
     if result.new_classes:
-        new = counted(len(result.new_classes), "new PriorityClass", "new PriorityClasses")
+        new = plural(len(result.new_classes), "new PriorityClass", "new PriorityClasses")
         question += f" with {f'new PriorityClass {result.new_classes[0]}' if len(result.new_classes) == 1 else new}"
     return question
 
@@ -135,19 +135,19 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
     new, run, missing = result.outcomes.total(), _run(result), _missing(result)
     by_preemption = result.outcomes["preempts"]
     if result.faults and not new:
-        return f"{counted(len(result.faults), 'object')} rejected" if len(result.faults) > 1 else "rejected"
+        return f"{plural(len(result.faults), 'object')} rejected" if len(result.faults) > 1 else "rejected"
     if not new:
         return _without_new_pods(result)
     how = "by preemption" if effects.victims or not effects.placeholders else "by preemption of placeholder Pods"
     if missing:
-        return f"{missing:,} of {counted(new, 'new Pod')} not predicted"
+        return f"{missing:,} of {plural(new, 'new Pod')} not predicted"
     if new == 1:
         text = _of_one(result, how)
     else:
         text = f"{run:,} of {new:,} new Pods run"
         text += f", {by_preemption:,} of them {how}" if by_preemption else ""
         if effects.blocked:
-            rollouts = counted(effects.blocked, "rollout does not finish", "rollouts do not finish")
+            rollouts = plural(effects.blocked, "rollout does not finish", "rollouts do not finish")
             text = f"{rollouts}, {run:,} of {new:,} new Pods run"
         elif not by_preemption and effects.pending:
             text += f", {effects.pending:,} {'stays' if effects.pending == 1 else 'stay'} Pending"
@@ -155,7 +155,7 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
             text += f", {result.outcomes['refused']:,} rejected"
     if grown is not None:
         left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
-        text += f"; {counted(grown.new_nodes, 'new node leaves', 'new nodes leave')} {left}"
+        text += f"; {plural(grown.new_nodes, 'new node leaves', 'new nodes leave')} {left}"
     return text
 
 
@@ -169,7 +169,7 @@ def _without_new_pods(result: PredictResult) -> str:
         return f"no new Pods: {none}"
     if not placement.wanted:
         return f"it creates no Pods ({placement.none})"
-    return f"no new Pods: {placement.existing:,} of {counted(placement.wanted, 'Pod')} exist"
+    return f"no new Pods: {placement.existing:,} of {plural(placement.wanted, 'Pod')} exist"
 
 
 def _of_one(result: PredictResult, how: str) -> str:
@@ -229,14 +229,14 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     refused = [placement for placement in result.placements if placement.rejection]
     if (effects.pending or _missing(result) or result.faults) and refused:
         by = rejecting([(_namespace(each), each.rejection) for each in refused])
-        yield f"{by} rejects {counted(result.outcomes['refused'], 'new Pod')}"
+        yield f"{by} rejects {plural(result.outcomes['refused'], 'new Pod')}"
     namespaces = {_namespace(placement) for placement in refused}
     for name, usage in exceeded_quotas(result.cluster).items() if refused else ():
         if name.partition("/")[0] in namespaces:
             yield f"quota {name} is exceeded already ({usage})"
     alone = [placement for placement in result.placements if placement.rollout]
     if alone and len(result.placements) > 1:
-        yield f"{counted(len(alone), 'rollout is', 'rollouts are')} evaluated without the other objects"
+        yield f"{plural(len(alone), 'rollout is', 'rollouts are')} evaluated without the other objects"
     notes = Tally(note for placement in result.placements for note in placement_notes(placement))
     yield from notes
     if any(
@@ -261,7 +261,7 @@ def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
     if any(each.is_estimate for each in certain):
         yield "too many choices among equal nodes: the number of victims is an estimate"
     elif len(certain) == 1 and len(result.placements) == 1 and not effects.placeholders:
-        pods = counted(certain[0].victims, "Pod is", "Pods are")
+        pods = plural(certain[0].victims, "Pod is", "Pods are")
         yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
     elif certain or any(each.may_be_others for each in result.predicted.alone):
         yield "equal nodes or Pods: kube-scheduler may select other victims"
@@ -354,7 +354,7 @@ def _pending(result: PredictResult) -> Iterator[tuple[int, str, str]]:
 def of_group(group: GroupForecast) -> str:
     """Why Pods of a PodGroup stay Pending."""
     if group.missing:
-        return f"{group.group.key} waits for {counted(group.missing, 'more Pod')}. Fix: {group.fix}"
+        return f"{group.group.key} waits for {plural(group.missing, 'more Pod')}. Fix: {group.fix}"
     why = in_short(group.message) or "minCount is reached without them"
     return f"{group.group.key}: {why}{group.fix and f'. Fix: {group.fix}'}"
 

@@ -15,7 +15,7 @@ from forewarn.policies.documents.answer import (
     Effects,
     Table,
 )
-from forewarn.policies.findings import counted, cut, one_line
+from forewarn.policies.findings import cut, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -119,7 +119,7 @@ def head_of(heads: Iterable[AnswerHead], source: str = "") -> AnswerHead:
     releases = sorted({each.release for each in every}, key=lambda text: [*map(_number, text.split("."))])
     times = sorted(each.origin.time for each in every)
     assumes = dict.fromkeys(clause for each in every for clause in each.assumes)
-    clusters = every[0].origin.cluster if len(every) == 1 else counted(len(every), "cluster")
+    clusters = every[0].origin.cluster if len(every) == 1 else plural(len(every), "cluster")
     origin = Origin(", ".join(filter(None, (source, clusters))), times[0])
     return AnswerHead(origin, " and ".join(releases), every[0].profile, tuple(assumes))
 

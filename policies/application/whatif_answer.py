@@ -20,7 +20,7 @@ from forewarn.policies.documents.answer import (
     Why,
     counters_of,
 )
-from forewarn.policies.findings import counted, duration, grouped, listed
+from forewarn.policies.findings import duration, grouped, listed, plural
 from forewarn.policies.scheduling.reasons import in_short
 from forewarn.policies.simulation.summary import by_frequency, count_runs, unsettled
 from forewarn.policies.whatif.answer import pairs
@@ -106,7 +106,7 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
     """The consequence in one clause with at most two numbers; with new nodes, also what these change."""
     answer, arrived = result.answer.of_upgrade, result.answer.with_new_nodes
     if result.faults:
-        first = [f"{counted(len(result.faults), 'object')} rejected", *first]
+        first = [f"{plural(len(result.faults), 'object')} rejected", *first]
     elif result.answer.incomplete:
         return INCOMPLETE
     if grown is not None and grown.new_nodes and arrived is not None:
@@ -114,7 +114,7 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
         left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
         now = f"{(harm or first)[0]} at once; " if harm or first else ""
         leave = "leaves" if grown.new_nodes == 1 else "leave"
-        return f"{now}{counted(grown.new_nodes, 'new node')}{at} {leave} {left}"
+        return f"{now}{plural(grown.new_nodes, 'new node')}{at} {leave} {left}"
     if answer.upgrade is not None and not answer.upgrade.complete and first:
         return first[0]
     if harm and answer.is_as_without:
@@ -130,27 +130,25 @@ def _wanted(answer: Answer) -> Iterator[str]:
         else:
             nodes = {node for each in answer.blocks.drains for node in each.nodes}
             stops = f"stops at node {len(upgrade.done) + 1}"
-            pdbs = counted(len(answer.blocks.drains), "PDB blocks", "PDBs block")
-            yield f"{stops}; {pdbs} {counted(len(nodes), 'node')}" if nodes else stops
+            pdbs = plural(len(answer.blocks.drains), "PDB blocks", "PDBs block")
+            yield f"{stops}; {pdbs} {plural(len(nodes), 'node')}" if nodes else stops
     elif answer.drained:
         drained, stuck = len(answer.drained), len(answer.not_drained)
         if stuck:
-            yield f"{drained - stuck} of {counted(drained, 'node')} drained"
+            yield f"{drained - stuck} of {plural(drained, 'node')} drained"
     if answer.new_nodes is not None:
         helped = helped_by_added_nodes(answer)
         it = "it" if len(answer.new_nodes.nodes) == 1 else "them"
         yield (
-            f"{counted(helped, 'Pod runs', 'Pods run')} only because of {it}"
-            if helped
-            else f"no Pending Pod needs {it}"
+            f"{plural(helped, 'Pod runs', 'Pods run')} only because of {it}" if helped else f"no Pending Pod needs {it}"
         )
     if answer.blocks.rollouts:
-        yield counted(len(answer.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
+        yield plural(len(answer.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
     new, ended = new_pods_of(answer), answer.summary.new_pods_ended - answer.summary.new_pods_preempted
     if new is not None and not new.run and ended == new.total:
-        yield f"{counted(ended, 'new Pod is', 'new Pods are')} removed again"
+        yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
     elif new is not None:
-        yield f"{new.run:,} of {counted(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
+        yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
 
 
 def _of_new_pods(result: Simulated) -> Iterator[str]:
@@ -158,9 +156,9 @@ def _of_new_pods(result: Simulated) -> Iterator[str]:
     changed = result.class_change.changed if result.class_change else result.answer.new_pods
     rejected = sum(each.after is None for each in changed)
     if rejected:
-        yield f"new Pods of {counted(rejected, 'workload')} rejected"
+        yield f"new Pods of {plural(rejected, 'workload')} rejected"
     if others := len(changed) - rejected:
-        yield f"new Pods of {counted(others, 'workload')} change priority"
+        yield f"new Pods of {plural(others, 'workload')} change priority"
 
 
 def _ranked(result: Simulated) -> Sequence[Ranked]:
@@ -244,16 +242,16 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
     if answer.blocks.recreation:
         pods = sum(each.pods for each in answer.blocks.recreation.values())
         by = {each.by for each in answer.blocks.recreation.values()}
-        workloads = counted(len(answer.blocks.recreation), "workload")
-        running = f"{counted(pods, 'running Pod')} cannot be recreated"
+        workloads = plural(len(answer.blocks.recreation), "workload")
+        running = f"{plural(pods, 'running Pod')} cannot be recreated"
         yield f"a {' or '.join(sorted(by))} rejects new Pods of {workloads}: {running}"
     if answer.upgrade is not None and (forced := answer.upgrade.forced):
         blocked = sum(pod.blocked for pod in forced)
         which = " in spite of PDBs" if blocked == len(forced) else f", {blocked} of them in spite of PDBs"
-        yield f"{counted(len(forced), 'Pod is', 'Pods are')} deleted after --drain-timeout{which if blocked else ''}"
+        yield f"{plural(len(forced), 'Pod is', 'Pods are')} deleted after --drain-timeout{which if blocked else ''}"
     if answer.upgrade is None and (drains := answer.blocks.drains):
         nodes = {node for each in drains for node in each.nodes}
-        yield f"from now on, {counted(len(drains), 'PDB blocks', 'PDBs block')} drains of {counted(len(nodes), 'node')}"
+        yield f"from now on, {plural(len(drains), 'PDB blocks', 'PDBs block')} drains of {plural(len(nodes), 'node')}"
 
 
 def _doubts(answer: Answer) -> Iterator[str]:
@@ -326,7 +324,7 @@ def _cause(reason: Reason, share: Share) -> Cause:
 
 
 def _text_of_failed(reason: Reason, share: Share) -> str:
-    fails = counted(share.jobs, "Job fails", "Jobs fail")
+    fails = plural(share.jobs, "Job fails", "Jobs fail")
     if reason.kind is Kind.BACKOFF_LIMIT:
         return f"{fails}: more of their Pods are deleted than backoffLimit allows"
     return f"{fails}: {reason.what}"
@@ -336,7 +334,7 @@ def _text_of_capacity(share: Share) -> str:
     first, others = share.pods.most_common()[:2], share.pods.most_common()[2:]
     classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in first]
     rest = sum(pods for _, pods in others)
-    classes += [f"{rest:,} of {counted(len(others), 'other class', 'other classes')}"] if rest else []
+    classes += [f"{rest:,} of {plural(len(others), 'other class', 'other classes')}"] if rest else []
     return f"no capacity: {', '.join(classes)}"
 
 

@@ -15,7 +15,7 @@ from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Result, head
 from forewarn.policies.controllers.job import is_finished
 from forewarn.policies.controllers.new_pods import count_daemons
 from forewarn.policies.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
-from forewarn.policies.findings import counted, cut, described, one_line
+from forewarn.policies.findings import cut, described, one_line, plural
 from forewarn.policies.forecast.missing_pods import counts_terminating, missing_pods, next_rejection, rejection_in
 from forewarn.policies.forecast.why_not import why_not
 from forewarn.policies.kinds.registry import DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
@@ -267,7 +267,7 @@ def explain_all(cluster: ClusterSnapshot, events: PreemptionEvents, sources: Seq
     if not events.read and not any(has_events(source, "preemptions") for source in sources):
         missing.append(NO_EVENTS)
     if events.left_out:
-        missing.append(f"{counted(events.left_out, 'Event')} about more preempted Pods not shown")
+        missing.append(f"{plural(events.left_out, 'Event')} about more preempted Pods not shown")
     reasons: dict[tuple[str, str], str] = {}
     pods: dict[tuple[int, str, str], list[str]] = {}
     for pod, known, prediction in all_pending(cluster):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.application import autoscaler_tables
 from forewarn.policies.application.predict_answer import NO_CLASS, nodes_why_not, pending_reason, with_new_nodes
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Effects, Table, Why
-from forewarn.policies.findings import counted, duration, grouped
+from forewarn.policies.findings import duration, grouped, plural
 from forewarn.policies.forecast.aftermath import MAX_PENDING
 from forewarn.policies.forecast.apply_order import Applied
 from forewarn.policies.forecast.effects import Predicted
@@ -121,8 +121,8 @@ def _clause(diagnosis: Diagnosis, age: float, effects: Effects | None) -> str:
 
 def _preempted(diagnosis: Diagnosis, effects: Effects) -> str:
     """The number of victims, and the node."""
-    pods = [counted(effects.victims, "Pod")] if effects.victims or not effects.placeholders else []
-    pods += [counted(effects.placeholders, "placeholder Pod")] if effects.placeholders else []
+    pods = [plural(effects.victims, "Pod")] if effects.victims or not effects.placeholders else []
+    pods += [plural(effects.placeholders, "placeholder Pod")] if effects.placeholders else []
     return f"{' and '.join(pods)} on {diagnosis.prediction.nominated_node if diagnosis.prediction else ''}"
 
 
@@ -211,7 +211,7 @@ def of_workload(result: WorkloadWhy) -> AnswerDocument:
     tables += [Table(("WHEN", "POD", "CAUSE", "MESSAGE"), long, detail=1)] if rows else []
     warnings = [*result.missing]
     if timeline.not_explained:
-        warnings.append(f"{counted(timeline.not_explained, 'more Pod')} not explained")
+        warnings.append(f"{plural(timeline.not_explained, 'more Pod')} not explained")
     first = timeline.pending_causes[0].first.pod if timeline.pending_causes else ""
     return AnswerDocument(
         status=_status_of(result),
@@ -219,7 +219,7 @@ def of_workload(result: WorkloadWhy) -> AnswerDocument:
         clause=_clause_of(result),
         shown=[*_counts(result)],
         warnings=warnings,
-        why=Why("", number, counted(number, "POD ENDED OR DOES NOT RUN", "PODS ENDED OR DO NOT RUN"), causes)
+        why=Why("", number, plural(number, "POD ENDED OR DOES NOT RUN", "PODS ENDED OR DO NOT RUN"), causes)
         if causes
         else None,
         tables=tables,
@@ -244,8 +244,8 @@ def _clause_of(result: WorkloadWhy) -> str:
     if not result.timeline.states and not result.not_created:
         return result.inactive or _without_pods(result)
     if wanted and running <= wanted:
-        return f"{inactive}{running:,} of {counted(wanted, 'Pod')} {'runs' if 1 in (running, wanted) else 'run'}"
-    return f"{inactive}{counted(running, 'Pod runs', 'Pods run')}"
+        return f"{inactive}{running:,} of {plural(wanted, 'Pod')} {'runs' if 1 in (running, wanted) else 'run'}"
+    return f"{inactive}{plural(running, 'Pod runs', 'Pods run')}"
 
 
 def _without_pods(result: WorkloadWhy) -> str:
@@ -301,9 +301,9 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     tables = [Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, total)] if rows else []
     heads = ("PREEMPTED IN 24 H", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
     tables += [Table(heads, preempted)] if preempted else []
-    clause = counted(pods, "Pod is Pending", "Pods are Pending") if pods else "no Pod is Pending"
+    clause = plural(pods, "Pod is Pending", "Pods are Pending") if pods else "no Pod is Pending"
     if preempted:
-        clause += f", {counted(len(result.preempted), 'Pod was', 'Pods were')} preempted in 24 h"
+        clause += f", {plural(len(result.preempted), 'Pod was', 'Pods were')} preempted in 24 h"
     return AnswerDocument(
         status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if preempted else AnswerStatus.OK,
         question="Pending Pods",

@@ -58,7 +58,11 @@ def main(arguments: Sequence[str]) -> int:
 
     def answer() -> int:
         given = options.base, options.head, options.filename, options.namespace, options.prune
-        rendering = RenderRequest(options.kustomize_flag, options.render_network) if options.render else None
+        rendering = (
+            RenderRequest(options.kustomize_flag, options.render_network, checkout=os.getcwd())
+            if options.render
+            else None
+        )
         config = configured(options.config or find_config(os.curdir))
         request = DiffRequest(*given, rendering, config, options.owner_label, options.until)
         if output.form == "sarif":

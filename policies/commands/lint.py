@@ -336,7 +336,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _request(options: argparse.Namespace, config: Config, cluster: Sequence[str]) -> LintRequest:
-    rendering = RenderRequest(options.kustomize_flag, options.render_network, options.render_env, options.config or "")
+    rendering = RenderRequest(
+        options.kustomize_flag, options.render_network, options.render_env, options.config or "", os.getcwd()
+    )
     return LintRequest(
         options.paths,
         config,

@@ -166,6 +166,16 @@ def _stored_status(obj: ApiObject) -> CronJobStatus:
     return CronJobStatus(None if last is None else float(last))
 
 
+def fault_of_schedule(obj: ApiObject) -> str:
+    """Return why forewarn does not start the Jobs of a CronJob; "" if it does, or if it is suspended."""
+    try:
+        if not boolean(obj, "spec", "suspend"):
+            _schedule_of(obj)
+    except (InvalidSchedule, ValueError, OSError) as fault:
+        return str(fault)
+    return ""
+
+
 def next_start(obj: ApiObject, after: float) -> float | None:
     """Return the time at which a CronJob creates its next Job after `after`, in seconds since 1970.
 

@@ -213,13 +213,14 @@ class RenderRequest(NamedTuple):
 
     `flags`: flags of kustomize. `network`: whether kustomize may use the network. `variables`: names of environment
     variables that helm and kustomize get. `config`: the configuration file; outside of the checked trees, it may allow
-    more.
+    more. `checkout`: the working directory, if the checked one is a copy of a commit: no program of it runs.
     """
 
     flags: Sequence[str] = ()
     network: bool = False
     variables: Sequence[str] = ()
     config: str = ""
+    checkout: str = ""
 
 
 class LintRequest(NamedTuple):

@@ -477,7 +477,8 @@ class _Renderer:
         self._allowed = {*allowed.flags, *([NETWORK] if allowed.network else [])}
         self._is_trusted = bool(allowed.config) and not tools.is_of_checkout(allowed.config, request.paths)
         self._trees, self._variables = tools.Trees.from_paths(request.paths), tuple(allowed.variables)
-        self._checker, self._path = Checker(), tools.safe_path(self._trees)
+        self._checkout = tools.Trees.from_paths([*request.paths, allowed.checkout or os.curdir])
+        self._checker, self._path = Checker(), tools.safe_path(self._checkout)
         self._wanted = wanted_kinds(request.config)
         self._failures = defaultdict[str, list[tuple[str, tools.Failure]]](list)
 
@@ -530,17 +531,17 @@ class _Renderer:
             flags = sorted(allowed - {NETWORK})
             if helm:
                 gate = os.path.join(files, "helm")
-                tools.write_gate(gate, tools.find_program("helm", self._trees) or "helm", self._trees)
+                tools.write_gate(gate, tools.find_program("helm", self._checkout) or "helm", self._trees)
                 flags += [f"--helm-kube-version={self._version}", f"--helm-command={gate}"]
             return [path, *flags]
 
         program, command = "kustomize", "build"
-        if not tools.find_program(program, self._trees):
+        if not tools.find_program(program, self._checkout):
             program, command = "kubectl", "kustomize"
         return self._job(directory, program, command, arguments)._replace(network=network)
 
     def _job(self, directory: str, program: str, command: str, arguments: Callable[[str], Sequence[str]]) -> tools.Job:
-        path = tools.find_program(program, self._trees)
+        path = tools.find_program(program, self._checkout)
         return tools.Job(directory, program, command, arguments, path, self._path, self._variables)
 
     @property

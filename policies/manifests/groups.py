@@ -544,8 +544,8 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
     namespace = content.get("namespace")
     return Kustomization(
         directory,
-        tuple(_real(directory, p) for p in _paths(content, _RESOURCES)),
-        tuple(_real(directory, p) for p in _paths(content, _PATCHES)),
+        tuple(_real(directory, p) for p in _paths(content, _RESOURCES, directory)),
+        tuple(_real(directory, p) for p in _paths(content, _PATCHES, directory)),
         namespace if isinstance(namespace, str) else "",
         os.path.dirname(os.path.normpath(path)),
         (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
@@ -602,10 +602,15 @@ def _real(directory: str, path: str) -> str:
     return os.path.realpath(path) if os.path.isabs(path) else current
 
 
-def _paths(content: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
-    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries."""
+def _paths(content: dict[str, Any], keys: tuple[str, ...], directory: str) -> Iterator[str]:
+    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries.
+
+    What looks like a URL or an inline patch is a path if a file has this name.
+    """
     for key in keys:
         for entry in list_at(content, key)[: MAX_NAMED + 1]:
             path = entry.get("path") if isinstance(entry, dict) else entry
-            if isinstance(path, str) and path and "\n" not in path and "\0" not in path and "://" not in path:
+            if not isinstance(path, str) or not path or "\0" in path:
+                continue
+            if ("\n" not in path and "://" not in path) or os.path.lexists(os.path.join(directory, path)):
                 yield path

@@ -24,9 +24,10 @@ OMITTED: Final = "forewarn.dev/omitted"
 equal, so that the ReplicaSet of a Deployment's template is found.
 """
 _ANNOTATION_GROUPS: Final = (
-    *("forewarn.dev/", "deployment.kubernetes.io/", "cluster.x-k8s.io/", "machine.openshift.io/"),
+    *("forewarn.dev/", "deployment.kubernetes.io/"),
+    *("cluster.x-k8s.io/cluster-api-autoscaler-", "machine.openshift.io/cluster-api-autoscaler-"),
     *("capacity.cluster-autoscaler.kubernetes.io/", "cluster-autoscaler.kubernetes.io/"),
-    *("delay-deletion.cluster-autoscaler.kubernetes.io/", "karpenter.sh/"),
+    *("delay-deletion.cluster-autoscaler.kubernetes.io/", "karpenter.sh/do-not-"),
 )
 """Prefixes of annotations that forewarn reads: its own, and those of Deployments and autoscalers."""
 _ANNOTATIONS: Final = frozenset(
@@ -36,6 +37,7 @@ _ANNOTATIONS: Final = frozenset(
         *("pv.kubernetes.io/bind-completed", "volume.kubernetes.io/selected-node"),
         *("resource.kubernetes.io/extended-resource-claim", "storage.alpha.kubernetes.io/migrated-plugins"),
         *("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
+        *("machine.openshift.io/memoryMb", "machine.openshift.io/vCPU", "machine.openshift.io/GPU"),
         "volume.beta.kubernetes.io/storage-class",
     )
 )
@@ -43,6 +45,9 @@ _ANNOTATIONS: Final = frozenset(
 _FORBIDDEN: Final = r"pods \"[^\"]*\" is forbidden: (exceeded quota|failed quota|maximum|minimum)"
 _MESSAGES: Final = re.compile(rf"0/\d+ nodes are available|no nodes available|{_FORBIDDEN}")
 """The beginnings of messages of conditions that forewarn reads: those of kube-scheduler, quotas and LimitRanges."""
+_IDENTITIES: Final = ("volumeHandle", "diskURI", "monitors")
+"""Fields of volumes that forewarn only compares, and that may contain a token: redaction replaces them by a digest."""
+_SALT: Final = secrets.token_bytes(16)
 _KINDS_OF_CONFIG_MAPS: Final = ("cluster-autoscaler-status", "cluster-autoscaler-priority-expander")
 _VALUES: Final = (str, int, float, bool, type(None))
 
@@ -101,8 +106,16 @@ def _kept(obj: ApiObject, fields: _Fields) -> Iterator[tuple[str, Any]]:
     for key, value in obj.items():
         if key == "annotations" and fields is _TYPES["ObjectMeta"]:
             yield key, dict(filter(_is_read, value.items())) if isinstance(value, Mapping) else {}
+        elif key in fields and key in _IDENTITIES:
+            yield key, _digest(value)
         elif key in fields and not (key == "message" and not _is_known(value)):
             yield key, _value(value, fields[key])
+
+
+def _digest(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_digest, value)]
+    return hmac.new(_SALT, value.encode(), hashlib.sha256).hexdigest()[:32] if isinstance(value, str) else None
 
 
 def _is_read(annotation: tuple[str, Any]) -> bool:

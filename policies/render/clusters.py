@@ -11,7 +11,7 @@ from forewarn.policies.application import several_clusters
 from forewarn.policies.application.several_clusters import AnswerOn, OnCluster
 from forewarn.policies.documents import json_of
 from forewarn.policies.documents.answer import AnswerStatus
-from forewarn.policies.findings import counted, cut, one_line
+from forewarn.policies.findings import cut, one_line, plural
 from forewarn.policies.render import Painter, answer, within
 from forewarn.policies.render.head import merged
 from forewarn.policies.render.openreports import as_list, of_cluster, without_answer
@@ -96,7 +96,7 @@ def document_of(outcomes: Sequence[Outcome]) -> AnswerDocument:
         status = AnswerStatus.REJECTED if is_rejected else AnswerStatus.NO_ANSWER
         cells = {"STATUS": str(status), "BECAUSE": reason} if reason else outcome.row
         rows.append(OnCluster(outcome.name, reason.partition(". Fix: ")[0] or outcome.headline, cells))
-    return several_clusters.document_of(counted(len(outcomes), "cluster"), rows)
+    return several_clusters.document_of(plural(len(outcomes), "cluster"), rows)
 
 
 _REJECTED: Final = "rejected: "

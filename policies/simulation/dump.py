@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
 from forewarn.policies.cluster.admission import admitted, admitted_group, with_default_resources
 from forewarn.policies.cluster.cache import ClusterSnapshot, Key, key_of, seconds_of
+from forewarn.policies.controllers.cron_job import fault_of_schedule
 from forewarn.policies.controllers.job import stored_status
 from forewarn.policies.controllers.own_pods import Recreator, again
 from forewarn.policies.controllers.replica_set import POD_DELETION_COST, deletion_cost
@@ -21,6 +22,7 @@ from forewarn.policies.controllers.view import Key as WorkloadKey
 from forewarn.policies.controllers.view import PodState, WorkloadState, controller_of
 from forewarn.policies.findings import grouped, listed, plural
 from forewarn.policies.kinds.registry import (
+    CRON_JOB,
     DEPLOYMENT,
     DISRUPTION_BUDGET,
     JOB,
@@ -231,6 +233,9 @@ def not_simulated(cache: DumpCache) -> Iterable[str]:
         yield f"{plural(elsewhere, 'Pending Pod')} ignored: of another scheduler"
     unmodelled = Counter(unmodelled_pending(waiting, cluster.objects).values())
     yield from (f"{plural(count, 'Pending Pod')} ignored: {reason}" for reason, count in sorted(unmodelled.items()))
+    cron_jobs = (stored.object for (kind, *_), stored in cluster.workloads.items() if kind == CRON_JOB)
+    if faults := [fault for obj in cron_jobs if (fault := fault_of_schedule(obj))]:
+        yield f"{plural(len(faults), 'CronJob')} not simulated, because forewarn reads no such schedule: {min(faults)}"
     terminating = sum(pod.terminating for pod in cluster.pods.values())
     if terminating:
         yield f"{plural(terminating, 'terminating Pod')} assumed to end within the grace period"

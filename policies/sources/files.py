@@ -100,8 +100,8 @@ _TEST_FILES: Final = frozenset(
 )
 """Files that make their directory one of a test."""
 _BLOCK: Final = 1 << 16
-_REPOSITORY: Final = (".git", ".hg", ".svn")
-"""Hidden directories that never contain manifests: skipped without a message."""
+_REPOSITORY: Final = ".git"
+"""A directory that never contains manifests, because git does not track it: skipped without a message."""
 
 
 class File(NamedTuple):
@@ -283,7 +283,7 @@ class _Walk:
     def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
         """Report whether to read an entry; call `omitted` for skipped entries."""
         is_directory = _is_directory(entry)
-        if is_directory and entry.name in _REPOSITORY:
+        if is_directory and entry.name == _REPOSITORY:
             return False
         if not is_directory and not entry.name.lower().endswith(self._suffixes):
             return False

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.documents.answer import Effects
-from forewarn.policies.findings import counted, duration
+from forewarn.policies.findings import duration, plural
 from forewarn.policies.kinds.registry import STATEFUL_SET
 from forewarn.policies.kube_apiserver.quota import rejecting
 from forewarn.policies.objects.fields import int32
@@ -64,7 +64,7 @@ def consequences(effects: Effects) -> Iterator[str]:
     for name, (one, many) in _PHRASES.items():
         if number := getattr(effects, name):
             until = f" for up to {duration(effects.down_seconds)}" if name == "down" else ""
-            yield f"{counted(number, one, many)}{until}"
+            yield f"{plural(number, one, many)}{until}"
 
 
 def joined(phrases: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.documents import inlined_in_json
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.findings import counted, described
+from forewarn.policies.findings import described, plural
 from forewarn.policies.kube_apiserver.priority import default_priority_class
 from forewarn.policies.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.quantity import cores, gibibytes
@@ -117,7 +117,7 @@ def _document_of(levels: Classes) -> AnswerDocument:
     number = sum(bool(level.class_ and level.new_pods) for level in levels.classes)
     return AnswerDocument(
         status=AnswerStatus.WARN if pending or counts["with an old value of their class"] else AnswerStatus.OK,
-        question=counted(number, "PriorityClass", "PriorityClasses"),
+        question=plural(number, "PriorityClass", "PriorityClasses"),
         clause=f"{levels.percent_of_cpu} % of cpu and {levels.percent_of_memory} % of memory requested",
         shown=[
             Counter(name, count, more=new_ones if name == "without a class" else "")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from forewarn.policies.cluster.cache import Result
 from forewarn.policies.documents import inlined_in_json
 from forewarn.policies.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.findings import counted, described, duration, grouped, listed
+from forewarn.policies.findings import described, duration, grouped, listed, plural
 from forewarn.policies.simulation.summary import unsettled
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def document_of(risks: Risks) -> AnswerDocument:
     """Return the answer: what a lost zone or node costs, and which PriorityClasses may preempt which workloads."""
     return AnswerDocument(
         status=_status(risks),
-        question=f"risks of {counted(len(risks.own), 'workload')}",
+        question=f"risks of {plural(len(risks.own), 'workload')}",
         clause=_clause(risks),
         shown=[*_counters(risks)],
         warnings=[*_warnings(risks)],
@@ -220,7 +220,7 @@ def _losing(risks: Risks, kind: str) -> set[str]:
 def _counters(risks: Risks) -> Iterator[Counter]:
     for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True):
         if some:
-            more = "" if some == every else f" ({some:,} of {counted(every, kind)} simulated)"
+            more = "" if some == every else f" ({some:,} of {plural(every, kind)} simulated)"
             yield Counter(f"lose with {kind}", len(_losing(risks, kind)), len(risks.own), more=more)
     if _has_new_nodes(risks):
         lasting = sum(bool(risk.lasting_losses) for risk in risks.own)
@@ -249,7 +249,7 @@ def _has_new_nodes(risks: Risks) -> bool:
 def _warnings(risks: Risks) -> Iterator[str]:
     """Yield what was not simulated, or not completely."""
     partial = [
-        f"{some:,} of {counted(every, kind)}"
+        f"{some:,} of {plural(every, kind)}"
         for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True)
         if some < every
     ]
@@ -258,7 +258,7 @@ def _warnings(risks: Risks) -> Iterator[str]:
     anyway = {risk.workload: (risks.without_loss or {}).get(risk.workload, 0) for risk in risks.own}
     if losing := sum(map(bool, anyway.values())):
         most = max(anyway, key=anyway.__getitem__)
-        lose = f"{counted(losing, 'workload loses', 'workloads lose')} replicas to Pending Pods"
+        lose = f"{plural(losing, 'workload loses', 'workloads lose')} replicas to Pending Pods"
         yield f"without any loss, {lose}, {most} {anyway[most]}; the numbers include these"
     for kind in _KINDS:
         losing_now = _losing(risks, kind)
@@ -268,7 +268,7 @@ def _warnings(risks: Risks) -> Iterator[str]:
     by_why = grouped((unsettled(*simulation), loss) for loss, simulation in risks.unfinished.items())
     for (what, fix), losses in by_why.items():
         named = listed(losses, _MAX_LOSSES)
-        yield f"{counted(len(losses), 'simulation')} {what} ({named}): the numbers are those of then. Fix: {fix}"
+        yield f"{plural(len(losses), 'simulation')} {what} ({named}): the numbers are those of then. Fix: {fix}"
     yield from (f"not predicted: replacement Pods of {problem}" for problem in risks.not_predicted)
     yield from risks.not_modelled
 

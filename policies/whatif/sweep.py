@@ -19,7 +19,7 @@ from forewarn.policies.documents.answer import (
     Table,
     counters_of,
 )
-from forewarn.policies.findings import counted, cut, described, listed
+from forewarn.policies.findings import cut, described, listed, plural
 from forewarn.policies.whatif import EVERY
 from forewarn.policies.whatif.answer import rank_of_loss
 from forewarn.policies.whatif.effects import consequences, joined
@@ -113,7 +113,7 @@ class Sweep(Result):
     shard: Shard | None = None
 
     def __repr__(self) -> str:
-        cases = counted(len(self.cases), self.sweep)
+        cases = plural(len(self.cases), self.sweep)
         return described(self, f"{cases}; worst: {self.cases[0].case}" if self.cases else cases)
 
     @inlined_in_json
@@ -200,7 +200,7 @@ def _document_of(sweep: Sweep) -> AnswerDocument:
     effects = worst.counters if worst else Effects()
     return AnswerDocument(
         status=_status(sweep, worst),
-        question=f"each of {counted(len(sweep.cases), sweep.sweep)} lost",
+        question=f"each of {plural(len(sweep.cases), sweep.sweep)} lost",
         clause=_clause(sweep, harmful),
         counters=effects,
         shown=counters_of(effects, victims=None),
@@ -245,7 +245,7 @@ def _warnings(sweep: Sweep) -> Iterator[str]:
         yield f"without any loss: {joined([*consequences(alone.counters)][:2]) or NO_EFFECT}"
     if any(not row.settled for row in sweep.cases):
         unsettled = [row.name for row in sweep.cases if not row.settled]
-        yield f"no steady state within the simulated time: {counted(len(unsettled), sweep.sweep)}"
+        yield f"no steady state within the simulated time: {plural(len(unsettled), sweep.sweep)}"
     yield from sweep.notes
 
 

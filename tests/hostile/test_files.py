@@ -65,10 +65,14 @@ REJECTED = workload(priorityClassName="system-cluster-critical", priority=7)
 
 # A pull request: what kubectl deploys is linted, whatever else the tree has
 
-PLACES = st.sampled_from(["", "deploy", ".base", "testdata", "tests/e2e", "__tests__", "examples", "node_modules/x"])
+PLACES = st.sampled_from(
+    ["", "deploy", "a:", ".svn", ".base", "testdata", "tests/e2e", "__tests__", "examples", "node_modules/x"]
+)
 FILES = st.builds(
     str.__add__,
-    st.one_of(NAMES, st.sampled_from(["web-assert", "00-assert", "chainsaw-test", "kuttl-test", "values", ".web"])),
+    st.one_of(
+        NAMES, st.sampled_from(["web-assert", "00-assert", "chainsaw-test", "kuttl-test", "values", ".web", "we\nb"])
+    ),
     st.sampled_from([".yaml", ".yml", ".json", ".txt", "", ".yaml.tpl", ".md"]),
 )
 BEGINNINGS = st.sampled_from(["", "---\n", "--- ", "--- !!map\n", "# comment\n---\n", "\n\n", "---\n---\n", "\ufeff"])
@@ -114,7 +118,7 @@ def test_no_tree_hides_what_a_kustomization_deploys(
     files = {
         **beside,
         path: (beginning + text + "\n").replace("\n", end),
-        "kustomization.yaml": f'resources: ["{path}"]\n',
+        "kustomization.yaml": json.dumps({"resources": [path.replace("a:/", "a://")]}),
     }
     for name, content in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -157,9 +161,10 @@ def test_git_runs_no_program_of_a_tree(
 ) -> None:
     root = tmp_path_factory.mktemp("git")
     mark, script = root / "mark", root / "script"
-    script.write_text(f"#!/bin/sh\ntouch {mark}\nexit 1\n")
+    script.write_text(f"#!/bin/sh\necho $0 $* >>{mark}\nexit 1\n")
     script.chmod(0o700)
     tree, environment = root / "tree", {"PATH": _PATH, "HOME": str(root), "GITHUB_TOKEN": "hunter2"}
+    first_in_path = {"PATH": f"{tree}/deploy/bin:{_PATH}"}
 
     def git(*arguments: str) -> None:
         who = ("-c", "user.name=test", "-c", "user.email=")
@@ -167,7 +172,10 @@ def test_git_runs_no_program_of_a_tree(
             ["git", *who, *arguments], cwd=tree, env=environment, check=True, capture_output=True, timeout=60
         )
 
-    (tree / "deploy").mkdir(parents=True)
+    (tree / "deploy" / "bin").mkdir(parents=True)
+    for program in ("git", "kustomize", "kubectl", "helm", "unshare"):
+        (tree / "deploy" / "bin" / program).symlink_to(script)
+    (tree / "deploy" / "kustomization.yaml").write_text("resources: [class.yaml]\n")
     git("init", "-q", "-b", "main")
     (tree / ".gitattributes").write_text("* filter=x diff=x\n")
     for value in (1, 2):
@@ -187,8 +195,8 @@ def test_git_runs_no_program_of_a_tree(
             inner = "".join(f' "{each}"' for each in middle)
             config.write(f"[{section}{inner}]\n\t{key} = {program}\n")
     mark.unlink(missing_ok=True)
-    done = forewarn(*command, cwd=tree / "deploy", environment=environment)
-    assert not mark.exists(), (keys, place, command)
+    done = forewarn(*command, cwd=tree / "deploy", environment=environment | first_in_path)
+    assert not mark.exists(), (keys, place, command, mark.read_text())
     assert done.returncode in (0, 1, 2, 3)
     assert "Traceback" not in done.stderr
     if "core.fsmonitor" in keys:  # the attack is real

@@ -337,9 +337,20 @@ def test_redaction_keeps_the_restarts_of_containers() -> None:
 
 
 def test_redaction_keeps_the_sizes_of_node_groups() -> None:
-    notes = {f"{prefix}cluster.x-k8s.io/x": "1" for prefix in ("", "a.")}
+    size = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+    notes = {size: "1", f"a.{size}": "1", "cluster.x-k8s.io/x": "1"}
     group = {"kind": "MachineDeployment", "metadata": {"name": "m", "annotations": notes}}
-    assert redacted(group)["metadata"]["annotations"] == {"cluster.x-k8s.io/x": "1"}
+    assert redacted(group)["metadata"]["annotations"] == {size: "1"}
+
+
+def test_redaction_keeps_only_a_digest_of_names_that_may_have_a_token() -> None:
+    def volume(handle: str) -> dict[str, Any]:
+        spec = {"csi": {"driver": "d", "volumeHandle": handle}, "rbd": {"monitors": [handle]}}
+        return redacted({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec})
+
+    first, same, other = volume("//u:pw@host"), volume("//u:pw@host"), volume("//u:pw@other")
+    assert "pw" not in str(first)
+    assert first == same != other
 
 
 @pytest.mark.parametrize(
