@@ -149,6 +149,18 @@ _NOT_IN_FOREWARN: Final = {
 }
 """Options of kubectl and of linters -> what to do instead, if it uses no option that the command lacks."""
 _OPTION: Final = later(r"(?:pass )(-\S+)")
+_COMMON: Final = (
+    *("--help", "--filename", "--cluster", "--clusters", "--context", "--namespace", "--output", "--verbose"),
+    "--fail-on",
+)
+"""Options that a help shows first."""
+_RARE: Final = frozenset(
+    (
+        *("--kubeconfig", "--as", "--as-group", "--as-uid", "--jobs", "--cluster-timeout", "--config", "--color"),
+        *("--kubernetes-version", "--feature-gates", "--scheduler-config", "--expendable-pods-priority-cutoff"),
+    )
+)
+"""Options that a help shows last."""
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -178,7 +190,9 @@ class Parser(argparse.ArgumentParser):
         self._given: Sequence[str] = ()
 
     def format_help(self) -> str:
-        """Return argparse's help with the examples."""
+        """Return argparse's help with the examples. Common options are first, rare ones last."""
+        for actions in (self._actions, self._optionals._group_actions):  # noqa: SLF001  (argparse has no order)
+            actions.sort(key=_rank_in_help)
         lines = (f"  forewarn {example}\n" for example in self._examples)
         return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
 
@@ -271,6 +285,13 @@ class Parser(argparse.ArgumentParser):
         except ValueError:
             pass
         return f". Fix: write {_as_written(action)}"
+
+
+def _rank_in_help(action: argparse.Action) -> int:
+    """The position of an option in the help: common options, those of the command, rare options."""
+    names = action.option_strings[-1:]
+    common = next((place for place, name in enumerate(_COMMON) if name in names), len(_COMMON))
+    return common + len(_COMMON) * sum(name in _RARE for name in names)
 
 
 def _as_written(action: argparse.Action) -> str:
