@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
-from functools import cached_property
+from fnmatch import fnmatchcase, translate
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from forewarn.policies.light import NamedTuple, later
@@ -22,7 +22,12 @@ _SUBDOMAIN: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 
 def one_of(patterns: Iterable[str], name: str) -> bool:
     """True if a name matches one of the shell patterns, such as `team-*`."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return _regex(tuple(patterns)).match(name) is not None
+
+
+@lru_cache(maxsize=2048)
+def _regex(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)) or "(?!)")
 
 
 class PodPattern(NamedTuple):

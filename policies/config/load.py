@@ -45,7 +45,7 @@ _INNER: Final[Mapping[str, str]] = {
 def load_limited_resources(path: Path | str) -> tuple[options.LimitedResource, ...]:
     """The limitedResources of an AdmissionConfiguration, whose `path` is relative to it. Raises ConfigError."""
     file = Path(path)
-    entry = parse(contents(file), str(path))
+    entry = parse(contents(file, _MAX_CONFIG), str(path))
     fields = dict(entry.items())
     _expect(entry, fields, "kind", ("AdmissionConfiguration",))
     _expect(entry, fields, "apiVersion", _OUTER)
@@ -63,7 +63,9 @@ def _plugin(fields: Mapping[str, ConfigNode], folder: Path) -> tuple[options.Lim
         return _configuration(fields["configuration"])
     if "path" in fields:
         file = folder / fields["path"].text()
-        return _configuration(parse(contents(file), str(file)))
+        if file.exists() and not file.is_file():
+            raise fields["path"].fault("must be a regular file")
+        return _configuration(parse(contents(file, _MAX_CONFIG), str(file)))
     return ()
 
 
@@ -102,9 +104,12 @@ def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, value
 
 _UPPER: Final = re.compile("[A-Z]")
 _LONGEST: Final = 4 << 20
+_MAX_CONFIG: Final = 256 << 10
+MAX_ENTRIES: Final = 1000
+"""Maximum entries of a list in the configuration."""
 _DEEPEST: Final = 50
 _SHOWN: Final = 300
-"""Maximum characters of a path in a message."""
+"""Maximum characters of a path in a message, and of the start and of the end of the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,12 @@ class ConfigNode:
         for index, node in enumerate(self.sequence.children):
             yield self._at(node, f"{self.path}[{index}]")
 
+    def few(self) -> Iterator[ConfigNode]:
+        """The entries of a list of at most MAX_ENTRIES."""
+        if self.sequence is not None and len(self.sequence.children) > MAX_ENTRIES:
+            raise self.fault(f"has more than {MAX_ENTRIES} entries. Fix: use patterns such as team-*")
+        return self.elements()
+
     def text(self) -> str:
         """Return the value as text; booleans and numbers as written."""
         if not isinstance(self.node, nodes.Scalar) or self._empty():
@@ -205,7 +216,7 @@ class ConfigNode:
         return self.node.text
 
     def texts(self) -> tuple[str, ...]:
-        return tuple(element.text() for element in self.elements())
+        return tuple(element.text() for element in self.few())
 
     def integer(self) -> int:
         """The value as a whole number."""
@@ -262,6 +273,8 @@ class ConfigNode:
 
 def _error_at(file: str, place: tuple[int, int], problem: str) -> ConfigError:
     line, column = place
+    if len(problem) > 3 * _SHOWN:
+        problem = f"{problem[: 2 * _SHOWN]} … {problem[-_SHOWN:]}"
     return ConfigError(f"{file}:{line}:{column}: {problem}" if line else f"{file}: {problem}")
 
 
@@ -273,7 +286,7 @@ def contents(path: Path | str, limit: int = _LONGEST) -> bytes:
     except OSError as error:
         raise ConfigError(str(unreadable(str(path), error))) from None
     if len(data) > limit:
-        raise ConfigError(f"{path}: larger than {limit >> 20} MiB, the limit for a configuration file")
+        raise ConfigError(f"{path}: larger than {limit >> 10} KiB, the limit for a configuration file")
     return data
 
 
@@ -336,7 +349,7 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
 
 
 def _suggestion(word: str, words: Collection[str]) -> str:
-    near = get_close_matches(word, list(words), n=1)
+    near = get_close_matches(word[:_SHOWN], list(words), n=1)
     return f'; did you mean "{near[0]}"?' if near else f"; known: {listed(sorted(words), 12)}"
 
 
@@ -346,12 +359,12 @@ _SEVERITIES: Final = {str(severity): severity for severity in Severity}
 
 def load_config(path: Path | str) -> Config:
     """Read a configuration file. Raises ConfigError, also if it cannot be opened."""
-    return read_config(contents(path), str(path))
+    return read_config(contents(path, _MAX_CONFIG), str(path))
 
 
 def is_empty(path: Path | str) -> bool:
     """True if a configuration file has no content except comments. Raises ConfigError."""
-    return parse(contents(path), str(path)).is_empty
+    return parse(contents(path, _MAX_CONFIG), str(path)).is_empty
 
 
 def read_config(text: str | bytes, file: str) -> Config:
@@ -396,7 +409,7 @@ def _severities(config: Config, entry: ConfigNode) -> Config:
 
 
 def _each(read: Callable[[ConfigNode], Any]) -> Callable[[ConfigNode], tuple[Any, ...]]:
-    return lambda entry: tuple(map(read, entry.elements()))
+    return lambda entry: tuple(map(read, entry.few()))
 
 
 def _choice(choices: type[StrEnum]) -> Callable[[ConfigNode], StrEnum]:
@@ -626,7 +639,7 @@ _RENDERED: Final[_Readers] = {
 
 
 def _suppressions(config: Config, entry: ConfigNode) -> Config:
-    ignored = tuple(_ignored(element, config.rules) for element in entry.elements())
+    ignored = tuple(_ignored(element, config.rules) for element in entry.few())
     return config._replace(options=config.options._replace(ignored=ignored))
 
 

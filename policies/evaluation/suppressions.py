@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.findings import (
@@ -32,6 +31,7 @@ from forewarn.policies.rules import RULES
 from forewarn.policies.rules.file import invalid_suppression, unused_suppression
 from forewarn.policies.rules.support.context import Rule, linter_severity
 from forewarn.policies.rules.support.names import nearest
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
     from forewarn.policies.manifests.documents import Comment
@@ -76,9 +76,7 @@ class Suppression(NamedTuple):
         if self.object is not None:
             return finding.object == self.object and finding.location.file == self.location.file
         file, about = finding.location.file.removeprefix("./"), str(finding.object)
-        return (not self.paths or any(fnmatchcase(file, p.removeprefix("./")) for p in self.paths)) and (
-            not self.objects or any(fnmatchcase(about, p) for p in self.objects)
-        )
+        return (not self.paths or one_of(self.paths, file)) and (not self.objects or one_of(self.objects, about))
 
 
 class Verdict(NamedTuple):
@@ -112,7 +110,8 @@ def of_configuration(entries: Iterable[Ignored]) -> Iterator[Suppression]:
     """The suppressions in the configuration."""
     for entry in entries:
         place = Location(entry.file, entry.line, 1, 2)
-        yield Suppression(entry.rules, entry.reason, place, entry.until, paths=entry.paths, objects=entry.objects)
+        paths = tuple(path.removeprefix("./") for path in entry.paths)
+        yield Suppression(entry.rules, entry.reason, place, entry.until, paths=paths, objects=entry.objects)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -201,7 +200,7 @@ def _fault(suppression: Suppression, today: date) -> str:
 
 def _idle(s: Suppression, used: set[tuple[int, str]], silent: Collection[str], read: Collection[str]) -> list[str]:
     """Return the rules for which a suppression is unused: only rules that ran, with their files read."""
-    if s.is_of_configuration and not any(fnmatchcase(f.removeprefix("./"), p) for f in read for p in s.paths):
+    if s.is_of_configuration and not any(one_of(s.paths, f.removeprefix("./")) for f in read):
         return []
     return [r for r in s.rules if (id(s), r) not in used and r not in silent]
 

@@ -6,8 +6,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +38,7 @@ from forewarn.policies.manifests import (
 from forewarn.policies.manifests.groups import KUSTOMIZATIONS, Group, Grouping, Kustomization, Member, grouped, matches
 from forewarn.policies.objects.fields import ApiObject, at, group_kind, text_at
 from forewarn.policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
+from forewarn.policies.selectors import one_of
 from forewarn.policies.sources.files import (
     MANIFESTS,
     PACKED,
@@ -77,15 +77,27 @@ def wanted_kinds(config: Config) -> frozenset[str]:
 
 def is_in(path: str, patterns: Sequence[str]) -> bool:
     """True if a pattern matches a path. Patterns may start with `./`, like paths in reports."""
-    return any(matches(path, pattern.removeprefix("./")) for pattern in patterns)
+    return matches(path, _relative(tuple(patterns)))
 
 
 def is_excluded(path: str, patterns: Sequence[str]) -> bool:
     """True if `exclude` matches a file or a directory above it: by its path, or without `/` by its name."""
-    given = [pattern.removesuffix("/") for pattern in patterns]
-    names = os.path.relpath(path).split(os.sep) if given else ()
-    named = any(fnmatchcase(name, pattern) for pattern in given for name in names)
-    return named or is_in(path, (*given, *(f"{pattern}/*" for pattern in given)))
+    if not patterns:
+        return False
+    names, paths = _exclusions(tuple(patterns))
+    return any(one_of(names, name) for name in os.path.relpath(path).split(os.sep)) or matches(path, paths)
+
+
+@lru_cache
+def _relative(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(pattern.removeprefix("./") for pattern in patterns)
+
+
+@lru_cache
+def _exclusions(patterns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The patterns of names and of paths."""
+    names = tuple(pattern.removesuffix("/") for pattern in patterns)
+    return names, _relative((*names, *(f"{name}/*" for name in names)))
 
 
 _MAX_AFFIXES: Final = 100

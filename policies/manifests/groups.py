@@ -17,7 +17,6 @@ import os
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,7 @@ from forewarn.policies.manifests.documents import Fault
 from forewarn.policies.manifests.values import first_value, values
 from forewarn.policies.objects.fields import group_kind, list_at, text_at
 from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.selectors import one_of
 
 if TYPE_CHECKING:
     from forewarn.policies.options import NamedGroup
@@ -366,7 +366,7 @@ def grouped(
     rest = list(members)
     given = [m for m in members if m.applies_to_all]
     for spec in named:
-        own = [m for m in members if any(matches(m.file, pattern) for pattern in spec.paths)]
+        own = [m for m in members if matches(m.file, spec.paths)]
         defined = {m.identity for m in own}
         groups.append(group_of(spec.name, own, [m for m in given if m.identity not in defined]))
         taken = {id(m.subject) for m in own}
@@ -378,10 +378,10 @@ def grouped(
     return Grouping(evaluated, tuple(sorted(tree.alternatives)), patches, apart, tree.unseen)
 
 
-def matches(file: str, pattern: str) -> bool:
-    """True if the path of a file, as given or relative to the working directory, matches a shell pattern."""
+def matches(file: str, patterns: Iterable[str]) -> bool:
+    """True if the path of a file, as given or relative to the working directory, matches one of the shell patterns."""
     path = os.path.normpath(file)
-    return fnmatchcase(path, pattern) or fnmatchcase(os.path.relpath(path), pattern)
+    return one_of(patterns, path) or one_of(patterns, os.path.relpath(path))
 
 
 def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:

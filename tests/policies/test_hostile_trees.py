@@ -246,7 +246,7 @@ def test_a_configuration_without_end_is_refused() -> None:
     done = _lint("-c", "/dev/zero", "-", stdin=POD)
     assert (done.returncode, done.stderr) == (
         2,
-        "forewarn lint: /dev/zero: larger than 4 MiB, the limit for a configuration file\n",
+        "forewarn lint: /dev/zero: larger than 256 KiB, the limit for a configuration file\n",
     )
 
 

@@ -105,7 +105,7 @@ def test_what_is_no_configuration(given: str, told: str) -> None:
 def test_a_file_that_is_too_large_is_no_configuration(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     path.write_bytes(b"#" * (1024 * 1024 + 1))
-    with pytest.raises(ConfigError, match="larger than 1 MiB, the limit for a configuration file"):
+    with pytest.raises(ConfigError, match="larger than 1024 KiB, the limit for a configuration file"):
         scheduler_source(str(path))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.selectors import LabelSelector, parse_label_selector, with_label_keys
+from forewarn.policies.selectors import LabelSelector, one_of, parse_label_selector, with_label_keys
 from tests.work import steps
 
 KEYS, VALUES = [f"k{number}" for number in range(24)], ["", "a", "b", "c"]
@@ -24,6 +25,11 @@ EXPRESSIONS = st.builds(
     st.lists(st.sampled_from(VALUES), min_size=1, max_size=3),
 )
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
+
+
+@given(st.lists(st.text("a/.*?[!]-|", max_size=5), max_size=5), st.text("ab/.|\n", max_size=5))
+def test_one_of_several_patterns_matches(patterns: list[str], name: str) -> None:
+    assert one_of(patterns, name) == any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @given(st.lists(EXPRESSIONS, max_size=60), st.lists(LABELS, min_size=1, max_size=5), LABELS)

@@ -9,9 +9,10 @@ import json
 import os
 import re
 from codecs import getincrementaldecoder
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from os.path import exists, expanduser
+from os.path import exists, expanduser, isfile
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,6 +20,8 @@ from urllib.parse import quote, urlencode
 
 from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
 from forewarn.policies.findings import one_line
+from forewarn.policies.manifests.documents import Fault
+from forewarn.policies.manifests.values import values
 from forewarn.policies.objects.extent import max_memory_of
 from forewarn.policies.objects.workload import LAST_APPLIED
 from forewarn.policies.sources.json_stream import Window, scan_once
@@ -30,6 +33,7 @@ UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403
 FIX_OF_CONNECTION: Final = "check kubectl cluster-info, or pass --context NAME or --kubeconfig FILE"
 EXPIRED: Final = 410
+_MAX_KUBECONFIG: Final = 16 << 20
 
 
 class ApiError(OSError):
@@ -579,8 +583,8 @@ def _headers(name: str, uid: str, groups: list[str], extra: dict[str, list[str]]
         yield "Impersonate-Uid", uid
     for group in groups:
         yield "Impersonate-Group", group
-    for key, values in extra.items():
-        for value in values:
+    for key, several in extra.items():
+        for value in several:
             yield f"Impersonate-Extra-{quote(key, safe=_TOKEN)}", value
 
 
@@ -764,7 +768,23 @@ def _kubeconfig() -> str:
     """Return the existing kubeconfig files, separated as in KUBECONFIG; "" if there are none."""
     given = os.environ.get("KUBECONFIG") or "~/.kube/config"
     # os.path leaves a ~ in place where there is no home; pathlib raises.
-    return os.pathsep.join(path for path in given.split(os.pathsep) if path and exists(expanduser(path)))
+    paths = [path for path in given.split(os.pathsep) if path and exists(expanduser(path))]
+    for path in filter(isfile, map(expanduser, paths)):
+        _check_aliases(path)
+    return os.pathsep.join(paths)
+
+
+def _check_aliases(path: str) -> None:
+    """Raise ApiError for a kubeconfig that is too large, or whose aliases are: the client would expand them all."""
+    with open(path, "rb") as file:
+        text = file.read(_MAX_KUBECONFIG + 1)
+    try:
+        if len(text) > _MAX_KUBECONFIG:
+            raise Fault(f"larger than {_MAX_KUBECONFIG >> 20} MiB")
+        if b"&" in text:
+            deque(values(text, path), 0)
+    except Fault as fault:
+        raise ApiError(0, f"cannot use the kubeconfig {path}: {fault.message}") from None
 
 
 def _reason(error: BaseException) -> str:

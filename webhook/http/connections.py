@@ -61,7 +61,7 @@ class Connection:
 
 
 class Connections:
-    """The open connections, at most `most`. Only for the thread of one event loop."""
+    """The open connections, at most `limit`. Only for the thread of one event loop."""
 
     def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
         self._most = limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,6 +96,14 @@ def test_a_fault_is_told_with_its_place(tmp_path: Path, text: str, fault: str) -
         load_limited_resources(file)
     assert fault in str(rejected.value)
     assert str(rejected.value).startswith(str(file))
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "."])
+def test_a_plugin_configuration_is_a_regular_file(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    outer = written(tmp_path, f"{HEAD}plugins:\n- name: ResourceQuota\n  path: {name}\n")
+    with pytest.raises(ConfigError, match=r"plugins\[0\]\.path: must be a regular file"):
+        load_limited_resources(outer)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

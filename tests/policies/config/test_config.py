@@ -335,6 +335,43 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_config(tmp_path / "none.yaml")
 
 
+def test_a_configuration_is_at_most_256_kib(tmp_path: Path) -> None:
+    (path := tmp_path / ".forewarn.yaml").write_text("#" * (256 * 1024 + 1))
+    with pytest.raises(ConfigError, match="larger than 256 KiB"):
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exclude: [%s]",
+        "groups: [{name: a, paths: [%s]}]",
+        "knownClasses: [%s]",
+        "suppressions: [%s]",
+        "allowedClasses: [%s]",
+    ],
+)
+def test_a_list_has_at_most_1000_entries(text: str) -> None:
+    with pytest.raises(ConfigError, match="has more than 1000 entries"):
+        read_config(text % ",".join("a" * 1001), "f")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "annotate: %s",
+        "autoscalerCutoff: %s",
+        "placeholderPods: {matchLabels: {a: %s!}}",
+        "%s: 1",
+        "limitedResources: [{resource: a, matchScopes: [{scopeName: a, operator: %s}]}]",
+    ],
+)
+def test_a_long_value_is_cut_in_a_message(text: str) -> None:
+    with pytest.raises(ConfigError) as rejected:
+        read_config(text % ("a" * 900), "f")
+    assert len(str(rejected.value)) < 1_000
+
+
 BROKEN = (
     "limitedResources: [{}]",
     "allowedClasses: [{classes: [gold]}]",

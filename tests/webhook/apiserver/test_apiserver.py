@@ -529,6 +529,14 @@ def test_without_a_home_there_is_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) 
             connect()
 
 
+def test_a_kubeconfig_with_excessive_aliases_is_not_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    (path := tmp_path / "config").write_text(f"a0: &a0 [x]\n{levels}kind: Config\nclusters: *a8\n")
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with pytest.raises(ApiError, match=r"cannot use the kubeconfig .*: document contains excessive aliasing"):
+        connect()
+
+
 @pytest.mark.parametrize(
     ("context", "document", "says"),
     [
