@@ -156,7 +156,7 @@ def _gaps(cluster: OnCluster) -> Iterator[str]:
     taken, others = cluster.directories
     if others:
         count = plural(len({*taken, *others}), "directory has a version", "directories have versions")
-        versions = f"{_first(taken, 'directory')} is simulated, and not {_first(others, 'directory')}"
+        versions = f"{listed(taken)} is simulated, and not {listed(others)}"
         yield f"{count} of these workloads: {versions}. {FIX_OF_DIRECTORIES}"
     for each in cluster.not_predicted:
         pods = each.not_started + (not_created(each, cluster.answer.answer) if cluster.answer else 0)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from copy import copy
-from itertools import filterfalse
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from forewarn.policies.findings import ObjectRef, cut, field_path, first_of, plural
+from forewarn.policies.findings import ObjectRef, cut, field_path, first_of, grouped, plural
 from forewarn.policies.objects.fields import InvalidObject
 from forewarn.policies.objects.workload import LAST_APPLIED
 
@@ -90,13 +89,17 @@ def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
 
 
 def why_rejected(faults: Sequence[Exception]) -> Why:
-    """Return the reasons why kube-apiserver rejects objects, or forewarn does not predict them."""
+    """Return the reasons why kube-apiserver rejects objects, or forewarn does not predict them; equal ones once."""
     from forewarn.policies.documents.answer import Cause, Why
 
-    refused, others = [*filter(is_rejection, faults)], [*filterfalse(is_rejection, faults)]
-    causes = [Cause(1, "rejected", reason) for reason in _with_reasons(refused)]
-    causes += [Cause(1, "notPredicted", reason) for reason in (() if refused else _with_reasons(others))]
-    if missing := len(faults) - len(causes):
+    refused = [*filter(is_rejection, faults)]
+    reasons = grouped(reversed(text.partition(" (")[::2]) for text in _with_reasons(refused or faults))
+    kind = "rejected" if refused else "notPredicted"
+    causes = [
+        Cause(len(names), kind, f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''} ({why}")
+        for why, names in sorted(reasons.items(), key=lambda item: -len(item[1]))
+    ]
+    if missing := len(faults) - sum(cause.number for cause in causes):
         causes.append(Cause(missing, "notPredicted", "not predicted; see the errors"))
     what = "REJECTED" if refused else "NOT PREDICTED"
     return Why("rejected", len(faults), f"{plural(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {what}", causes)
