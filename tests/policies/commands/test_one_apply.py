@@ -392,7 +392,7 @@ def test_pods_that_a_quota_rejects_anyway_are_no_effect(tmp_path: Path) -> None:
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in objects), *LISTED])
     new = write(tmp_path / "class.json", [make_priority_class(7, "new").obj])
     first = forewarn("classes", "plan", "-f", new, "--cluster", cluster).stdout.splitlines()[0]
-    assert first == "1 step: no replica lost, no Pod preempted or newly Pending"
+    assert first == "OK  change of PriorityClasses in 1 step: no Pod preempted, newly Pending or lost"
     first = forewarn("whatif", "restart", "deployment/other", "--cluster", cluster).stdout.splitlines()[0]
     assert "default/etl" not in first
 

@@ -1107,10 +1107,6 @@ def test_workloads_that_do_not_exist_are_wrong_usage(
     assert (status, problem in err) == (2, True), err
 
 
-PENDING_JOB = (
-    "1 new Pod of reports/report stays Pending (4 nodes: insufficient cpu even after preempting all Pods of lower"
-    " priority); no replica lost, no Pod preempted"
-)
 NOT_SIMULATED = "not simulated: CronJob reports/report: next Job after 17 h 56 min, the simulation ends after 1 h"
 
 
