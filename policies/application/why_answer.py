@@ -301,12 +301,12 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     tables = [Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, total)] if rows else []
     heads = ("PREEMPTED IN 24 H", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
     tables += [Table(heads, preempted)] if preempted else []
-    clause = plural(pods, "Pod is Pending", "Pods are Pending") if pods else "no Pod is Pending"
+    clause = plural(pods, "is Pending", "are Pending") if pods else "none is Pending"
     if preempted:
-        clause += f", {plural(len(result.preempted), 'Pod was', 'Pods were')} preempted in 24 h"
+        clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in 24 h"
     return AnswerDocument(
         status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if preempted else AnswerStatus.OK,
-        question="Pending Pods",
+        question="Pods of the cluster",
         clause=clause,
         shown=[Counter("Pending now", pods), Counter("preempted in 24 h", len(result.preempted))],
         warnings=result.missing,

@@ -12,7 +12,7 @@ import pytest
 
 from forewarn.policies.cli import main
 from forewarn.policies.why import evidence
-from forewarn.policies.why.evidence import IDS, NO_EVENTS
+from forewarn.policies.why.evidence import IDS
 from tests.builders import (
     Made,
     cluster_text,
@@ -590,7 +590,7 @@ def test_without_a_name_pending_pods_are_listed_by_class_and_cause(
     made += [make_pod("gated").priority(1).spec(schedulingGates=[{"name": "g"}]), make_pod("small").request(cpu="1")]
     status, out, _ = run(capsys, tmp_path, made, "--fail-on", "pending", "-o", "json")
     document = json.loads(out)
-    assert (status, document["clause"]) == (1, "4 Pods are Pending")
+    assert (status, document["clause"]) == (1, "4 are Pending")
     assert document["pending"] == [
         {
             "priorityClass": "gold",
@@ -625,33 +625,9 @@ def test_without_a_name_events_tell_what_was_preempted_in_24_hours(
     ]
 
 
-def test_pending_pods_are_listed_by_class_and_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pods = [make_pod(f"big-{number}").priority(5).request(cpu="9") for number in range(3)]
-    made = [*FULL, *pods, PENDING, make_pod("gated").priority(7).spec(schedulingGates=[{"name": "g"}])]
-    status, out, _ = run(capsys, tmp_path, made, "-o", "json", "--fail-on", "pending")
-    answer = json.loads(out)
-    assert (status, answer["status"], answer["clause"]) == (1, "PENDING", "5 Pods are Pending")
-    assert [(row["priority"], row["pods"], row["suchAs"], row["cause"]) for row in answer["pending"]] == [
-        (7, 1, "default/gated", "gated"),
-        (5, 3, "default/big-0", "requests 9 cpu, more than any node has (4)"),
-        (5, 1, "default/new", "fits on no node: insufficient cpu; no Pod of lower priority"),
-    ]
-    assert answer["warnings"] == answer["missing"] == [NO_EVENTS]
-
-
-def test_a_list_of_preempted_pods_has_those_of_24_hours(
+def test_events_beyond_the_maximum_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = {"a": "2026-05-02T08:59:59Z", "b": "2026-05-02T09:00:00Z", "c": "2026-05-03T08:00:00Z"}
-    events = [
-        event("Preempted", "Preempted by pod u on node n1", name, lastTimestamp=time) for name, time in times.items()
-    ]
-    made = [*FULL, *events, event("Killing", "m", "d", lastTimestamp="2026-05-03T09:00:00Z")]
-    _, out, _ = run(capsys, tmp_path, made, "-o", "json")
-    answer = json.loads(out)
-    assert (answer["status"], answer["clause"]) == ("WARN", "no Pod is Pending, 2 Pods were preempted in 24 h")
-    assert [pod["pod"] for pod in answer["preempted"]] == ["default/c", "default/b"]
-    assert answer["missing"] == []
     monkeypatch.setattr(evidence, "_MAX_WORKLOAD_EVENTS", 1)
-    _, out, _ = run(capsys, tmp_path, made)
-    assert "WARN 2 Events about more preempted Pods not shown" in out
+    events = [event("Preempted", "Preempted by pod u on node n1", name) for name in "abc"]
+    assert "WARN 2 Events about more preempted Pods not shown" in run(capsys, tmp_path, [*FULL, *events])[1]
