@@ -1107,9 +1107,6 @@ def test_workloads_that_do_not_exist_are_wrong_usage(
     assert (status, problem in err) == (2, True), err
 
 
-NOT_SIMULATED = "not simulated: CronJob reports/report: next Job after 17 h 56 min, the simulation ends after 1 h"
-
-
 @pytest.mark.parametrize(
     ("schedule", "until", "pending"),
     [("*/30 * * * *", (), 1), ("0 3 * * *", ("--until", "24h"), 1), ("0 3 * * *", (), 0)],
