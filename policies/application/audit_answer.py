@@ -96,6 +96,8 @@ def _counters(audited: Audited) -> Iterator[Counter]:
 def _warnings(audited: Audited) -> Iterator[str]:
     if audited.cluster.semantics.unknown:
         yield f"restarts are not predicted: {audited.cluster.semantics.unknown}"
+    if partial := sorted({finding.rule for finding in audited.findings if finding.not_evaluated}):
+        yield f"not evaluated completely: {', '.join(partial)}; -v has the reasons"
 
 
 def _tables(audited: Audited, groups: Sequence[Sequence[Finding]]) -> Iterator[Table]:

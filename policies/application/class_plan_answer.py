@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.documents.answer import Effects
     from forewarn.policies.objects.priority_class import PriorityClass
-    from forewarn.policies.whatif.class_plan import Plan, Step
+    from forewarn.policies.whatif.class_plan import OtherOrder, Plan, Step
 
 _NAMED: Final = 3
 _ROLLOUT_FIX: Final = "add capacity, or allow maxUnavailable in its rollout"
@@ -90,12 +90,7 @@ def _warnings(plan: Plan) -> Iterator[str]:
     recreated = sorted({c.name for step in plan.steps if step.step.action == "recreate" for c in step.step.classes})
     if recreated:
         yield f"immutable PriorityClasses are deleted and recreated: new Pods rejected between, {listed(recreated)}"
-    if (other := plan.alternative) is not None:
-        names = listed(list(other.unfinished), _NAMED)
-        stuck = f", and the rollout of {names} does not finish" if names else ""
-        preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{stuck}"
-        first = "new classes get preemptionPolicy Never first"
-        yield f"if {first}, {preempt}" if other.never_first else f"{first}: without this, {preempt}"
+    yield from _of_other_order(plan.alternative) if plan.alternative is not None else ()
     if pods := sum(sum(kept.running.values()) for kept in plan.keep_priority):
         names = listed([kept.workload for kept in plan.keep_priority], _NAMED)
         keep = plural(pods, "running Pod keeps its", "running Pods keep their")
@@ -109,6 +104,15 @@ def _warnings(plan: Plan) -> Iterator[str]:
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
     yield from (f"not simulated: {each}" for each in summary.left_out)
     yield from plan.not_modelled
+
+
+def _of_other_order(other: OtherOrder) -> Iterator[str]:
+    """Yield what the order that was not chosen preempts."""
+    names = listed(list(other.unfinished), _NAMED)
+    stuck = f", and the rollout of {names} does not finish" if names else ""
+    preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{stuck}"
+    first = "new classes get preemptionPolicy Never first"
+    yield f"if {first}, {preempt}" if other.never_first else f"{first}: without this, {preempt}"
 
 
 def _fix(plan: Plan, workload: str) -> str:

@@ -232,8 +232,9 @@ def _fixes(reserve: Placeholders) -> Iterator[Fix]:
     size = f"{cores(new.milli_cpu)} cpu and {gibibytes(new.memory)} memory"
     at_once = min(reserve.wanted, reserve.wanted - new.pods + new.fit_now)
     effect = f"{at_once:,} of {plural(reserve.wanted, 'Pod')} start at once"
-    if at_once < reserve.wanted:
-        effect += f", with new nodes all {reserve.wanted:,}"
+    enough = next((group for group in reserve.node_groups if group.nodes), None)
+    if at_once < reserve.wanted and enough is not None:
+        effect += f", all with {plural(enough.nodes or 0, 'new node')} of {enough.group}"
     action = f"{plural(new.pods, 'placeholder Pod')} of {size} each, with {named} ({new.priority})"
     yield Fix(action, effect)
     if reserve.capacity_buffer is not None:
@@ -269,18 +270,7 @@ def _of_object(each: ObjectHeadroom) -> Iterator[Table]:
         together = room.all_node_groups
         total = _of_group(together, "all together") if together is not None else ()
         yield Table(("NODE GROUP", "NEW NODES", "MORE PODS", "ON NODES", "QUOTA ADMITS", "LIMIT"), groups, total)
-    if reserve is not None and (len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools)):
-        pools: list[list[str | int]] = [[pool.pool or _NO_POOL, pool.free, pool.reserved] for pool in reserve.pools]
-        yield Table(("POOL", "PODS FIT NOW", "IN PLACE OF PLACEHOLDERS"), pools)
-    if reserve is not None and reserve.create.pods > reserve.create.fit_now and reserve.node_groups:
-        rest = f"FOR THE OTHER {plural(reserve.create.pods - reserve.create.fit_now, 'PLACEHOLDER POD').upper()}"
-        needed: list[list[str | int]] = [
-            [group.group, "not enough" if group.nodes is None else group.nodes, group.pods]
-            for group in reserve.node_groups
-        ]
-        if (together := room.all_node_groups) is not None and all(group.nodes is None for group in reserve.node_groups):
-            needed.append(["all together", together.nodes, together.more.pods])
-        yield Table(("NODE GROUP", "NEW NODES", "PODS"), needed, title=rest)
+    yield from _for_placeholders(reserve, room.all_node_groups) if reserve is not None else ()
     if buffers is not None:
         rows: list[list[str | int]] = [
             [each.name_, each.replicas or 0, each.provisioned, each.problem] for each in buffers.buffers
@@ -289,6 +279,23 @@ def _of_object(each: ObjectHeadroom) -> Iterator[Table]:
             rows.append([f"{buffers.others.buffers:,} of other workloads", 0, buffers.others.provisioned, ""])
         yield Table(("CAPACITYBUFFER", "REPLICAS", "PROVISIONED", "PROBLEM"), rows)
     yield from _where(room)
+
+
+def _for_placeholders(reserve: Placeholders, together: OfGroup | None) -> Iterator[Table]:
+    """Yield where Pods fit now, and which node groups add enough nodes for the placeholder Pods that do not."""
+    if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
+        pools: list[list[str | int]] = [[pool.pool or _NO_POOL, pool.free, pool.reserved] for pool in reserve.pools]
+        yield Table(("POOL", "PODS FIT NOW", "IN PLACE OF PLACEHOLDERS"), pools)
+    missing = reserve.create.pods - reserve.create.fit_now
+    if missing > 0 and reserve.node_groups:
+        needed: list[list[str | int]] = [
+            [group.group, "not enough" if group.nodes is None else group.nodes, group.pods]
+            for group in reserve.node_groups
+        ]
+        if together is not None and all(group.nodes is None for group in reserve.node_groups):
+            needed.append(["all together", together.nodes, together.more.pods])
+        title = f"FOR THE OTHER {plural(missing, 'PLACEHOLDER POD').upper()}"
+        yield Table(("NODE GROUP", "NEW NODES", "PODS"), needed, title=title)
 
 
 def _of_class(name: str, value: int, preempts: bool, fitting: Count) -> list[str | int]:

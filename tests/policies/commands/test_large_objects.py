@@ -50,12 +50,11 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("risk", f"not predicted: replacement Pods of Deployment team/app: {WHY}"),
+        ("risk -v", f"not predicted: replacement Pods of Deployment team/app: {WHY}"),
         ("whatif lose node n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif drain n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif scale Deployment/app 5 -n team", f"not simulated: Deployment team/app: {WHY}"),
-        ("audit", "COUNT  FIRST FINDING"),
-        ("audit", "1  Deployment team/app: not evaluated: Deployment team/app exceeds"),
+        ("audit", "WARN  not evaluated completely: "),
         ("audit -v", "not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB)"),
     ],
 )
@@ -63,7 +62,7 @@ def test_commands_say_what_is_not_predicted(
     command: str, says: str, dump: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command.split(), "--cluster", str(dump)]) in (0, 1)
-    assert says in capsys.readouterr().out
+    assert " ".join(says.split()) in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_audit_goes_on_after_a_selector_that_is_too_large(
@@ -75,6 +74,6 @@ def test_an_audit_goes_on_after_a_selector_that_is_too_large(
     large["spec"]["selector"] = {"matchLabels": {f"key-{number}": "value" for number in range(2_000)}}
     dump.write_text(cluster_text([make_node("n1").obj, make_pod("a").obj, make_priority_class(1).obj, large, other]))
     assert main(["audit", "-v", "--cluster", str(dump)]) == 1
-    out = capsys.readouterr().out
-    assert "Deployment team/large: not evaluated: Deployment team/large exceeds what forewarn keeps (64 KiB)" in out
-    assert 'Deployment team/other: PriorityClass "none" not found' in out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Deployment team/large not evaluated: Deployment team/large exceeds what forewarn keeps (64 KiB)" in out
+    assert 'Deployment team/other PriorityClass "none" not found' in out
