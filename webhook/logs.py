@@ -52,7 +52,7 @@ class _Line(NamedTuple):
 class LogWriter:
     """Writes lines to a file descriptor on a separate thread. `put` is thread-safe and never blocks.
 
-    A blocked reader of the log blocks only that thread. Lines beyond `most` are dropped and counted in `dropped`; a
+    A blocked reader of the log blocks only that thread. Lines beyond `limit` are dropped and counted in `dropped`; a
     log line reports their number later.
     """
 
@@ -286,7 +286,7 @@ def log_cannot_start(fault: object) -> None:
 
 
 class RareEvents:
-    """Logs events that any client can cause: at most `most` per second, plus the number of unlogged events."""
+    """Logs events that any client can cause: at most `limit` per second, plus the number of unlogged events."""
 
     def __init__(self, limit: int = 10, clock: Callable[[], float] = monotonic) -> None:
         self._most, self._clock = limit, clock

@@ -87,6 +87,16 @@ def _warnings(plan: Plan) -> Iterator[str]:
     for name, workloads in plan.still_named.items():
         cannot = f"running Pods of {listed(workloads, _NAMED)} cannot be recreated without PriorityClass {name}"
         yield f"{cannot}. Fix: delete it when no Pod names it"
+    yield from _of_side_effects(plan)
+    summary = plan.answer.summary
+    if summary.stopped:
+        what, fix = unsettled(summary.stopped, summary.horizon)
+        yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
+    yield from (f"not simulated: {each}" for each in summary.left_out)
+
+
+def _of_side_effects(plan: Plan) -> Iterator[str]:
+    """Yield what happens between the steps, and what does not change."""
     recreated = sorted({c.name for step in plan.steps if step.step.action == "recreate" for c in step.step.classes})
     if recreated:
         yield f"immutable PriorityClasses are deleted and recreated: new Pods rejected between, {listed(recreated)}"
@@ -98,11 +108,6 @@ def _warnings(plan: Plan) -> Iterator[str]:
     if plan.preempted_before:
         preempted = plural(plan.preempted_before, "Pod")
         yield f"before step 1, Pending Pods preempt {preempted}: the steps do not count them, the violated PDBs do"
-    summary = plan.answer.summary
-    if summary.stopped:
-        what, fix = unsettled(summary.stopped, summary.horizon)
-        yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
-    yield from (f"not simulated: {each}" for each in summary.left_out)
     yield from plan.not_modelled
 
 

@@ -444,9 +444,14 @@ def _resets(
             replicas = _autoscaled(name, after.object, *scaler, replicas) or replicas
         yield from [replicas] if replicas else []
         edited = ["replicas"] * (replicas is not None) + [field.name for field in changed.fields]
-        for field in changed_fields(now, after.object) if now else ():
-            if field.after and _is_compared(field.name) and not _is_edited(field.name, edited):
-                yield Reset(name, *field, "drift")
+        yield from _drift(name, now, after.object, edited)
+
+
+def _drift(name: str, now: ApiObject, after: ApiObject, edited: Sequence[str]) -> Iterator[Reset]:
+    """Yield the fields that differ in the cluster, except those that the change edits."""
+    for field in changed_fields(now, after) if now else ():
+        if field.after and _is_compared(field.name) and not _is_edited(field.name, edited):
+            yield Reset(name, *field, "drift")
 
 
 def _scaled_down(name: str, before: ApiObject, after: ApiObject, now: ApiObject) -> Reset | None:
@@ -522,16 +527,11 @@ def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedName
     """Return the counters of each affected namespace, by the definitions of `Effects`."""
     answer, reserving = applied.answer, applied.answer.placeholders
     own, new_pods = own_workloads(answer), answer.new_pods
-    invalid = [fault.ref for fault in applied.faults if isinstance(fault, InvalidObject) and fault.ref is not None]
     counts: dict[str, Iterable[tuple[str, int]]] = {
         "lost": ((each.namespace, each.missed) for each in own),
         "preempted": ((each.victim, 1) for each in applied.preemptions if each.workload not in reserving),
         "pending": ((each.namespace, each.more_pending) for each in own),
-        "rejected": (
-            *((answer.summary.names.group(name), pods) for name, pods in answer.over_quota.items()),
-            *((ref.namespace, 1) for ref in invalid),
-            *((each.workload, 1) for each in new_pods if each.after is None),
-        ),
+        "rejected": _rejected(applied),
         "removed": ((each.namespace, each.removed) for each in applied.workloads),
         "placeholders": ((each.victim, 1) for each in applied.preemptions if each.workload in reserving),
         "new_priority": ((each.workload, 1) for each in new_pods if each.after is not None),
@@ -542,6 +542,16 @@ def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedName
             sums[name.partition("/")[0]][field] += number
     affected = [AffectedNamespace(name, owner(name), **dict(+of)) for name, of in sums.items() if name and +of]
     return sorted(affected, key=lambda item: ([-number for number in item[2:]], item.namespace))
+
+
+def _rejected(applied: WhatIf) -> Iterator[tuple[str, int]]:
+    """Yield the rejected Pods and objects by a name that begins with the namespace."""
+    answer = applied.answer
+    yield from ((answer.summary.names.group(name), pods) for name, pods in answer.over_quota.items())
+    for fault in applied.faults:
+        if isinstance(fault, InvalidObject) and fault.ref is not None:
+            yield fault.ref.namespace, 1
+    yield from ((each.workload, 1) for each in answer.new_pods if each.after is None)
 
 
 def conditions(diff: Diff) -> set[str]:

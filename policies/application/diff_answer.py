@@ -51,19 +51,11 @@ def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
     question = f"{plural(len(objects), 'object')} changed" if objects else _NOTHING
     if len(objects) == 1:
         question = " ".join((one_line(str(each := next(iter(objects)))), each.operation))
-    of_clusters = [(cluster, _on_cluster(diff, cluster, disclose, question)) for cluster in diff.clusters]
-    of_clusters.sort(key=lambda pair: ([-rank for rank in several_clusters.rank_of(pair[1])], pair[0].cluster))
-    several: list[several_clusters.AnswerOn] = []
-    if not of_clusters:
+    document, several = _on_clusters(diff, disclose, question)
+    if not diff.clusters:
         clause = "not simulated, because no cluster is given" if objects else "nothing is simulated"
         status = AnswerStatus.WARN if objects else AnswerStatus.OK
         document = AnswerDocument(status, question, clause if objects or diff.with_clusters else "")
-    elif len(of_clusters) == 1:
-        document = of_clusters[0][1]
-    else:
-        several = [several_clusters.AnswerOn(each.cluster, own, _head(each)) for each, own in of_clusters]
-        document = several_clusters.document_of(question, [_row(*each) for each in of_clusters])
-        document = replace(document, counters=several_clusters.total_of(own.effects for _, own in of_clusters))
     gaps = grouped((gap, cluster.cluster) for cluster in diff.clusters if several for gap in _gaps(cluster))
     doubts = [*_doubts(diff, objects), *(f"{listed(names)}: {gap}" for gap, names in gaps.items())]
     document = replace(
@@ -74,6 +66,19 @@ def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
     )
     heads = [each.answer.head for each in diff.clusters if each.answer]
     return DiffAnswer(document, several_clusters.head_of(heads, f"{diff.base} → {diff.head}"), several)
+
+
+def _on_clusters(
+    diff: Diff, disclose: Disclose, question: str
+) -> tuple[AnswerDocument, Sequence[several_clusters.AnswerOn]]:
+    """Return the answer about all clusters, and those about each of several, the worst first."""
+    answers = [(cluster, _on_cluster(diff, cluster, disclose, question)) for cluster in diff.clusters]
+    answers.sort(key=lambda pair: ([-rank for rank in several_clusters.rank_of(pair[1])], pair[0].cluster))
+    if len(answers) <= 1:
+        return next((own for _, own in answers), AnswerDocument(AnswerStatus.OK, question, "")), []
+    document = several_clusters.document_of(question, [_row(*each) for each in answers])
+    document = replace(document, counters=several_clusters.total_of(own.effects for _, own in answers))
+    return document, [several_clusters.AnswerOn(each.cluster, own, _head(each)) for each, own in answers]
 
 
 def _head(cluster: OnCluster) -> AnswerHead:
@@ -97,12 +102,7 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
     gaps, document = [*_gaps(cluster)], _simulated(cluster)
     if disclose is not Disclose.NAMES:
         document = _restricted(document, {changed.namespace for changed in diff.objects}, disclose)
-    is_kept, clause = not diff.prunes and any(each.operation == "deleted" for each in cluster.applied), document.clause
-    if (gaps or is_kept) and not (cluster.simulated or cluster.faults or cluster.reason):
-        nothing = "nothing is simulated, so there is no statement on this change"
-        clause = nothing if gaps else "deletion is not simulated without --prune"
-    elif cluster.removed and clause == NO_EFFECT:
-        clause = f"{plural(cluster.removed, 'Pod')} removed"
+    clause = _clause_on(diff, cluster, document.clause)
     has_new_priorities = cluster.answer is not None and bool(cluster.answer.answer.new_pods)
     is_notable = gaps or cluster.pruned or has_new_priorities or any(each.fewer for each in cluster.resets)
     return replace(
@@ -115,6 +115,15 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
         tables=[*document.tables, *(_of_live_state(cluster) if disclose is Disclose.NAMES else ())],
         more="-v workloads, namespaces and objects" + " | -vv each preemption" * bool(document.effects.preempted),
     )
+
+
+def _clause_on(diff: Diff, cluster: OnCluster, clause: str) -> str:
+    """The consequence for one cluster: that of the simulation, or why there is none."""
+    gaps, is_kept = [*_gaps(cluster)], not diff.prunes and any(each.operation == "deleted" for each in cluster.applied)
+    if (gaps or is_kept) and not (cluster.simulated or cluster.faults or cluster.reason):
+        nothing = "nothing is simulated, so there is no statement on this change"
+        return nothing if gaps else "deletion is not simulated without --prune"
+    return f"{plural(cluster.removed, 'Pod')} removed" if cluster.removed and clause == NO_EFFECT else clause
 
 
 def _simulated(cluster: OnCluster) -> AnswerDocument:

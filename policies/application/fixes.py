@@ -33,7 +33,7 @@ def tried(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Clu
 
     `ask`: asks the same question about another cluster, and returns its counters.
     """
-    if len(cluster.snapshot.objects.nodes) > MAX_NODES:
+    if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
     fixes: list[Fix] = []
     for action, objects, counter in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:

@@ -226,14 +226,7 @@ _OUTCOMES: Final = {
 
 def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     yield from _of_chance(result, effects)
-    refused = [placement for placement in result.placements if placement.rejection]
-    if (effects.pending or _missing(result) or result.faults) and refused:
-        by = rejecting([(_namespace(each), each.rejection) for each in refused])
-        yield f"{by} rejects {plural(result.outcomes['refused'], 'new Pod')}"
-    namespaces = {_namespace(placement) for placement in refused}
-    for name, usage in exceeded_quotas(result.cluster).items() if refused else ():
-        if name.partition("/")[0] in namespaces:
-            yield f"quota {name} is exceeded already ({usage})"
+    yield from _of_rejections(result, effects)
     alone = [placement for placement in result.placements if placement.rollout]
     if alone and len(result.placements) > 1:
         yield f"{plural(len(alone), 'rollout is', 'rollouts are')} evaluated without the other objects"
@@ -247,6 +240,18 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
     yield from _of_pods(result)
     if result.autoscalers:
         yield from autoscaler_tables.warnings_of(result.autoscalers)
+
+
+def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
+    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already."""
+    refused = [placement for placement in result.placements if placement.rejection]
+    if (effects.pending or _missing(result) or result.faults) and refused:
+        by = rejecting([(_namespace(each), each.rejection) for each in refused])
+        yield f"{by} rejects {plural(result.outcomes['refused'], 'new Pod')}"
+    namespaces = {_namespace(placement) for placement in refused}
+    for name, usage in exceeded_quotas(result.cluster).items() if refused else ():
+        if name.partition("/")[0] in namespaces:
+            yield f"quota {name} is exceeded already ({usage})"
 
 
 def _may_be_simulated(prediction: Prediction) -> bool:

@@ -24,7 +24,6 @@ from forewarn.policies.controllers.applied import with_applied
 from forewarn.policies.controllers.new_pods import needed
 from forewarn.policies.controllers.own_pods import pods_of
 from forewarn.policies.documents import Hidden, Inlined, optional_in_json, to_dict
-from forewarn.policies.documents.answer import Effects
 from forewarn.policies.findings import described, listed, quote
 from forewarn.policies.forecast.missing_pods import missing_pods
 from forewarn.policies.kinds.registry import (
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from random import Random
 
-    from forewarn.policies.documents.answer import AnswerDocument
+    from forewarn.policies.documents.answer import AnswerDocument, Effects
     from forewarn.policies.simulation.clock import Event
     from forewarn.policies.simulation.scenario import Arrival, World
     from forewarn.policies.whatif.autoscalers import Autoscaling
@@ -172,11 +171,7 @@ def whatif(
     autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
     start = Start(_cache_for(change, cluster), autoscaling.groups, places)
     cache = start.cache
-    nodes = () if isinstance(change, Apply | Events) else (NODE,)
-    classes = (PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
-    cluster.require(*nodes, POD, *classes, has_groups=bool(autoscaling.groups))
-    if nodes and not autoscaling.groups:
-        require_nodes(start.cluster)
+    _require_lists(cluster, change, autoscaling)
     with places.locating():
         question = change.question(start)
         if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
@@ -212,21 +207,29 @@ def whatif(
             answer = answer._replace(restart_alone=restarted)
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
-        certain = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False)
-        answer = certain._replace(alike=runs.alike) if runs else answer
+        if runs:
+            answer = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False, alike=runs.alike)
     of_faults, notes = _of_faults(faults), _notes(cache, answer, notes)
     head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
     others = [note for note in notes if note not in of_faults]
     outcomes = runs.outcomes if runs else _ending(change, answer)
     document = document_of(Simulated(answer, question.class_change, faults, others, outcomes))
-    if tries_fixes and not runs and document.counters is not None and any(document.counters):
+    if tries_fixes and not runs:
 
         def ask_again(other: Cluster) -> Effects:
-            again = whatif(other, change, until=until, autoscaling=autoscaling, tries_fixes=False)
-            return again.document.counters or Effects()
+            return whatif(other, change, until=until, autoscaling=autoscaling, tries_fixes=False).document.effects
 
-        document = replace(document, fix=tried(cluster, answer.of_upgrade, document.counters, ask_again))
+        document = replace(document, fix=tried(cluster, answer.of_upgrade, document.effects, ask_again))
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
+
+
+def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -> None:
+    """Check that the cluster state has what the change needs. Raises SourceError."""
+    nodes = () if isinstance(change, Apply | Events) else (NODE,)
+    classes = (PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
+    cluster.require(*nodes, POD, *classes, has_groups=bool(autoscaling.groups))
+    if nodes and not autoscaling.groups:
+        require_nodes(cluster.snapshot)
 
 
 def _ending(change: Change, answer: Answer) -> list[Ending]:

@@ -167,22 +167,26 @@ def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tu
     if request.rendering is not None:
         real = [os.path.join(root, path) for path in changed]
         render(given, request, request.rendering, lambda directory: _is_affected(directory, real))
-    differing = {*changed}
-    notes = [note for fault in given.unreadable if (note := _of_fault(fault, root, differing))]
+    snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
+    members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
+    version = Version([member for member in members if member.file not in snapshots], side.root)
+    return version, [*_unread(given, root, {*changed}, read, snapshots)]
+
+
+def _unread(given: Input, root: str, differing: set[str], read: int, snapshots: Iterable[str]) -> Iterator[str]:
+    """Yield what of the differing files is not compared. `read`: number of diagnostics before those of rendering."""
+    yield from (note for fault in given.unreadable if (note := _of_fault(fault, root, differing)))
     for number, diagnostic in enumerate(given.diagnostics):
         where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
         if diagnostic.rule == "parse-error" and (number >= read or where in differing):  # later ones are of rendering
             others = [os.path.relpath(os.path.realpath(other), root) for other in diagnostic.others]
             also = f"{ALSO}{listed(others, _MAX_DIRECTORIES)}" if others else ""
             advice = f". Fix: {diagnostic.remediation}" * (number >= read and bool(diagnostic.remediation))
-            notes.append(f"{where}:{diagnostic.location.line}: {diagnostic.message}{advice}{also}")
+            yield f"{where}:{diagnostic.location.line}: {diagnostic.message}{advice}{also}"
     templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
-    notes += [f"{path}: a template, not compared" for path in sorted(templates & differing)]
-    snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
+    yield from (f"{path}: a template, not compared" for path in sorted(templates & differing))
     paths = [os.path.relpath(os.path.realpath(file), root) for file in snapshots]
-    notes += [f"{path}: a cluster snapshot" for path in sorted(differing.intersection(paths))]
-    members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
-    return Version([member for member in members if member.file not in snapshots], side.root), notes
+    yield from (f"{path}: a cluster snapshot" for path in sorted(differing.intersection(paths)))
 
 
 def _is_running(obj: Any) -> bool:

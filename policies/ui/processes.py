@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
 
 class Processes:
-    """At most `most` processes for long questions, and as many for short ones, which do not wait for long ones.
+    """At most `limit` processes for long questions, and as many for short ones, which do not wait for long ones.
 
     Create it before the first thread of this process.
     """

@@ -166,7 +166,7 @@ Result = Future[Any] | LoopResult
 class Lane:
     """A queue that runs functions on its own threads: the cheapest first, then the oldest. Thread-safe.
 
-    `most`: maximum number of queued functions; `submit` then returns None. `idle`: called on a thread without a
+    `limit`: maximum number of queued functions; `submit` then returns None. `idle`: called on a thread without a
     function for `idle_seconds`, and when the thread ends.
     """
 

@@ -192,7 +192,7 @@ class PredictionProcess:
 
 
 class Predictors:
-    """Prediction processes for the current state: at most `processes`, with at most `most` queued questions.
+    """Prediction processes for the current state: at most `processes`, with at most `limit` queued questions.
     Thread-safe.
 
     `evaluating`: the queue whose thread forks.
