@@ -43,7 +43,8 @@ _ANNOTATIONS: Final = frozenset(
 )
 """Annotations that Kubernetes' components read. Their values are names of classes, nodes and plugins, or numbers."""
 _FORBIDDEN: Final = r"pods \"[^\"]*\" is forbidden: (exceeded quota|failed quota|maximum|minimum)"
-_MESSAGES: Final = re.compile(rf"0/\d+ nodes are available|no nodes available|{_FORBIDDEN}")
+_PREEMPTING: Final = r"[\w.-]{1,63}: preempting to accommodate a higher priority pod$"
+_MESSAGES: Final = re.compile(rf"0/\d+ nodes are available|no nodes available|{_PREEMPTING}|{_FORBIDDEN}")
 """The beginnings of messages of conditions that forewarn reads: those of kube-scheduler, quotas and LimitRanges."""
 _IDENTITIES: Final = ("volumeHandle", "diskURI", "monitors")
 """Fields of volumes that forewarn only compares, and that may contain a token: redaction replaces them by a digest."""
