@@ -297,7 +297,7 @@ class Endpoint:
                 why
             ) or replies.rejection(400, str(fault))
             is_known = self.callers.are_known(call.tokens)
-            return self.rejected(call.hook, reply, known=is_known, why=why, client=call.client)
+            return self.rejected(call.hook, reply, is_known=is_known, why=why, client=call.client)
         cluster = self.cluster() if grant.covers(*request.resource_parts) else None
         decision = decide_unread(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
         return self.respond(call.hook, request, Answered.from_decision(decision), started)
@@ -434,7 +434,7 @@ class Endpoint:
             return self.not_evaluated(call, replies.TOO_DEEP)
         except BadReview as fault:
             is_known, why = self.callers.are_known(call.tokens), str(fault)
-            return self.rejected(call.hook, replies.rejection(400, why), known=is_known, why=why, client=call.client)
+            return self.rejected(call.hook, replies.rejection(400, why), is_known=is_known, why=why, client=call.client)
         except Exception:
             return self._broken(call)
 

@@ -423,7 +423,7 @@ class Routes:
                 await read_body(receive, [], 0, limit)
 
     def _http_error(self, request: _Request, reply: Reply) -> Reply:
-        return self._endpoint.rejected(request.call.hook, reply, known=request.is_known, client=request.call.client)
+        return self._endpoint.rejected(request.call.hook, reply, is_known=request.is_known, client=request.call.client)
 
 
 class _Request(NamedTuple):

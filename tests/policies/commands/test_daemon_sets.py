@@ -94,7 +94,7 @@ def test_the_audit_names_the_class_for_a_restart(tmp_path: Path) -> None:
     waits = make_pod("waits").request(cpu="3").priority(5)
     made = [make_node("n1").has(cpu="4"), daemon_set("agent", "2"), daemon("n1", "2"), waits]
     (tmp_path / "cluster.json").write_text(cluster_text(made))
-    assert FIX in forewarn("audit", "-v", "--cluster", tmp_path / "cluster.json").stdout
+    assert FIX.removeprefix("Fix: ") in forewarn("audit", "-v", "--cluster", tmp_path / "cluster.json").stdout
 
 
 def test_a_pending_pod_of_a_daemon_set_names_its_only_node(tmp_path: Path) -> None:
