@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 STYLES: Final = ROOT / ".build/vale"
 CACHE: Final = ROOT / ".cache/vale"
-CHECKED: Final = ("README.md", "CONTRIBUTING.md", "docs", "policies/rules", "policies/render", "webhook")
+CHECKED: Final = ("README.md", "CONTRIBUTING.md", "docs", "policies/linting/rules", "policies/cli/render", "webhook")
 MODULE: Final = "github.com/vale-cli/vale/v3"
 VERSION: Final = "v3.26.0"
 SUM: Final = "h1:G2HODVWzLDZkfg+dzQgxKz0wbiEgfbvFuIXS7Zm9lgw="
@@ -146,7 +146,7 @@ def help_texts(command: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
 
 @cache
 def _help(command: tuple[str, ...]) -> str:
-    from forewarn.policies.cli import main
+    from forewarn.policies.cli.main import main
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):

@@ -1,7 +1,10 @@
-"""Writes feature_gates.json and gate_dependencies.json in policies/releases: the feature gates of each known minor.
+"""Write feature_gates.json and gate_dependencies.json in policies/kubernetes/releases.
+
+They have the feature gates of each known minor.
 
 Made of Kubernetes' own list and of client-go, which `go mod download` brings for each release of
-`policies.releases.minors.CHECKED_WITH`. Also writes which of them the code reads that forewarn predicts, for the tests.
+`policies.kubernetes.releases.minors.CHECKED_WITH`. Also writes which of them the code reads that forewarn predicts, for
+the tests.
 Keeps the defaults of a preview, which are written by hand. `make feature-gates`.
 """
 
@@ -19,10 +22,10 @@ import yaml
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
+from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH  # noqa: E402
 
-TARGET: Final = ROOT / "policies/releases/feature_gates.json"
-DEPENDENCIES: Final = ROOT / "policies/releases/gate_dependencies.json"
+TARGET: Final = ROOT / "policies/kubernetes/releases/feature_gates.json"
+DEPENDENCIES: Final = ROOT / "policies/kubernetes/releases/gate_dependencies.json"
 READERS: Final = ROOT / "tests/policies/releases/readers.json"
 LIST: Final = "test/compatibility_lifecycle/reference/versioned_feature_list.yaml"
 CLIENT: Final = "features/known_features.go"

@@ -22,8 +22,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / ".build")]
 
 from feature_gates import module_of, read_by, specs_of, state  # noqa: E402
 
-from forewarn.policies.releases import gates  # noqa: E402
-from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
+from forewarn.policies.kubernetes.releases import gates  # noqa: E402
+from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH  # noqa: E402
 
 GROUPS: Final = ("MODELLED", "NOT_MODELLED", "NO_EFFECT")
 DEFAULTS: Final = ("pkg/scheduler/apis/config/v1/default_plugins.go", "pkg/scheduler/apis/config/v1/defaults.go")
@@ -129,8 +129,8 @@ def main(arguments: list[str]) -> int:
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "policies").rglob("*.py")}
     definitions = import_module("field_tables").definitions_of
     sections = {
-        "Feature gates (make feature-gates; policies/releases/gates.py)": gate_lines(*states, read_by(new)),
-        "Default plugins, weights and arguments (policies/scheduling/configuration)": plugin_lines(old, new),
+        "Feature gates (make feature-gates; policies/kubernetes/releases/gates.py)": gate_lines(*states, read_by(new)),
+        "Default plugins, weights and arguments (policies/kubernetes/scheduling/configuration)": plugin_lines(old, new),
         "API fields (make field-tables)": field_lines(definitions(since), definitions(options.release)),
         "Messages that forewarn has, and the new release does not have": message_lines(
             texts_of(old), texts_of(new), sources

@@ -7,8 +7,8 @@ import os
 from contextlib import redirect_stdout, suppress
 from unittest.mock import patch
 
-from forewarn.policies.cli import COMMANDS
-from forewarn.policies.commands.completion import changes
+from forewarn.policies.cli.commands.completion import changes
+from forewarn.policies.cli.main import COMMANDS
 
 _WIDTH = "100"
 

@@ -1,7 +1,7 @@
-"""Writes policies/kube_apiserver/validation/field_tables.json: which fields the kinds that are read have, by minor.
+"""Writes field_tables.json in kube_apiserver/validation: which fields the kinds that are read have, by minor.
 
 Made of Kubernetes' own OpenAPI, which `go mod download` brings for each release of
-`policies.releases.release.CHECKED_WITH`.
+`policies.kubernetes.releases.release.CHECKED_WITH`.
 `make field-tables`; a new minor is a line there, and this run again.
 """
 
@@ -15,11 +15,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = ROOT / "policies/kube_apiserver/validation/field_tables.json"
+TARGET = ROOT / "policies/kubernetes/kube_apiserver/validation/field_tables.json"
 sys.path.insert(0, str(ROOT))
 
-from forewarn.policies.kinds.registry import GROUP_TEMPLATES, KINDS, LINTED, OPTIONAL, POD_GROUP, POD_TEMPLATE_PATHS  # noqa: E402
-from forewarn.policies.releases.minors import CHECKED_WITH  # noqa: E402
+from forewarn.policies.kubernetes.kinds.registry import (  # noqa: E402
+    GROUP_TEMPLATES,
+    KINDS,
+    LINTED,
+    OPTIONAL,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+)
+from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH  # noqa: E402
 
 GROUP_VERSIONS = ("v1alpha1", "v1alpha2", "v1alpha3", "v1beta1")
 """The versions of PodGroups and Workloads. v1alpha3 has the fields of v1beta1; their types are those of v1beta1."""

@@ -1,4 +1,4 @@
-"""JSON Schemas of the outputs of commands, from their types (see policies/documents)."""
+"""JSON Schemas of the outputs of commands, from their types (see policies/base/documents)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,7 @@ from typing import (
 from finding_details import Detail
 from several_clusters import SeveralClusters
 
-from forewarn.policies.application.classes import ClassPlan
-from forewarn.policies.application.diff import Diff
-from forewarn.policies.application.findings import Report
-from forewarn.policies.application.headroom_answer import Capacity, HeadroomResult
-from forewarn.policies.application.node_answer import NodePressure
-from forewarn.policies.application.predict import PredictResult
-from forewarn.policies.application.whatif import WhatIf
-from forewarn.policies.application.why import ClusterWhy, PodWhy, WorkloadWhy
-from forewarn.policies.cluster.cache import AnswerHead
-from forewarn.policies.documents import (
+from forewarn.policies.base.documents import (
     VERSION,
     Always,
     Sparse,
@@ -48,15 +39,24 @@ from forewarn.policies.documents import (
     optional_in_json,
     properties_of,
 )
-from forewarn.policies.documents.info import NodeGroups, Release, Rule, Scheduler
-from forewarn.policies.expectations import Expectations
-from forewarn.policies.findings import Finding
-from forewarn.policies.forecast.impact import ImpactDocument
-from forewarn.policies.ui.answers import UiCluster, UiPrediction
-from forewarn.policies.ui.app import UiFault
-from forewarn.policies.whatif.priority_levels import Classes
-from forewarn.policies.whatif.risk_answer import Risks
-from forewarn.policies.whatif.sweep import Sweep
+from forewarn.policies.base.documents.info import NodeGroups, Release, Rule, Scheduler
+from forewarn.policies.base.findings import Finding
+from forewarn.policies.cli.ui.answers import UiCluster, UiPrediction
+from forewarn.policies.cli.ui.app import UiFault
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead
+from forewarn.policies.prediction.forecast.impact import ImpactDocument
+from forewarn.policies.questions.application.classes import ClassPlan
+from forewarn.policies.questions.application.diff import Diff
+from forewarn.policies.questions.application.findings import Report
+from forewarn.policies.questions.application.headroom_answer import Capacity, HeadroomResult
+from forewarn.policies.questions.application.node_answer import NodePressure
+from forewarn.policies.questions.application.predict import PredictResult
+from forewarn.policies.questions.application.whatif import WhatIf
+from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
+from forewarn.policies.questions.expectations import Expectations
+from forewarn.policies.questions.whatif.priority_levels import Classes
+from forewarn.policies.questions.whatif.risk_answer import Risks
+from forewarn.policies.questions.whatif.sweep import Sweep
 from forewarn.webhook.accuracy import AccuracyTable
 from forewarn.webhook.commands.review import Review
 from forewarn.webhook.doctor.report import Checks

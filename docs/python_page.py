@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_arg
 from json_schemas import hints_of, split
 
 import forewarn
-from forewarn.policies.application.manifests import Manifest
-from forewarn.policies.documents import fields_of
-from forewarn.policies.sources.files import File
+from forewarn.policies.base.documents import fields_of
+from forewarn.policies.inputs.sources.files import File
+from forewarn.policies.questions.application.manifests import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

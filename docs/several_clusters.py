@@ -2,10 +2,10 @@
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from forewarn.policies.application.findings import Report
-from forewarn.policies.application.whatif import WhatIf
-from forewarn.policies.documents.answer import AnswerStatus, Fix
-from forewarn.policies.whatif.sweep import Sweep
+from forewarn.policies.base.documents.answer import AnswerStatus, Fix
+from forewarn.policies.questions.application.findings import Report
+from forewarn.policies.questions.application.whatif import WhatIf
+from forewarn.policies.questions.whatif.sweep import Sweep
 
 
 class OneOfSeveralClusters(TypedDict):

@@ -6,8 +6,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import Action, Severity
+from forewarn.policies.base.disclosure import Disclose
+from forewarn.policies.base.findings import Action, Severity
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.review import Hook, Operation

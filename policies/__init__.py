@@ -16,20 +16,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.admission import predict
-    from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.cluster.admission import predict
+    from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
 VERSION: Final = "0.1.0"
 
 __all__ = ["Cache", "ClusterSnapshot", "Prediction", "load_cluster", "predict"]
 
 _HOMES: Final = {
-    "Cache": "policies.cluster.cache",
-    "ClusterSnapshot": "policies.cluster.cache",
-    "predict": "policies.cluster.admission",
-    "load_cluster": "policies.sources.cluster",
-    "Prediction": "policies.scheduling.schedule_one",
+    "Cache": "policies.kubernetes.cluster.cache",
+    "ClusterSnapshot": "policies.kubernetes.cluster.cache",
+    "predict": "policies.kubernetes.cluster.admission",
+    "load_cluster": "policies.inputs.sources.cluster",
+    "Prediction": "policies.kubernetes.scheduling.schedule_one",
 }
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Self
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, empty_list
-from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_of
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, empty_list
+from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
 Obj = dict[str, Any]
 

@@ -14,7 +14,7 @@ from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
     from jsonschema import Draft202012Validator
 
-    from forewarn.policies.application.findings import Report
+    from forewarn.policies.questions.application.findings import Report
 
 _SCHEMAS: Final[Mapping[str, str]] = {
-    "forewarn.policies.commands.classes": "classes",
-    "forewarn.policies.commands.classes_plan": "classes-plan",
-    "forewarn.policies.commands.diff": "diff",
-    "forewarn.policies.commands.explain": "explain",
-    "forewarn.policies.commands.headroom": "headroom",
-    "forewarn.policies.commands.info_node_groups": "info-node-groups",
-    "forewarn.policies.commands.info_releases": "info-releases",
-    "forewarn.policies.commands.info_scheduler": "info-scheduler",
-    "forewarn.policies.commands.many_clusters": "several-clusters",
-    "forewarn.policies.commands.predict": "predict",
-    "forewarn.policies.commands.pressure": "whatif-pressure",
-    "forewarn.policies.commands.risk": "risk",
-    "forewarn.policies.commands.sweep": "whatif-each",
-    "forewarn.policies.commands.test": "test",
-    "forewarn.policies.commands.whatif": "whatif",
-    "forewarn.policies.commands.why": "why",
+    "forewarn.policies.cli.commands.classes": "classes",
+    "forewarn.policies.cli.commands.classes_plan": "classes-plan",
+    "forewarn.policies.cli.commands.diff": "diff",
+    "forewarn.policies.cli.commands.explain": "explain",
+    "forewarn.policies.cli.commands.headroom": "headroom",
+    "forewarn.policies.cli.commands.info_node_groups": "info-node-groups",
+    "forewarn.policies.cli.commands.info_releases": "info-releases",
+    "forewarn.policies.cli.commands.info_scheduler": "info-scheduler",
+    "forewarn.policies.cli.commands.many_clusters": "several-clusters",
+    "forewarn.policies.cli.commands.predict": "predict",
+    "forewarn.policies.cli.commands.pressure": "whatif-pressure",
+    "forewarn.policies.cli.commands.risk": "risk",
+    "forewarn.policies.cli.commands.sweep": "whatif-each",
+    "forewarn.policies.cli.commands.test": "test",
+    "forewarn.policies.cli.commands.whatif": "whatif",
+    "forewarn.policies.cli.commands.why": "why",
     "forewarn.webhook.commands.accuracy": "webhook-accuracy",
     "forewarn.webhook.commands.doctor": "webhook-doctor",
     "forewarn.webhook.commands.review": "webhook-review",
@@ -44,8 +44,8 @@ _LARGEST: Final = 200_000
 
 def check_outputs() -> None:
     """Validate what commands print in this process from now on."""
-    from forewarn.policies import terminal
-    from forewarn.policies.render import report
+    from forewarn.policies.cli import terminal
+    from forewarn.policies.cli.render import report
 
     written, written_report = terminal.as_json, report.as_json
 

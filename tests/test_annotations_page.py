@@ -10,11 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.documents import fields_of
-from forewarn.policies.findings import INCOMPLETE
-from forewarn.policies.forecast.aftermath import Aftermath
-from forewarn.policies.forecast.impact import ImpactDocument, PreemptionBy
-from forewarn.policies.forecast.pod_groups import GroupImpact
+from forewarn.policies.base.documents import fields_of
+from forewarn.policies.base.findings import INCOMPLETE
+from forewarn.policies.prediction.forecast.aftermath import Aftermath
+from forewarn.policies.prediction.forecast.impact import ImpactDocument, PreemptionBy
+from forewarn.policies.prediction.forecast.pod_groups import GroupImpact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from forewarn.policies.config.load import read_config
+from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.settings import FLAGS, parse_settings
 from tests.test_packaging import SETUP
 

@@ -67,7 +67,7 @@ def test_every_seam_is_used_and_has_a_reason() -> None:
     [
         ("celpy.evaluation", "celpy"),
         ("policies", None),
-        ("forewarn.policies.scheduling.bulk", "forewarn.policies.scheduling"),
+        ("forewarn.policies.kubernetes.scheduling.bulk", "forewarn.policies.kubernetes.scheduling"),
     ],
 )
 def test_a_module_is_at_the_seam_of_its_package(name: str, seam: str | None) -> None:

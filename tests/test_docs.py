@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.cli import COMMANDS
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.load import READERS, load_config, read_config
-from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS
-from forewarn.policies.kube_apiserver.priority import admit_pod, resolved_spec
-from forewarn.policies.manifests import read
-from forewarn.policies.objects.fields import group_kind
-from forewarn.policies.rules import RULES
-from forewarn.policies.simulation.scenario import OPERATIONS
+from forewarn.policies.cli.main import COMMANDS
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import LINTED, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod, resolved_spec
+from forewarn.policies.kubernetes.objects.fields import group_kind
+from forewarn.policies.linting.config.load import READERS, load_config, read_config
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.prediction.simulation.scenario import OPERATIONS
 from forewarn.webhook.admission.endpoint import WarningLimiter
 from forewarn.webhook.admission.review import Hook, parse_review
 from forewarn.webhook.commands.review import answers
@@ -29,7 +29,7 @@ from tests.in_process import forewarn
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 
 def test_the_configuration_page_shows_every_option_in_a_file_that_can_be_read() -> None:

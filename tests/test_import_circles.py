@@ -64,8 +64,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_a_circle_would_be_found() -> None:
     circle = graph()
-    name = next(iter(circle["forewarn.policies.evaluation.evaluator"] - {"policies"}))
-    circle[name].add("forewarn.policies.evaluation.evaluator")
+    name = next(iter(circle["forewarn.policies.linting.evaluation.evaluator"] - {"policies"}))
+    circle[name].add("forewarn.policies.linting.evaluation.evaluator")
     with pytest.raises(CycleError):
         TopologicalSorter(circle).prepare()
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from forewarn.policies.application.predict import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.forecast.impact import Impact
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.prediction.forecast.impact import Impact
+from forewarn.policies.questions.application.predict import predict
 from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.commands import review as command

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.findings import Action
-from forewarn.policies.kinds.registry import LINTED, POD, POD_TEMPLATE_PATHS
-from forewarn.policies.lint.input import as_update
-from forewarn.policies.manifests import read
-from forewarn.policies.objects.fields import group_kind
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.rules import RULES
+from forewarn.policies.base.findings import Action
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.kinds.registry import LINTED, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.fields import group_kind
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.linting.lint.input import as_update
+from forewarn.policies.linting.rules import RULES
 from forewarn.webhook.commands.review import answers
 from tests.cases import cases
 from tests.recorded.dry_run import dry_run
@@ -34,7 +34,7 @@ from tests.webhook.running import running
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from forewarn.policies.findings import Finding
+    from forewarn.policies.base.findings import Finding
 
 BEYOND_THE_API_SERVER = {
     "final-priority-mismatch",

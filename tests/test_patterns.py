@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from forewarn.policies.manifests import documents, sniff, templates
-from forewarn.policies.manifests.diagnostics import broken
-from forewarn.policies.quantity import InvalidQuantity, parse_quantity
+from forewarn.policies.inputs.manifests import documents, sniff, templates
+from forewarn.policies.inputs.manifests.diagnostics import broken
+from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity
 from tests.cases import cases
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ import pytest
 import forewarn
 import forewarn.types
 from forewarn import policies
-from forewarn.policies.application.changes import Change
-from forewarn.policies.findings import described
-from forewarn.policies.sources.files import status_of
-from forewarn.policies.whatif.tally import Tally
+from forewarn.policies.base.findings import described
+from forewarn.policies.inputs.sources.files import status_of
+from forewarn.policies.questions.application.changes import Change
+from forewarn.policies.questions.whatif.tally import Tally
 
 sys.path.append("docs")
 import python_page  # type: ignore[import-not-found]

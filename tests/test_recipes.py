@@ -45,7 +45,7 @@ def outside(tmp_path: Path) -> dict[str, str]:
     """The environment of a job: `forewarn` is this one, and what pip installs is believed to be it."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    lint = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -P -m policies.cli "$@"'
+    lint = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -P -m policies.cli.main "$@"'
     scripts = {"forewarn": lint, "pip": 'test "$*" = "install forewarn @ REPOSITORY_URL/archive/COMMIT.tar.gz"'}
     for name, script in scripts.items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
-from forewarn.policies.commands.audit import argument_parser
-from forewarn.policies.config.load import read_config
-from forewarn.policies.findings import Action
-from forewarn.policies.kinds.registry import KINDS, OPTIONAL
-from forewarn.policies.render import openreports
-from forewarn.policies.rules import RULES
+from forewarn.policies.base.findings import Action
+from forewarn.policies.cli.commands.audit import argument_parser
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render import openreports
+from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.rules import RULES
 from forewarn.webhook.apiserver import open_reports
 from forewarn.webhook.controllers.registration import NAME, Installation
 from forewarn.webhook.doctor.installation import _is_covered, _rules

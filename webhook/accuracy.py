@@ -31,18 +31,18 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.documents import to_dict
-from forewarn.policies.findings import listed
-from forewarn.policies.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, items, sequence
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.scheduling.preemption import rank_of
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.base.findings import listed
+from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET, KINDS, POD, SERVICE
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, items, sequence
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.scheduling.preemption import rank_of
 from forewarn.webhook import workload_accuracy
 
 if TYPE_CHECKING:
-    from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+    from forewarn.policies.prediction.forecast.impact import Impact
     from forewarn.webhook.workload_accuracy import AccuracyExample, WorkloadTable
 
 _LONGEST: Final = 64
@@ -129,7 +129,7 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     if len(volumes) > VOLUMES or any(at(volume, "ephemeral") is not None for volume in volumes):
         return None
     # numpy, which a prediction has loaded already
-    from forewarn.policies.scheduling.responsible import MIN_FEASIBLE_NODES
+    from forewarn.policies.kubernetes.scheduling.responsible import MIN_FEASIBLE_NODES
 
     # On larger clusters the scheduler looks at a random part of the nodes: which one it takes is not compared.
     small = len(prediction.snapshot.node_infos) <= MIN_FEASIBLE_NODES

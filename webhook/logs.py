@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
-from forewarn.policies.findings import one_line
+from forewarn.policies.base.findings import one_line
 
 T = TypeVar("T")
 LOGGER: Final = logging.getLogger("forewarn")

@@ -19,8 +19,8 @@ from prometheus_client import (
 )
 
 from forewarn.policies import VERSION
-from forewarn.policies.cli import KUBERNETES
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION
+from forewarn.policies.cli.main import KUBERNETES
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.workload_accuracy import RESULTS, WORKLOAD_RESULTS
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.commands.release import KNOWN, feature_gates, release_minor
-from forewarn.policies.config.load import load_config, load_limited_resources
-from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.config.scheduler import scheduler_source
-from forewarn.policies.findings import one_line, quote
-from forewarn.policies.releases.release import BadGates, Release
+from forewarn.policies.base.findings import one_line, quote
+from forewarn.policies.cli.commands.parser import Parser, integer_between
+from forewarn.policies.cli.commands.release import KNOWN, feature_gates, release_minor
+from forewarn.policies.kubernetes.releases.release import BadGates, Release
+from forewarn.policies.linting.config.load import load_config, load_limited_resources
+from forewarn.policies.linting.config.model import Config, ConfigError
+from forewarn.policies.linting.config.scheduler import scheduler_source
 from forewarn.webhook.logs import LEVELS
 
 T = TypeVar("T")

@@ -17,17 +17,17 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.documents import Always, Exact
-from forewarn.policies.forecast.impact import BY_CHOICE, Impact
-from forewarn.policies.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
-from forewarn.policies.objects.fields import at, group_kind, has_controller, int32
-from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.scheduling.preemption import rank_of
+from forewarn.policies.base.documents import Always, Exact
+from forewarn.policies.kubernetes.kinds.registry import CLAIM, DISRUPTION_BUDGET, KINDS, POD, RESOURCE_QUOTA, SERVICE
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, has_controller, int32
+from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+from forewarn.policies.kubernetes.scheduling.preemption import rank_of
+from forewarn.policies.prediction.forecast.impact import BY_CHOICE, Impact
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
     Count = Callable[[str], object]
 

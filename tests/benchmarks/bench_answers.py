@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized_cycle import Cycle
-from forewarn.policies.simulation.dump import world_of
-from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
+from forewarn.policies.prediction.simulation.dump import world_of
+from forewarn.policies.prediction.simulation.simulation import Simulation
 from tests.benchmarks.bench_owners import filled, prefers_others
 from tests.benchmarks.clusters import ZONES, Obj, container
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from forewarn.policies.scheduling.snapshot import Snapshot
-    from forewarn.policies.simulation.dump import DumpCache
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+    from forewarn.policies.prediction.simulation.dump import DumpCache
 
 
 def claim(name: str) -> Obj:

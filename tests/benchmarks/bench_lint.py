@@ -43,9 +43,9 @@ for path in sys.argv[1:]:
 _READ: Final = """
 import gc, sys
 gc.disable()
-from forewarn.policies.manifests import read
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.sources.files import find_files, read_file
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.inputs.sources.files import find_files, read_file
 wanted = {*POD_TEMPLATE_PATHS, '/Pod', '/Namespace', '/ResourceQuota', 'scheduling.k8s.io/PriorityClass'}
 readings = [read(read_file(path), path.path, wanted, namespace='default') for path in find_files(sys.argv[1:])]
 assert sum(reading.objects for reading in readings) and not any(reading.diagnostics for reading in readings)
@@ -60,7 +60,7 @@ def _programs(tree: Path) -> dict[str, list[str]]:
         "parser events alone": [sys.executable, "-c", _EVENTS, *files],
         "forewarn reads": [sys.executable, "-c", _READ, str(tree)],
     }
-    if find_spec("forewarn.policies.commands.lint") is not None:
+    if find_spec("forewarn.policies.cli.commands.lint") is not None:
         programs["forewarn lint"] = [sys.executable, "-m", "forewarn", "lint", "--fail-on", "never", str(tree)]
     return programs
 

@@ -18,17 +18,17 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.application.whatif import counted
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import audit, audit_request
-from forewarn.policies.scheduling.bulk import prepare_for_all
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif import questions
-from forewarn.policies.whatif.autoscalers import NO_GROUPS
-from forewarn.policies.whatif.comparison import ask
-from forewarn.policies.whatif.headroom import headroom
-from forewarn.policies.whatif.risk import Tried
+from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import audit, audit_request
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.questions.application.whatif import counted
+from forewarn.policies.questions.whatif import questions
+from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.headroom import headroom
+from forewarn.policies.questions.whatif.risk import Tried
 from forewarn.webhook.controllers.audit import scan
 from tests.benchmarks.clusters import Size, container, objects
 

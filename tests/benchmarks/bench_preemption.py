@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload  # noqa: E402
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.kubernetes.cluster.cache import Cache
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Events:
 def measure(scenario: Scenario, path: Path, questions: int, minor: int | None) -> dict[str, Any]:
     """Load the cluster, ask, and say how long each took. `minor`: the Kubernetes release; None: the newest."""
     from forewarn import policies
-    from forewarn.policies.commands.release import settle
-    from forewarn.policies.releases.release import Release
-    from forewarn.policies.sources.cluster import load_cluster
+    from forewarn.policies.cli.commands.release import settle
+    from forewarn.policies.inputs.sources.cluster import load_cluster
+    from forewarn.policies.kubernetes.releases.release import Release
 
     start, started = time.perf_counter(), time.process_time()
     cache = settle(load_cluster(str(path)), Release(minor))

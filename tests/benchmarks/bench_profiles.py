@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from forewarn import policies
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.scheduling.configuration import scheduler_configuration
-from forewarn.policies.scheduling.framework import Plugin
-from forewarn.policies.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT
+from forewarn.policies.kubernetes.scheduling.configuration import scheduler_configuration
+from forewarn.policies.kubernetes.scheduling.framework import Plugin
+from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
 from tests.builders import make_node, make_pod
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -22,12 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from forewarn.policies.controllers.view import PodState, WorkloadState
-from forewarn.policies.objects.node import Node
-from forewarn.policies.objects.pod import Owner, Pod
-from forewarn.policies.simulation.scenario import Arrival, World, labelled_with_host
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.kubernetes.controllers.view import PodState, WorkloadState
+from forewarn.policies.kubernetes.objects.node import Node
+from forewarn.policies.kubernetes.objects.pod import Owner, Pod
+from forewarn.policies.prediction.simulation.scenario import Arrival, World, labelled_with_host
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import summarize
 
 Obj = dict[str, Any]
 LEVELS = (0, 100, 1000)

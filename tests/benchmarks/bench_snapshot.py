@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn import policies
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.inputs.sources.cluster import load_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

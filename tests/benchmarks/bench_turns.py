@@ -33,7 +33,7 @@ def answer(root: Path, row: str, path: str, nodes: int) -> None:
     """Load the cluster by the sources below a directory; a line with a number comes in, so many times go out."""
     sys.path[:0] = [str(root), str(root / "src")]
     from forewarn import policies
-    from forewarn.policies.sources.cluster import load_cluster
+    from forewarn.policies.inputs.sources.cluster import load_cluster
     from tests.benchmarks.bench_preemption import Events
     from tests.benchmarks.clusters import Size
 
@@ -60,8 +60,8 @@ def answer(root: Path, row: str, path: str, nodes: int) -> None:
 def question(row: str) -> Callable[[int], Callable[[Any], None]]:
     """What a row asks: made ready by its number, then asked of a cache."""
     from forewarn import policies
-    from forewarn.policies.config.model import Config
-    from forewarn.policies.evaluation.evaluator import impact_of
+    from forewarn.policies.linting.config.model import Config
+    from forewarn.policies.linting.evaluation.evaluator import impact_of
     from tests.benchmarks import bench_workloads
     from tests.benchmarks.bench_preemption import SCENARIOS
     from tests.benchmarks.clusters import preemptor

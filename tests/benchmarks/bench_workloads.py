@@ -13,9 +13,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn import policies
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import impact_of
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import impact_of
 from tests.benchmarks.bench_preemption import Events
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import Obj

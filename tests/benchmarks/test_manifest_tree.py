@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.manifests import read
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from tests.benchmarks.manifest_tree import manifests
 
 WORKLOADS = frozenset((*POD_TEMPLATE_PATHS, "/Pod"))

@@ -8,7 +8,7 @@ import ssl
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from forewarn.policies.kinds.registry import KINDS
+from forewarn.policies.kubernetes.kinds.registry import KINDS
 from tests.e2e.build import POLICIES_ARE_STABLE
 
 Obj = dict[str, Any]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.kubernetes.releases.release import known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.e2e.build import CACHE, MINOR, binaries, control_plane
 from tests.e2e.control_plane import WITHOUT, ControlPlane, boot
 from tests.e2e.installation import Installation

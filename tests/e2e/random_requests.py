@@ -1,7 +1,7 @@
 """Random requests about PriorityClasses, Pods and ResourceQuotas, many of them with a mistake or two.
 
-Of what forewarn judges alone: see `policies/kube_apiserver/validation/pod.py` for what it does not look at. No amount
-overflows 64 bits, nor do its thousandths (`policies/quantity.py`).
+Of what forewarn judges alone: see `kube_apiserver/validation/pod.py` for what it does not look at. No amount
+overflows 64 bits, nor do its thousandths (`policies/kubernetes/quantity.py`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tests.e2e.api import Refused, identity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
     from tests.e2e.api import Api, Obj
 
 NAMESPACES: Final = ("default", "prod", "dev")

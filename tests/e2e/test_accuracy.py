@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from forewarn.webhook.accuracy import SETTLING as ACCOUNTED
 from forewarn.webhook.workload_accuracy import LAG, RESULTS
 from tests.e2e.api import identity

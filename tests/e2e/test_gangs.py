@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.releases.release import known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.e2e.build import NEWEST, binaries, control_plane
 from tests.e2e.conftest import run_directory
 from tests.e2e.control_plane import boot

@@ -25,14 +25,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from forewarn.policies.application.changes import LoseNodes, LoseZone, Start
-from forewarn.policies.application.cluster import load, with_node_groups
-from forewarn.policies.application.places import Places
-from forewarn.policies.application.simulated import world_with
-from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif.autoscalers import Autoscaling
-from forewarn.policies.whatif.karpenter import KarpenterRounds
+from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.questions.application.changes import LoseNodes, LoseZone, Start
+from forewarn.policies.questions.application.cluster import load, with_node_groups
+from forewarn.policies.questions.application.places import Places
+from forewarn.policies.questions.application.simulated import world_with
+from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+from forewarn.policies.questions.whatif.karpenter import KarpenterRounds
 from tests.e2e.api import Refused, identity
 from tests.e2e.build import KARPENTER, binaries
 from tests.e2e.graceful_kubelet import GracefulKubelets, workload_of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from forewarn.policies.application.changes import Change
+    from forewarn.policies.questions.application.changes import Change
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage

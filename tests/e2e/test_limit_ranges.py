@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
-from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources
-from forewarn.policies.objects.resource_quota import LimitRange
-from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.quantity import parse_quantity
-from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import read_pod_resources
+from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.quantity import parse_quantity
+from forewarn.policies.kubernetes.releases.release import known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.e2e.api import Refused, identity, path_of
 from tests.e2e.build import MINOR
 from tests.e2e.objects import pod
@@ -33,8 +33,8 @@ from tests.recorded.dry_run import dry_run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from tests.e2e.api import Answer, Api, Obj
 
 pytestmark = pytest.mark.e2e

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from tests.e2e.api import identity, path_of
 from tests.e2e.build import MINOR, POLICIES_ARE_STABLE
 from tests.e2e.truth import wait_until

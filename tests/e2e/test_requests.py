@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.releases.release import known_minor
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.releases.release import known_minor
 from tests.e2e.api import identity, path_of
 from tests.e2e.build import MINOR
 from tests.e2e.objects import pod

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.kubernetes.releases.release import known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from tests.e2e.build import MINOR, NEWEST, binaries, control_plane
 from tests.e2e.objects import node, running

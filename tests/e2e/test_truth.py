@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies import Prediction, predict
-from forewarn.policies.releases.release import Release, known_minor
+from forewarn.policies.kubernetes.releases.release import Release, known_minor
 from forewarn.webhook.apiserver.client import ApiServer, connect
 from forewarn.webhook.informer.informer import Informer
 from tests.e2e.build import MINOR

@@ -15,7 +15,7 @@ from tests.e2e.staging import Stage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.pod import Pod
     from tests.e2e.api import Obj
 
 CASES = Path(__file__).parent / "cases"

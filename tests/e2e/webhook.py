@@ -121,7 +121,7 @@ class CaInjector:
         command = [
             sys.executable,
             "-m",
-            "forewarn.policies.cli",
+            "forewarn.policies.cli.main",
             "webhook",
             "ca-injector",
             "--health-port",

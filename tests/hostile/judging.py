@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.model import Config
-from forewarn.policies.findings import Action
-from forewarn.policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
+from forewarn.policies.base.findings import Action
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.options import AllowedClasses, LimitedResource, Options, ScopeSelector
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.prediction_access import ReviewContext, Time
 from forewarn.webhook.admission.review import AdmissionCall, BadReview, Hook, parse_review
@@ -23,7 +23,7 @@ from tests.hostile.attacks import STORED, priority_class
 from tests.webhook.builders import answer_now, endpoint
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
 SECONDS: Final = 0.75

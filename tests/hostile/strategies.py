@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from forewarn.policies.objects import extent
+from forewarn.policies.kubernetes.objects import extent
 from tests.hostile.attacks import HOSTNAME, HUGE, PREFERRED, REQUIRED, STORED, ZONE, review
 
 if TYPE_CHECKING:

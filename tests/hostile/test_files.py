@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from forewarn.policies.objects.redaction import redacted
+from forewarn.policies.kubernetes.objects.redaction import redacted
 from tests.cases import cases
 from tests.in_process import forewarn
 

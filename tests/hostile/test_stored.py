@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.scheduling.caveats import assumptions
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import affinity, pod, small, term
 

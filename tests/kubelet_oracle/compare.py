@@ -17,17 +17,17 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubelet.admission import NotEnough, admit, pods_to_preempt
-from forewarn.policies.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank, read_stats, shutdown_groups
-from forewarn.policies.kubelet.pods import read_pod
-from forewarn.policies.objects.node import Node
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.node_info import NodeInfo
+from forewarn.policies.kubernetes.kubelet.admission import NotEnough, admit, pods_to_preempt
+from forewarn.policies.kubernetes.kubelet.eviction import IMAGE_FILESYSTEMS, SIGNALS, rank, read_stats, shutdown_groups
+from forewarn.policies.kubernetes.kubelet.pods import read_pod
+from forewarn.policies.kubernetes.objects.node import Node
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 ORACLE: Final = Path(__file__).parents[2] / ".cache" / "kubelet-oracle"
 _CHUNK: Final = 500

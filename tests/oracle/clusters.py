@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.quantity import parse_quantity
-from forewarn.policies.releases.minors import KNOWN_MINORS
-from forewarn.policies.releases.release import Release, known_minor
+from forewarn.policies.kubernetes.quantity import parse_quantity
+from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS
+from forewarn.policies.kubernetes.releases.release import Release, known_minor
 from tests.oracle.campaign import AGAIN, TOP, ask, oracle
 from tests.oracle.compare import disagreements
 from tests.recorded.commands import CASE_KINDS, cache_of_case

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.releases.release import Release, known_minor
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.configuration import InvalidConfiguration
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.releases.release import Release, known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.scheduling.configuration import InvalidConfiguration
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from tests.recorded.commands import prediction_of_case
 
 NOT_ANSWERED = ("scheduler: no profile", "devices:", "not a case", "panic:")

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.whatif.headroom import Headroom, headroom
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.questions.whatif.headroom import Headroom, headroom
 from tests.oracle.generator.kinds import make_case
 from tests.recorded.commands import cache_of_case
 

@@ -23,20 +23,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from forewarn.policies.objects.node import ZONE
+from forewarn.policies.kubernetes.objects.node import ZONE
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.objects.fields import group_kind
-from forewarn.policies.simulation.api_server import EPOCH
-from forewarn.policies.simulation.dump import QUIET, DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival, World
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome as OneRun
-from forewarn.policies.simulation.summary import explore
-from forewarn.policies.whatif import questions
-from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, restarts
-from forewarn.policies.whatif.comparison import ask
-from forewarn.policies.whatif.questions import Question
+from forewarn.policies.kubernetes.objects.fields import group_kind
+from forewarn.policies.prediction.simulation.api_server import EPOCH
+from forewarn.policies.prediction.simulation.dump import QUIET, DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival, World
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
+from forewarn.policies.prediction.simulation.summary import explore
+from forewarn.policies.questions.whatif import questions
+from forewarn.policies.questions.whatif.class_change import Change, apply_change, effect_of, restarts
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.questions import Question
 from tests.oracle.compare_scenarios import SEVERAL, differences, with_plain_names
 from tests.oracle.generator.claims import CLAIMS, ClaimScenario
 from tests.oracle.generator.dice import Dice, Obj

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome as OneRun
+from forewarn.policies.kubernetes.releases.release import semantics_of
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
 from tests.oracle.compare_scenarios import Outcome, with_plain_names
 from tests.oracle.generator.claims import CLAIMS, make_scenario_of_every_kind
 from tests.oracle.generator.gangs import GANGS

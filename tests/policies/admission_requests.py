@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.application.admission_policies import COVERED
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.load import read_config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.findings import Action
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, POD_TEMPLATE_PATHS
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
+from forewarn.policies.base.findings import Action
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.questions.application.admission_policies import COVERED
 
 if TYPE_CHECKING:
     from random import Random
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 Obj = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies import process_pool
-from forewarn.policies.whatif import arrivals
+from forewarn.policies.base import process_pool
+from forewarn.policies.questions.whatif import arrivals
 
 
 @pytest.fixture(autouse=True)

@@ -7,16 +7,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from forewarn.policies.config.load import load_limited_resources
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.options import Options
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.linting.config.load import load_limited_resources
 from tests.policies.recorded import CASES, comparable
 from tests.recorded.dry_run import dry_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
     Obj = dict[str, Any]
 

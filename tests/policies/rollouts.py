@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.controllers.daemon_set import with_daemon_fields
+from forewarn.policies.kubernetes.controllers.daemon_set import with_daemon_fields
 from tests.builders import Made, MadeNode, MadePod, make_pod
 from tests.policies.test_aftermath import random_world
 

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config.model import Config
-from forewarn.policies.documents import to_dict
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
-from forewarn.policies.findings import with_full_stop
-from forewarn.policies.forecast.aftermath import MAX_CYCLES, MAX_WORK, NOT_KNOWN, Aftermath, aftermath_of
-from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.options import Options
-from forewarn.policies.rules.wording.forecasts import cascade
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.base.findings import with_full_stop
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
+from forewarn.policies.linting.rules.wording.forecasts import cascade
+from forewarn.policies.prediction.forecast.aftermath import MAX_CYCLES, MAX_WORK, NOT_KNOWN, Aftermath, aftermath_of
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import summarize
 from forewarn.webhook.admission.decision import warnings_of
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 CORE = {"Node": "v1"}
 DISRUPTED = [{"type": "DisruptionTarget"}]

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import AnswerHead, Origin
-from forewarn.policies.documents import json_of
-from forewarn.policies.documents.answer import (
+from forewarn.policies.base.documents import json_of
+from forewarn.policies.base.documents.answer import (
     AnswerDocument,
     AnswerStatus,
     Cause,
@@ -23,8 +22,9 @@ from forewarn.policies.documents.answer import (
     Why,
     counters_of,
 )
-from forewarn.policies.render.answer import MAX_LINES, WIDTH, counter_text, markdown, number, text
-from forewarn.policies.render.html.answer import header
+from forewarn.policies.cli.render.answer import MAX_LINES, WIDTH, counter_text, markdown, number, text
+from forewarn.policies.cli.render.html.answer import header
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

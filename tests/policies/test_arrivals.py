@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.controllers.changes import Arrivals, arrivals, present
-from forewarn.policies.controllers.new_pods import count_daemons, new_pods
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.controllers.changes import Arrivals, arrivals, present
+from forewarn.policies.kubernetes.controllers.new_pods import count_daemons, new_pods
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.pod import Pod
 from tests.builders import Made, cluster, make_node, make_pod
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.documents import json_of
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.whatif.autoscalers import (
+from forewarn.policies.base.documents import json_of
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.questions.whatif.autoscalers import (
     Autoscalers,
     Autoscaling,
     Waiting,

@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.controllers.changes import arrivals
-from forewarn.policies.controllers.new_pods import FreeNumbers, NumberedPods, new_pods
-from forewarn.policies.copies import Labels, Shared
-from forewarn.policies.evaluation.evaluator import MAX_PROBLEMS, EvaluationRequest, Phase, evaluate
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.extent import MAX_POD_TERMS, check_extent, check_quota_extent
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.pod import NO_SPEC, Pod
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.quantity import InvalidQuantity, parse_quantity
-from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.rules.support.names import nearest
-from forewarn.policies.rules.wording.forecasts import placement_notes
-from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
+from forewarn.policies.base.copies import Labels, Shared
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.kubernetes.controllers.changes import arrivals
+from forewarn.policies.kubernetes.controllers.new_pods import FreeNumbers, NumberedPods, new_pods
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.extent import MAX_POD_TERMS, check_extent, check_quota_extent
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.pod import NO_SPEC, Pod
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT
+from forewarn.policies.kubernetes.scheduling.vectorized.equivalence_classes import EquivalenceClasses
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import MAX_PROBLEMS, EvaluationRequest, Phase, evaluate
+from forewarn.policies.linting.rules.support.names import nearest
+from forewarn.policies.linting.rules.wording.forecasts import placement_notes
+from forewarn.policies.prediction.forecast.placement import place
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.work import cpu_seconds
 
@@ -74,7 +74,7 @@ def test_names_are_those_that_nobody_has(taken: set[int], first: int, index: int
 
 
 def test_the_preempt_command_places_so_many_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.forecast.placement.MAX_SEQUENTIAL", 4)
+    monkeypatch.setattr("forewarn.policies.prediction.forecast.placement.MAX_SEQUENTIAL", 4)
     found = place(cluster(make_node("n1")), workload(replicas=HUGE))
     assert (len(found.predictions), found.omitted, found.existing) == (4, HUGE - 4, 0)
     assert f"only the first 4 new Pods are evaluated, {HUGE - 4} more are not" in placement_notes(found)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS, CapacityBuffers
+from forewarn.policies.cli.main import main
+from forewarn.policies.questions.whatif.capacity_buffers import MAX_BUFFERS, CapacityBuffers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,12 +113,12 @@ def test_without_any_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_source_that_may_not_list_them_leaves_a_note(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from forewarn.policies.sources.files import SourceError
+    from forewarn.policies.inputs.sources.files import SourceError
 
     def rejected(*_: str) -> Iterator[dict[str, Any]]:
         raise SourceError("live", "cannot list capacitybuffers: 403 " + "x" * 100_000)
 
-    monkeypatch.setattr("forewarn.policies.application.headroom.objects_of", rejected)
+    monkeypatch.setattr("forewarn.policies.questions.application.headroom.objects_of", rejected)
     assert main([*SHOWN]) == 0
     out = capsys.readouterr().out
     assert "CapacityBuffers not read: live: cannot list capacitybuffers: 403" in " ".join(out.split())

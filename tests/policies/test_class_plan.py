@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.application.class_plan_answer import document_of
-from forewarn.policies.documents.answer import AnswerStatus
-from forewarn.policies.objects.fields import InvalidInput
-from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.sources.cluster import adopt_pods
-from forewarn.policies.whatif.class_change import Change, apply_change, effect_of, ranked, restarts
-from forewarn.policies.whatif.class_plan import _Run, _with_classes, plan, steps_of, wanted
-from forewarn.policies.whatif.comparison import ask
-from forewarn.policies.whatif.questions import Question
+from forewarn.policies.base.documents.answer import AnswerStatus
+from forewarn.policies.inputs.sources.cluster import adopt_pods
+from forewarn.policies.kubernetes.objects.fields import InvalidInput
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.questions.application.class_plan_answer import document_of
+from forewarn.policies.questions.whatif.class_change import Change, apply_change, effect_of, ranked, restarts
+from forewarn.policies.questions.whatif.class_plan import _Run, _with_classes, plan, steps_of, wanted
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.whatif.class_plan import Plan, Step
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.questions.whatif.class_plan import Plan, Step
 
 UNTIL = 100_000.0
 NAMES = ("gold", "iron", "tin")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.kubernetes.cluster.cache import Cache
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(0, 9))))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.controllers.view import PodState, WorkloadState
-from forewarn.policies.copies import MadeOnAccess, replace
-from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.base.copies import MadeOnAccess, replace
+from forewarn.policies.kubernetes.controllers.view import PodState, WorkloadState
+from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 from tests.benchmarks.clusters import Size, objects
 
 POD = next(Pod.from_api(obj) for obj in objects(Size(1)) if obj["kind"] == "Pod")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cow_table import GroupedTable, Table, derived
+from forewarn.policies.base.cow_table import GroupedTable, Table, derived
 
 
 @given(st.lists(st.tuples(st.sampled_from(["put", "pop", "freeze"]), st.integers(0, 20), st.integers())))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from forewarn.policies.documents import Document, Exact, in_json, json_of, optional_in_json, to_dict
+from forewarn.policies.base.documents import Document, Exact, in_json, json_of, optional_in_json, to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from forewarn.policies.documents import Always, Hidden, Inlined, Spelled
+    from forewarn.policies.base.documents import Always, Hidden, Inlined, Spelled
 
 
 class Size(IntEnum):

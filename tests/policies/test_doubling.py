@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.manifests import read
-from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.sniff import laxer_than_kubectl, only_grammar_matters
-from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl
-from forewarn.policies.manifests.yaml.nodes import compose
-from forewarn.policies.manifests.yaml.source import Construction
-from forewarn.policies.objects.reviewed_object import ChangeSet
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.documents import Document, Fault
+from forewarn.policies.inputs.manifests.sniff import laxer_than_kubectl, only_grammar_matters
+from forewarn.policies.inputs.manifests.yaml.grammar import check, check_as_kubectl
+from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.source import Construction
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from tests.work import growth
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.durations import seconds
+from forewarn.policies.kubernetes.durations import seconds
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.objects.extent import max_memory_of, memory_of
+from forewarn.policies.kubernetes.objects.extent import max_memory_of, memory_of
 from tests.work import steps
 
 NO_LIMIT = 1 << 40

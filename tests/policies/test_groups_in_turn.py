@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import admitted
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.whatif.headroom import headroom
+from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.releases.release import semantics_of
+from forewarn.policies.prediction.forecast.pod_groups import group_forecast
+from forewarn.policies.questions.whatif.headroom import headroom
 from tests.builders import Made, MadePod, make_node, make_pod
 
 if TYPE_CHECKING:
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 MAX = 100
 

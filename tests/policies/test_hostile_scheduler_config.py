@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.config.scheduler import read_scheduler
-from forewarn.policies.releases.semantics import DEFAULT
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT
+from forewarn.policies.linting.config.model import ConfigError
+from forewarn.policies.linting.config.scheduler import read_scheduler
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 PROFILE = HEADER + "profiles:\n- schedulerName: a\n"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.manifests import MAX_FILE
-from forewarn.policies.sources.files import SourceError, find_files, read_file
+from forewarn.policies.inputs.manifests import MAX_FILE
+from forewarn.policies.inputs.sources.files import SourceError, find_files, read_file
 from tests.in_process import forewarn
 from tests.shell import bash
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_read_and_was_never_a_manifest_is_left_out_where_nobody_n
 
 
 def test_what_a_shell_makes_of_a_command_is_read_though_it_is_a_pipe(tree: Path) -> None:
-    done = bash('"$0" -m policies.cli lint <(cat "$1")', tree / "class.yaml")
+    done = bash('"$0" -m policies.cli.main lint <(cat "$1")', tree / "class.yaml")
     assert "1 file, 1 object checked" in done.stderr
 
 
@@ -217,7 +217,7 @@ def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path: Path, output: 
 
 def test_an_internal_error_is_one_line_and_status_3_never_1(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom forewarn.policies import cli\nfrom forewarn.policies.commands import lint\n"
+        "import sys\nfrom forewarn.policies.cli import main as cli\nfrom forewarn.policies.cli.commands import lint\n"
         "def boom(*_, **__): raise ZeroDivisionError('a\\nb\\x1b[2J')\n"
         "lint.checked = boom\n"
         "sys.exit(cli.main(['lint', '.']))\n"

@@ -17,15 +17,22 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from forewarn.policies.application.cluster import load
-from forewarn.policies.application.predict import predict
-from forewarn.policies.cli import main
-from forewarn.policies.render.html import elements
-from forewarn.policies.render.html.nodes import node_data
-from forewarn.policies.simulation.scenario import read_node
-from forewarn.policies.ui.answers import touched
-from forewarn.policies.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
-from forewarn.policies.whatif.occupancy import BEFORE, REMOVED, SCHEDULABLE, NodeChange, Occupancy, PodInterval
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render.html import elements
+from forewarn.policies.cli.render.html.nodes import node_data
+from forewarn.policies.cli.ui.answers import touched
+from forewarn.policies.prediction.simulation.scenario import read_node
+from forewarn.policies.questions.application.cluster import load
+from forewarn.policies.questions.application.predict import predict
+from forewarn.policies.questions.whatif.node_bands import MAX_BANDS, WHOLE, NodeBands
+from forewarn.policies.questions.whatif.occupancy import (
+    BEFORE,
+    REMOVED,
+    SCHEDULABLE,
+    NodeChange,
+    Occupancy,
+    PodInterval,
+)
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
@@ -152,7 +159,7 @@ def test_the_first_line_and_a_table_summarize_the_change(capsys: pytest.CaptureF
 @pytest.mark.parametrize("where", ["html/page.css", "node_picture.css"])
 def test_bands_of_priorities_stand_out_against_the_background_in_the_dark(where: str) -> None:
     """A contrast of 2 to free capacity, and of 1.25 to the next band."""
-    dark = Path("policies/render", where).read_text().partition("scheme")[2]
+    dark = Path("policies/cli/render", where).read_text().partition("scheme")[2]
     found = re.findall(r"(?:--free: |\.free{fill:|--b\d: |\.b\d{fill:)(#[0-9a-f]{6})", dark)
     lights = [_luminance(color) + 0.05 for color in found]
     assert len(lights) == 9

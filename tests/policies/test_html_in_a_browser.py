@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.render.html.elements import Amount, data, document, element, table
-from forewarn.policies.render.html.nodes import nodes
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render.html.elements import Amount, data, document, element, table
+from forewarn.policies.cli.render.html.nodes import nodes
 from tests.policies.test_html import SHOWN, large, page
 
 if TYPE_CHECKING:

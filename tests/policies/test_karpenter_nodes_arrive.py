@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
-from forewarn.policies.whatif import karpenter
+from forewarn.policies.cli.main import main
+from forewarn.policies.questions.whatif import karpenter
 
 if TYPE_CHECKING:
     from pathlib import Path

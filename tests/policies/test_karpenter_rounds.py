@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from forewarn.policies.autoscaling.autoscaler import Arrival, NotPredicted
-from forewarn.policies.controllers.view import PodState
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import Change
-from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.whatif import karpenter
-from forewarn.policies.whatif.karpenter import KarpenterRounds
+from forewarn.policies.kubernetes.controllers.view import PodState
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.prediction.autoscaling.autoscaler import Arrival, NotPredicted
+from forewarn.policies.prediction.simulation.api_server import Change
+from forewarn.policies.prediction.simulation.clock import Clock
+from forewarn.policies.questions.whatif import karpenter
+from forewarn.policies.questions.whatif.karpenter import KarpenterRounds
 from tests.builders import make_pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.prediction.simulation.simulation import Simulation
 
 NODE = {"metadata": {"labels": {}}, "status": {"allocatable": {"cpu": "4"}}}
 

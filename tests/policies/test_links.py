@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.render.sarif import without_links
-from forewarn.policies.render.table import text_of
+from forewarn.policies.cli.render.sarif import without_links
+from forewarn.policies.cli.render.table import text_of
 
 LINKED = (
     *("www.evil.example", "WWW.evil.example", "http://evil.example", "ftp://evil.example", "ask@evil.example"),

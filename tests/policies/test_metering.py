@@ -6,7 +6,7 @@ from threading import Thread
 
 import pytest
 
-from forewarn.policies.metering import (
+from forewarn.policies.base.metering import (
     CHECK_INTERVAL,
     FEW,
     CutShort,

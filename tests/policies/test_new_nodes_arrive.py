@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 import forewarn
-from forewarn.policies.cli import main
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif import arrivals, autoscalers, questions
-from forewarn.policies.whatif.arrivals import Worst
-from forewarn.policies.whatif.comparison import count_by_workload
-from forewarn.policies.whatif.new_nodes import namer
+from forewarn.policies.cli.main import main
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.questions.whatif import arrivals, autoscalers, questions
+from forewarn.policies.questions.whatif.arrivals import Worst
+from forewarn.policies.questions.whatif.comparison import count_by_workload
+from forewarn.policies.questions.whatif.new_nodes import namer
 from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.cases import cases
 from tests.policies.autoscaling.test_discovery import status

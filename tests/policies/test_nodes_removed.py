@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.autoscaling.cluster_autoscaler import scale_down
-from forewarn.policies.cli import main
-from forewarn.policies.whatif import arrivals
-from forewarn.policies.whatif import scale_down as removals
+from forewarn.policies.cli.main import main
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler import scale_down
+from forewarn.policies.questions.whatif import arrivals
+from forewarn.policies.questions.whatif import scale_down as removals
 from tests.policies.autoscaling.test_discovery import status
 
 if TYPE_CHECKING:

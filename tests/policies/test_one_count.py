@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
-from forewarn.policies.forecast.forecast import place_all
-from forewarn.policies.forecast.impact import Impact, victims_of
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
+from forewarn.policies.prediction.forecast.forecast import place_all
+from forewarn.policies.prediction.forecast.impact import Impact, victims_of
 from tests.builders import Made, cluster, make_pod
 from tests.cases import cases
 from tests.policies.rollouts import random_rollout
@@ -23,7 +23,7 @@ from tests.policies.test_aftermath import random_world
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 SEEDS = range(cases(60))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

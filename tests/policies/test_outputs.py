@@ -15,15 +15,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from forewarn.policies.application.findings import Report
-from forewarn.policies.application.lint import SourceLines
-from forewarn.policies.cli import main
-from forewarn.policies.commands import lint
-from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Finding, Severity, Text
-from forewarn.policies.lint.input import Input
-from forewarn.policies.render import sarif
-from forewarn.policies.render.report import ENTRIES, in_parts
-from forewarn.policies.rules import RULES
+from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Finding, Severity, Text
+from forewarn.policies.cli.commands import lint
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render import sarif
+from forewarn.policies.cli.render.report import ENTRIES, in_parts
+from forewarn.policies.linting.lint.input import Input
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.questions.application.findings import Report
+from forewarn.policies.questions.application.lint import SourceLines
 from tests.in_process import forewarn
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"

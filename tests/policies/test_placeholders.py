@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.application.headroom_answer import HeadroomResult, ObjectHeadroom
-from forewarn.policies.cluster.cache import head_of
-from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.options import Options
-from forewarn.policies.rules.support.predictions import is_placeholder
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.whatif.headroom import fill, headroom
-from forewarn.policies.whatif.placeholders import Placeholders, placeholders
+from forewarn.policies.kubernetes.cluster.cache import head_of
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.questions.application.headroom_answer import HeadroomResult, ObjectHeadroom
+from forewarn.policies.questions.whatif.headroom import fill, headroom
+from forewarn.policies.questions.whatif.placeholders import Placeholders, placeholders
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 CUTOFF = -10
 

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
 
 STEPS = st.lists(
     st.tuples(

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import admitted
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.disclosure import OPEN, Audience, Disclose, Shown
-from forewarn.policies.documents import json_of, to_dict
-from forewarn.policies.forecast import pod_groups
-from forewarn.policies.forecast.pod_groups import TIES, GroupForecast, group_forecast
-from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_group import PodGroup
-from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.scheduling.preemption import Victim
-from forewarn.policies.scheduling.responsible import CLAIMS
+from forewarn.policies.base.disclosure import OPEN, Audience, Disclose, Shown
+from forewarn.policies.base.documents import json_of, to_dict
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod_group import PodGroup
+from forewarn.policies.kubernetes.releases.release import semantics_of
+from forewarn.policies.kubernetes.scheduling.preemption import Victim
+from forewarn.policies.kubernetes.scheduling.responsible import CLAIMS
+from forewarn.policies.prediction.forecast import pod_groups
+from forewarn.policies.prediction.forecast.pod_groups import TIES, GroupForecast, group_forecast
 from tests.builders import Made, MadePod, make_node, make_pod
 
 OWN = Audience(Disclose.OWN_NAMESPACE, "team")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.forecast.why_not import explanations, why_not
-from forewarn.policies.options import Options
-from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.whatif.headroom import headroom
-from forewarn.policies.whatif.placeholders import placeholders
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.releases.release import semantics_of
+from forewarn.policies.prediction.forecast.placement import place
+from forewarn.policies.prediction.forecast.why_not import explanations, why_not
+from forewarn.policies.questions.whatif.headroom import headroom
+from forewarn.policies.questions.whatif.placeholders import placeholders
 from tests.builders import Made, MadePod, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster
 

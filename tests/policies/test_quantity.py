@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from forewarn.policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 from tests.cases import each
 
 DATA = json.loads((Path(__file__).parent / "data" / "quantities.json").read_text())

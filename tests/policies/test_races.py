@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 import forewarn
-from forewarn.policies.application import simulated
-from forewarn.policies.cli import main
-from forewarn.policies.whatif.comparison import ask
-from forewarn.policies.whatif.questions import nodes_lost
+from forewarn.policies.cli.main import main
+from forewarn.policies.questions.application import simulated
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.questions import nodes_lost
 from tests.builders import Made, cluster_text, make_node, make_pod
 
 
@@ -90,7 +90,7 @@ def test_each_workload_with_an_equal_victim_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A letter stands for a node and the workload of its Pod, `r` for a reserved node. Capital ones have priority."""
-    monkeypatch.setattr("forewarn.policies.simulation.scheduler_cache._MAX_EQUAL", 4)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.scheduler_cache._MAX_EQUAL", 4)
     nodes = [make_node(f"n{number}").has(cpu="4") for number in range(1, len(workloads) + 1)]
     taint = [{"key": "reserved", "effect": "NoSchedule"}]
     reserved = [node.spec(taints=taint * (name == "r")) for name, node in zip(workloads, nodes, strict=True)]

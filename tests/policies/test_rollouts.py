@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.application.manifests import applied
-from forewarn.policies.application.places import Places
-from forewarn.policies.application.predict import predict
-from forewarn.policies.application.simulated import world_with
-from forewarn.policies.config.model import Config
-from forewarn.policies.documents import to_dict
-from forewarn.policies.evaluation.evaluator import impact_of
-from forewarn.policies.forecast import rehearsal
-from forewarn.policies.forecast.aftermath import Waiting
-from forewarn.policies.forecast.forecast import place_all
-from forewarn.policies.forecast.impact import BY_CHOICE
-from forewarn.policies.forecast.pod_groups import MAX_REHEARSED
-from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.base.metering import CutShort
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import impact_of
+from forewarn.policies.prediction.forecast import rehearsal
+from forewarn.policies.prediction.forecast.aftermath import Waiting
+from forewarn.policies.prediction.forecast.forecast import place_all
+from forewarn.policies.prediction.forecast.impact import BY_CHOICE
+from forewarn.policies.prediction.forecast.pod_groups import MAX_REHEARSED
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import summarize
+from forewarn.policies.questions.application.manifests import applied
+from forewarn.policies.questions.application.places import Places
+from forewarn.policies.questions.application.predict import predict
+from forewarn.policies.questions.application.simulated import world_with
 from tests.builders import (
     Made,
     MadePod,
@@ -51,7 +51,7 @@ from tests.policies.test_aftermath import controlled, evaluated, is_settled, ran
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.prediction.forecast.impact import Impact
 
 WORLDS = int(os.environ.get("WORLDS", cases(30)))
 Told = tuple[Counter[str], int, int]
@@ -489,7 +489,7 @@ def test_on_many_nodes_it_comes_to_the_same() -> None:
 @pytest.mark.parametrize("most", [1, 10, 100, 1000, 3000])
 def test_where_it_is_too_much_the_first_pods_are_told_of(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [*deployment("web", ["n", "n"], "1", 100), make_node("n").has(cpu="2")]
-    monkeypatch.setattr("forewarn.policies.forecast.forecast.MAX_REHEARSAL_WORK", most)
+    monkeypatch.setattr("forewarn.policies.prediction.forecast.forecast.MAX_REHEARSAL_WORK", most)
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert [prediction.outcome for prediction in found.predictions][:1] == ["preempts"]
@@ -504,7 +504,7 @@ def up_after(calls: int) -> Callable[[], bool]:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 def test_a_prediction_that_is_cut_short_is_marked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever time is up, and whatever work is allowed: the complete answer, or one that is marked as incomplete."""
-    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
+    monkeypatch.setattr("forewarn.policies.base.metering.CHECK_INTERVAL", 50)
     cut = 0
     for seed in range(WORLDS // 12):
         found = random_rollout(seed, [kind])
@@ -517,12 +517,12 @@ def test_a_prediction_that_is_cut_short_is_marked(kind: str, monkeypatch: pytest
             assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, calls)
             cut += partly.is_cut_short
         for most in (1, 100, 1000, 3000, 10_000):
-            monkeypatch.setattr("forewarn.policies.forecast.forecast.MAX_REHEARSAL_WORK", most)
+            monkeypatch.setattr("forewarn.policies.prediction.forecast.forecast.MAX_REHEARSAL_WORK", most)
             partly = impact(*found)
             assert partly is not None
             assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, most)
         monkeypatch.undo()
-        monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
+        monkeypatch.setattr("forewarn.policies.base.metering.CHECK_INTERVAL", 50)
     assert cut
 
 

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+from forewarn.policies.linting.config.model import ConfigError
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     MAX_NODES,
     Estimate,
     group_by_scheduling_properties,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, daemon_pods, template_info
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
-from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable, with_all_placed
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.whatif import autoscalers
-from forewarn.policies.whatif.autoscalers import ScaleUps
-from forewarn.policies.whatif.node_groups import MAX_GROUPS, read_node_groups
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, daemon_pods, template_info
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import MAX_SIZE_REACHED
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import filter_out_schedulable, with_all_placed
+from forewarn.policies.questions.whatif import autoscalers
+from forewarn.policies.questions.whatif.autoscalers import ScaleUps
+from forewarn.policies.questions.whatif.node_groups import MAX_GROUPS, read_node_groups
 from tests.builders import Made, MadeNode, MadePod, make_node, make_pod
 from tests.cases import cases
 

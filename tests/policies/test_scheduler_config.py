@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.config.scheduler import read_scheduler, scheduler_source
-from forewarn.policies.releases.minors import KNOWN_MINORS
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.configuration import PRESETS
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling.configuration import PRESETS
+from forewarn.policies.linting.config.model import ConfigError
+from forewarn.policies.linting.config.scheduler import read_scheduler, scheduler_source
 
 if TYPE_CHECKING:
     from pathlib import Path

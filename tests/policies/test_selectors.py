@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.selectors import LabelSelector, one_of, parse_label_selector, with_label_keys
+from forewarn.policies.kubernetes.selectors import LabelSelector, one_of, parse_label_selector, with_label_keys
 from tests.work import steps
 
 KEYS, VALUES = [f"k{number}" for number in range(24)], ["", "a", "b", "c"]

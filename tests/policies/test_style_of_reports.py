@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.style_words import INSTEAD, banned_in
 
 STATS: Final = "docs/examples/node-pressure/stats.json"

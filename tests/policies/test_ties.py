@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.cache import ClusterSnapshot
-from forewarn.policies.forecast.impact import least, newly_preempted
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.rules.wording.impact import certain_of
-from forewarn.policies.scheduling import ties
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling import ties
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+from forewarn.policies.linting.rules.wording.impact import certain_of
+from forewarn.policies.prediction.forecast.impact import least, newly_preempted
+from forewarn.policies.prediction.forecast.placement import place
 from tests.builders import Made, MadePod, cluster, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import forewarn

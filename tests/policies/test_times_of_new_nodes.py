@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from forewarn.policies.autoscaling.autoscaler import Arrival
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.simulation.api_server import Change
-from forewarn.policies.whatif import arrivals, autoscalers
-from forewarn.policies.whatif.arrivals import ClusterAutoscalerRounds
-from forewarn.policies.whatif.autoscalers import (
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.prediction.autoscaling.autoscaler import Arrival
+from forewarn.policies.prediction.simulation.api_server import Change
+from forewarn.policies.questions.whatif import arrivals, autoscalers
+from forewarn.policies.questions.whatif.arrivals import ClusterAutoscalerRounds
+from forewarn.policies.questions.whatif.autoscalers import (
     Autoscalers,
     Autoscaling,
     Considered,
@@ -22,12 +22,12 @@ from forewarn.policies.whatif.autoscalers import (
     ScaleUp,
     ScaleUps,
 )
-from forewarn.policies.whatif.node_groups import read_node_groups
+from forewarn.policies.questions.whatif.node_groups import read_node_groups
 from tests.policies.test_karpenter_rounds import Cluster
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.prediction.simulation.simulation import Simulation
 
 TEMPLATE = "template: {status: {allocatable: {cpu: '4', memory: 8Gi, pods: '110'}}}"
 GROUPS = read_node_groups("\n".join(f"- {{name: {name}, maxSize: 9, {TEMPLATE}}}" for name in "ab"), "groups.yaml")

@@ -27,8 +27,8 @@ import yaml
 from junitparser import JUnitXml
 from markdown_it import MarkdownIt
 
-from forewarn.policies.render.ci import MAX_ANNOTATIONS
-from forewarn.policies.render.table import MAX_ROWS
+from forewarn.policies.cli.render.ci import MAX_ANNOTATIONS
+from forewarn.policies.cli.render.table import MAX_ROWS
 
 SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 GITHUB_ACTION = "https://json.schemastore.org/github-action.json"

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.documents import to_dict
-from forewarn.policies.evaluation.evaluator import impact_of
-from forewarn.policies.forecast.aftermath import MAX_PENDING, Aftermath, pending_in_order
-from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.rules.wording.forecasts import cascade
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import impact_of
+from forewarn.policies.linting.rules.wording.forecasts import cascade
+from forewarn.policies.prediction.forecast.aftermath import MAX_PENDING, Aftermath, pending_in_order
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import summarize
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 from tests.policies.test_aftermath import aftermath, controlled, is_settled, random_world, workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.prediction.forecast.impact import Impact
 
 Told = tuple[Counter[str], int]
 """Running pods of others that are pushed out, by workload; new pods that stay pending."""

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from time import time
 from typing import IO, Any
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.kinds import registry
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, group_kind, json_type
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.options import Options
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.sources.files import SourceError, unreadable
-from forewarn.policies.terminal import as_json, progress
+from forewarn.policies.cli.terminal import as_json, progress
+from forewarn.policies.inputs.sources.files import SourceError, unreadable
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, json_type
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 from tests.recorded.dry_run import Answer, dry_run, kind_of
 from tests.recorded.validation import strict_error
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.estimator import (
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.fields import at, boolean, int32, items, mapping, strings, text
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY, read_resource_list
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import (
     MAX_NODES,
     EquivalenceGroup,
     group_by_scheduling_properties,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import (
     NodeGroup,
     from_node,
     from_provider,
@@ -21,7 +26,7 @@ from forewarn.policies.autoscaling.cluster_autoscaler.node_group import (
     is_schedulable,
     template_info,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import (
     DEFAULT,
     NOT_READY,
     Decision,
@@ -30,24 +35,19 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
     Settings,
     node_amounts,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import (
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import (
     filter_out_schedulable,
     is_expendable,
     without_expendable,
 )
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.objects.fields import at, boolean, int32, items, mapping, strings, text
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.resources import CPU, MEMORY, read_resource_list
-from forewarn.policies.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup
 
 DEFAULT_CUTOFF: Final = Options().autoscaler_cutoff
 _OK_UNREADY: Final = 3

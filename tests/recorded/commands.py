@@ -11,18 +11,18 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.commands.cluster_command import answered
-from forewarn.policies.commands.parser import Output, Parser, add_admission_option
-from forewarn.policies.commands.release import add_release_options, release_of
-from forewarn.policies.commands.simulated import add_runs_options
-from forewarn.policies.config.load import load_limited_resources
-from forewarn.policies.findings import plural
-from forewarn.policies.objects.fields import json_type
-from forewarn.policies.options import Options
-from forewarn.policies.releases.minors import RECORDED_MINOR
-from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.terminal import print_notice
+from forewarn.policies.base.findings import plural
+from forewarn.policies.cli.commands.cluster_command import answered
+from forewarn.policies.cli.commands.parser import Output, Parser, add_admission_option
+from forewarn.policies.cli.commands.release import add_release_options, release_of
+from forewarn.policies.cli.commands.simulated import add_runs_options
+from forewarn.policies.cli.terminal import print_notice
+from forewarn.policies.kubernetes.objects.fields import json_type
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.releases.minors import RECORDED_MINOR
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT
+from forewarn.policies.linting.config.load import load_limited_resources
+from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
 from tests.recorded import batch
 from tests.recorded.batch import run_batch
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from forewarn.policies.cluster.cache import Cache
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.releases.semantics import Semantics
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.cluster.cache import Cache
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
 CASE_KINDS: Final = {
     "nodes": ("v1", "Node"),
@@ -157,7 +157,7 @@ def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics 
 
     `count_nominated`: consider Pods that are nominated to a node but not bound.
     """
-    from forewarn.policies.scheduling.configuration import InvalidConfiguration
+    from forewarn.policies.kubernetes.scheduling.configuration import InvalidConfiguration
 
     try:
         return prediction_of_case(case, count_nominated=count_nominated, semantics=semantics).to_dict()
@@ -173,7 +173,7 @@ def prediction_of_case(
     `cache`: the result of `cache_of_case` for the same case, possibly with other semantics, to compare releases. Raises
     InvalidObject, InvalidConfiguration and ValueError.
     """
-    from forewarn.policies.cluster.admission import predict
+    from forewarn.policies.kubernetes.cluster.admission import predict
 
     pod = case.get("pod")
     if not isinstance(pod, dict):
@@ -189,7 +189,7 @@ def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
     """Return the cluster of a case. Raises InvalidObject and ValueError. `count_nominated`: include Pods without a
     node.
     """
-    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.kubernetes.cluster.cache import Cache
 
     cache = Cache()
     for key, objects in case.items():
@@ -205,7 +205,7 @@ def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
 
 def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
     """Return `semantics` with the scheduler configuration of the case, if there is one. Raises InvalidConfiguration."""
-    from forewarn.policies.scheduling.configuration import scheduler_configuration
+    from forewarn.policies.kubernetes.scheduling.configuration import scheduler_configuration
 
     if case.get("config") is None:
         return semantics
@@ -231,8 +231,8 @@ def answer_scenario(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics:
 
     `runs`: number of runs with randomized ties. `seed`: random seed.
     """
-    from forewarn.policies.simulation.simulation import Simulation
-    from forewarn.policies.simulation.summary import explore
+    from forewarn.policies.prediction.simulation.simulation import Simulation
+    from forewarn.policies.prediction.simulation.summary import explore
     from tests.recorded.scenario import read_scenario
 
     world = read_scenario(case, semantics)

@@ -11,12 +11,12 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.controllers.pod_gc import collect
-from forewarn.policies.controllers.view import CreatePod, DeletePod, controller_of
-from forewarn.policies.copies import replace
-from forewarn.policies.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, REPLICA_SET
-from forewarn.policies.simulation.api_server import Change
-from forewarn.policies.simulation.controller_manager import (
+from forewarn.policies.base.copies import replace
+from forewarn.policies.kubernetes.controllers.pod_gc import collect
+from forewarn.policies.kubernetes.controllers.view import CreatePod, DeletePod, controller_of
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, REPLICA_SET
+from forewarn.policies.prediction.simulation.api_server import Change
+from forewarn.policies.prediction.simulation.controller_manager import (
     ControllerManager,
     PodGarbageCollector,
     delay_of,
@@ -26,9 +26,9 @@ from forewarn.policies.simulation.controller_manager import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from forewarn.policies.controllers.view import Action, Key, PodState, SetStatus
-    from forewarn.policies.simulation.api_server import ApiServer, ControllerView
-    from forewarn.policies.simulation.clock import Clock, Latencies
+    from forewarn.policies.kubernetes.controllers.view import Action, Key, PodState, SetStatus
+    from forewarn.policies.prediction.simulation.api_server import ApiServer, ControllerView
+    from forewarn.policies.prediction.simulation.clock import Clock, Latencies
 
     Steps = Generator[float | None, None, None]
 

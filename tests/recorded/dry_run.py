@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.documents import Always, Document, Hidden, in_json
-from forewarn.policies.kinds import registry as kinds
-from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
-from forewarn.policies.kube_apiserver.priority import (
+from forewarn.policies.base.documents import Always, Document, Hidden, in_json
+from forewarn.policies.kubernetes.kinds import registry as kinds
+from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
+from forewarn.policies.kubernetes.kube_apiserver.priority import (
     Forbidden,
     Resolved,
     admit_pod,
@@ -31,42 +31,42 @@ from forewarn.policies.kube_apiserver.priority import (
     check_default,
     resolved_spec,
 )
-from forewarn.policies.kube_apiserver.quota import (
+from forewarn.policies.kubernetes.kube_apiserver.quota import (
     Check,
     FaultKind,
     Pods,
     check_request,
     is_terminating,
 )
-from forewarn.policies.kube_apiserver.validation.decode import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     POD_STRUCT,
     PRIORITY_CLASS_STRUCT,
     RESOURCE_QUOTA_STRUCT,
     Struct,
     decode_fault,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote
-from forewarn.policies.kube_apiserver.validation.pod import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError, aggregate, go_quote
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod import (
     GROUP_STRUCTS,
     GROUP_VERSIONS,
     admission_gates,
     defaulted_group,
     validate_group,
 )
-from forewarn.policies.kube_apiserver.validation.priority_class import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import (
     validate_priority_class,
 )
-from forewarn.policies.kube_apiserver.validation.resources import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     read_pod_resources,
     validate_limits,
     validate_resource_quota,
     validate_resource_quota_update,
 )
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, group_kind
-from forewarn.policies.objects.priority_class import SYSTEM_NAMES
-from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.options import Options
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, group_kind
+from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
+from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
 from tests.recorded.validation import (
     RESOURCE_QUOTAS,
     ObjectCount,
@@ -78,7 +78,7 @@ from tests.recorded.validation import (
 )
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
     Key = tuple[str, str]
 

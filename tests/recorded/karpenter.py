@@ -8,32 +8,32 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
-from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
-from forewarn.policies.autoscaling.karpenter.node_pools import read_node_pools
-from forewarn.policies.autoscaling.karpenter.pods import texts
-from forewarn.policies.autoscaling.karpenter.requirements import (
+from forewarn.policies.kubernetes.objects.fields import boolean, group_kind, items, mapping, text
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import exceeded_limit, provision, rejection
+from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types
+from forewarn.policies.prediction.autoscaling.karpenter.node_pools import read_node_pools
+from forewarn.policies.prediction.autoscaling.karpenter.pods import texts
+from forewarn.policies.prediction.autoscaling.karpenter.requirements import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
     SIMULATED,
     Requirement,
 )
-from forewarn.policies.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
-from forewarn.policies.autoscaling.karpenter.state import usage_by_pool
-from forewarn.policies.autoscaling.karpenter.topology import Choices
-from forewarn.policies.objects.fields import boolean, group_kind, items, mapping, text
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.prediction.autoscaling.karpenter.scheduler import PLACEHOLDER, Options
+from forewarn.policies.prediction.autoscaling.karpenter.state import usage_by_pool
+from forewarn.policies.prediction.autoscaling.karpenter.topology import Choices
 from tests.recorded.karpenter_state import NODE_CLAIM, NODE_POOLS, Eviction, Objects, is_unschedulable, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from forewarn.policies.autoscaling.karpenter.autoscaler import Decision
-    from forewarn.policies.autoscaling.karpenter.scheduler import NewNodeClaim
-    from forewarn.policies.autoscaling.karpenter.state import ClusterState
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.resources import ResourceList
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.resources import ResourceList
+    from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import Decision
+    from forewarn.policies.prediction.autoscaling.karpenter.scheduler import NewNodeClaim
+    from forewarn.policies.prediction.autoscaling.karpenter.state import ClusterState
 
 RUNS: Final = 12
 """Runs of a case in which upstream's answer depends on the order of a Go map."""

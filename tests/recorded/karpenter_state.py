@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.autoscaling.karpenter import requirements as label
-from forewarn.policies.autoscaling.karpenter.pods import untolerated
-from forewarn.policies.autoscaling.karpenter.state import DISRUPTED, ClusterState, RunningNode, StateNode
-from forewarn.policies.autoscaling.karpenter.topology import Storage
-from forewarn.policies.durations import parse_duration
-from forewarn.policies.findings import grouped
-from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
-from forewarn.policies.objects.fields import (
+from forewarn.policies.base.findings import grouped
+from forewarn.policies.kubernetes.durations import parse_duration
+from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
+from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     REQUIRED,
     ApiObject,
@@ -27,10 +23,14 @@ from forewarn.policies.objects.fields import (
     text,
     timestamp,
 )
-from forewarn.policies.objects.namespace import Namespace
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from forewarn.policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.kubernetes.objects.namespace import Namespace
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from forewarn.policies.prediction.autoscaling.karpenter import requirements as label
+from forewarn.policies.prediction.autoscaling.karpenter.pods import untolerated
+from forewarn.policies.prediction.autoscaling.karpenter.state import DISRUPTED, ClusterState, RunningNode, StateNode
+from forewarn.policies.prediction.autoscaling.karpenter.topology import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

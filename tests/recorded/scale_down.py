@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.autoscaling.cluster_autoscaler import scale_down
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import is_ready
-from forewarn.policies.autoscaling.cluster_autoscaler.pod_list import without_expendable
-from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import GroupSize, ScaleDown, ScaleDownSettings, Scene
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.objects.fields import at, text, timestamp
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.fields import at, text, timestamp
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler import scale_down
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import is_ready
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import without_expendable
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.scale_down import (
+    GroupSize,
+    ScaleDown,
+    ScaleDownSettings,
+    Scene,
+)
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.pod import Pod
 
 _REASONS: Final = {
     scale_down.DISABLED: "ScaleDownDisabledAnnotation",

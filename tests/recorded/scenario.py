@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.controllers.resource_quota import recalculated
-from forewarn.policies.controllers.view import PodState
-from forewarn.policies.objects.fields import json_type, text
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_group import PodGroup
-from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.scheduling.cluster_objects import ClusterObjects
-from forewarn.policies.simulation.api_server import EPOCH
-from forewarn.policies.simulation.scenario import Arrival, World, bounded, read_node, read_workload
+from forewarn.policies.kubernetes.controllers.resource_quota import recalculated
+from forewarn.policies.kubernetes.controllers.view import PodState
+from forewarn.policies.kubernetes.objects.fields import json_type, text
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod_group import PodGroup
+from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+from forewarn.policies.kubernetes.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT
+from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.prediction.simulation.api_server import EPOCH
+from forewarn.policies.prediction.simulation.scenario import Arrival, World, bounded, read_node, read_workload
 from tests.recorded.controllers import RecordedControllers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 _KINDS: Final = {
     "nodes": ("v1", "Node"),

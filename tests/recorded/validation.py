@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kube_apiserver.quota import Pods
-from forewarn.policies.kube_apiserver.validation.object_meta import (
+from forewarn.policies.kubernetes.kube_apiserver.quota import Pods
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     KEY_FORM,
     FieldError,
     dns1123_label,
@@ -31,25 +31,28 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from forewarn.policies.kube_apiserver.validation.pod import validate_pod_level, validate_scheduling_group
-from forewarn.policies.kube_apiserver.validation.priority_class import policy_fault, validate_priority_class_update
-from forewarn.policies.kube_apiserver.validation.resources import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod import validate_pod_level, validate_scheduling_group
+from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import (
+    policy_fault,
+    validate_priority_class_update,
+)
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     PodResources,
     read_pod_resources,
     validate_requirements,
 )
-from forewarn.policies.kube_apiserver.validation.strict import unknown_fields
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at
-from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.quantity import Quantity
+from forewarn.policies.kubernetes.kube_apiserver.validation.strict import unknown_fields
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.quantity import Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from forewarn.policies.findings import Path
-    from forewarn.policies.objects.resource_list import ResourceList
-    from forewarn.policies.objects.resource_quota import ResourceQuota
-    from forewarn.policies.options import ScopeSelector
+    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.options import ScopeSelector
 
 _CONTAINERS: Final = ("containers", "initContainers")
 _MAX_ERRORS: Final = 100

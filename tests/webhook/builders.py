@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.model import Config
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.endpoint import Endpoint

@@ -12,7 +12,7 @@ from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectAp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-global-default"
 WRITER = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"

@@ -12,7 +12,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from forewarn.policies.kinds.registry import KINDS, OPTIONAL, KindSpec
+from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL, KindSpec
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts, connect
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import impact_of
-from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.webhook import accuracy as module
 from forewarn.webhook.accuracy import (
     NAMED,

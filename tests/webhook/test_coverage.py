@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.decide import PASSED, Direction, direction_of
 from forewarn.webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource
 

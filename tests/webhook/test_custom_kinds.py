@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.load import read_config
-from forewarn.policies.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import KINDS, POD_TEMPLATE_PATHS, KindSpec
+from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.admission.review import Hook
 from forewarn.webhook.apiserver.client import ApiError
 from forewarn.webhook.informer.custom import discover, follow_optional

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.kinds.registry import KINDS, OPTIONAL
+from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 from forewarn.webhook.http.descriptors import TooFewDescriptors, divide, raise_limit, reserve
 from forewarn.webhook.http.health_port import MAX_HEALTH_CONNECTIONS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forewarn.policies import VERSION
-from forewarn.policies.cli import KUBERNETES
+from forewarn.policies.cli.main import KUBERNETES
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.review import MAX_DECODED
 from forewarn.webhook.metrics import Metrics, RejectionReason

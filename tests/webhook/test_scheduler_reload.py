@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forewarn.policies.config.scheduler import scheduler_source
-from forewarn.policies.releases.release import Release
+from forewarn.policies.kubernetes.releases.release import Release
+from forewarn.policies.linting.config.scheduler import scheduler_source
 from forewarn.webhook.commands.serve import _scheduler
 from forewarn.webhook.commands.state_source import StateSource, from_files
 from forewarn.webhook.informer.informer import ClusterState, ListCompleted, ListStarted, ReleaseSet, Runs
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 CLASSES = BY_NAME["priorityclasses"]
 CONFIG = (

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import impact_of
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.webhook import workload_accuracy as module
 from forewarn.webhook.accuracy import Accuracy, Expectation, expectation_of
 from forewarn.webhook.workload_accuracy import (

@@ -18,14 +18,14 @@ from unittest.mock import patch
 
 import yaml
 
-from forewarn.policies.manifests import BROKEN, read
-from forewarn.policies.manifests.object_finder import ObjectFinder
-from forewarn.policies.manifests.yaml.nodes import UNREAD
+from forewarn.policies.inputs.manifests import BROKEN, read
+from forewarn.policies.inputs.manifests.object_finder import ObjectFinder
+from forewarn.policies.inputs.manifests.yaml.nodes import UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from forewarn.policies.objects.reviewed_object import FileDiagnostic
+    from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
 ROOT: Final = Path(__file__).parents[2]
 ORACLE: Final = ROOT / ".cache" / "yaml-oracle"
@@ -157,7 +157,7 @@ class _Everything(ObjectFinder):
 def ours(text: bytes) -> tuple[list[Any], str]:
     """What the linter reads, and why a document of it cannot be read; text that kubectl drops is no reason."""
     finder = _Everything()
-    with patch("forewarn.policies.manifests.reading.ObjectFinder", return_value=finder):
+    with patch("forewarn.policies.inputs.manifests.reading.ObjectFinder", return_value=finder):
         reading = read(text, "f.yaml", ())
     faults = [told.message for told in reading.diagnostics if told.rule in BROKEN and told.message != UNREAD]
     return [value for value in finder.values if value is not None], faults[0] if faults else ""

@@ -12,10 +12,10 @@ from hashlib import blake2b
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.objects.fields import at
+from forewarn.policies.kubernetes.objects.fields import at
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.reviewed_object import User
+    from forewarn.policies.kubernetes.objects.reviewed_object import User
     from forewarn.webhook.apiserver.typed_client import ObjectApi
 
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

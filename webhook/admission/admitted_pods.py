@@ -17,23 +17,30 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.cluster.admission import admitted as admitted_pod
-from forewarn.policies.cluster.admission import counted_by_quotas
-from forewarn.policies.controllers.changes import not_yet_created, not_yet_scheduled
-from forewarn.policies.controllers.new_pods import creates_pods_later
-from forewarn.policies.copies import replace
-from forewarn.policies.findings import plural
-from forewarn.policies.kinds.registry import POD
-from forewarn.policies.kube_apiserver.quota import first_rejected
-from forewarn.policies.metering import CutShort, charge, metered
-from forewarn.policies.objects.extent import check_quota_extent, check_quotas
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, has_controller
+from forewarn.policies.base.copies import replace
+from forewarn.policies.base.findings import plural
+from forewarn.policies.base.metering import CutShort, charge, metered
+from forewarn.policies.kubernetes.cluster.admission import admitted as admitted_pod
+from forewarn.policies.kubernetes.cluster.admission import counted_by_quotas
+from forewarn.policies.kubernetes.controllers.changes import not_yet_created, not_yet_scheduled
+from forewarn.policies.kubernetes.controllers.new_pods import creates_pods_later
+from forewarn.policies.kubernetes.kinds.registry import POD
+from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
+from forewarn.policies.kubernetes.objects.extent import check_quota_extent, check_quotas
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    has_controller,
+)
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.pod import Pod
-    from forewarn.policies.objects.reviewed_object import ReviewedObject
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 MAX_OBJECTS: Final = 32
 MAX_OF_ONE: Final = 16
@@ -45,7 +52,7 @@ before counted, and need one more prediction.
 MAX_PODS: Final = 32
 """Maximum number of counted Pods, over all objects."""
 MAX_WORK: Final = 50_000
-"""Maximum units of work (`policies.metering`) to place the Pods."""
+"""Maximum units of work (`policies.base.metering`) to place the Pods."""
 MAX_BYTES: Final = 64 * 1024
 """Maximum bytes of a recorded object."""
 SECONDS: Final = 10.0
@@ -265,7 +272,7 @@ def _charged(
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
     """Return the snapshot with the Pod on its predicted node, if that is known. Raises CutShort."""
     # numpy, which the webhook loads before it serves
-    from forewarn.policies.scheduling.responsible import not_predicted
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.scheduling.responsible import not_predicted
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
     return snapshot if not_predicted(pod, snapshot) else Prediction(snapshot, pod).snapshot_after()

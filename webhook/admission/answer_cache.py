@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from forewarn.policies.findings import Action, cut, one_line
-from forewarn.policies.kinds.registry import POD
-from forewarn.policies.objects.reviewed_object import Operation
+from forewarn.policies.base.findings import Action, cut, one_line
+from forewarn.policies.kubernetes.kinds.registry import POD
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation
 from forewarn.webhook.admission.impact_annotation import ADDED
 from forewarn.webhook.logs import MAX_TEXT
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.webhook.admission.admitted_pods import Admitted
     from forewarn.webhook.admission.decision import Decision
     from forewarn.webhook.admission.review import AdmissionRequest, Hook

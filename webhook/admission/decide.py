@@ -7,21 +7,40 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.copies import replace
-from forewarn.policies.disclosure import Audience
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of, strictest_action
-from forewarn.policies.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION, NAMESPACE, POD, plurals
-from forewarn.policies.kube_apiserver.priority import Forbidden, class_by_namespace, establish_priority, resolved_spec
-from forewarn.policies.metering import TooLarge
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, group_kind, string_map, text, text_at
-from forewarn.policies.objects.fields import namespace_of as namespace_in
-from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
-from forewarn.policies.objects.pod import MIRROR_ANNOTATION
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.rules.namespace import unknown_default_class
-from forewarn.policies.rules.support.allowed_classes import CONTROLLERS
-from forewarn.policies.rules.support.context import Target
+from forewarn.policies.base.copies import replace
+from forewarn.policies.base.disclosure import Audience
+from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
+from forewarn.policies.base.metering import TooLarge
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, CONTROLLER_REVISION, NAMESPACE, POD, plurals
+from forewarn.policies.kubernetes.kube_apiserver.priority import (
+    Forbidden,
+    class_by_namespace,
+    establish_priority,
+    resolved_spec,
+)
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    InvalidObject,
+    at,
+    group_kind,
+    string_map,
+    text,
+    text_at,
+)
+from forewarn.policies.kubernetes.objects.fields import namespace_of as namespace_in
+from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
+from forewarn.policies.kubernetes.objects.pod import MIRROR_ANNOTATION
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.linting.evaluation.evaluator import (
+    EvaluationRequest,
+    Phase,
+    evaluate,
+    impact_of,
+    strictest_action,
+)
+from forewarn.policies.linting.rules.namespace import unknown_default_class
+from forewarn.policies.linting.rules.support.allowed_classes import CONTROLLERS
+from forewarn.policies.linting.rules.support.context import Target
 from forewarn.webhook.accuracy import expectation_of
 from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.decision import (
@@ -50,10 +69,10 @@ from forewarn.webhook.admission.review import STORING, AdmissionRequest, Admissi
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config.model import Config
-    from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.linting.config.model import Config
+    from forewarn.policies.prediction.forecast.impact import Impact
     from forewarn.webhook.admission.impact_annotation import Written
 
 

@@ -11,16 +11,26 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.copies import replace
-from forewarn.policies.findings import Action, Finding, Text, cut, grouped, joined, one_line, plural, with_full_stop
-from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.details import ONLY_IN_FINDINGS
+from forewarn.policies.base.copies import replace
+from forewarn.policies.base.findings import (
+    Action,
+    Finding,
+    Text,
+    cut,
+    grouped,
+    joined,
+    one_line,
+    plural,
+    with_full_stop,
+)
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.linting.rules.support.details import ONLY_IN_FINDINGS
 from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.review import AdmissionRequest, AdmissionResponse, Cause
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
     from forewarn.webhook.accuracy import Expectation
     from forewarn.webhook.admission.impact_annotation import Written
     from forewarn.webhook.workload_accuracy import WorkloadExpectation

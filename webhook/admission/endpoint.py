@@ -20,11 +20,11 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.config.model import Config, DiscloseTo, RepeatedWarnings
-from forewarn.policies.copies import replace
-from forewarn.policies.disclosure import EXACT, Disclose, Shown
-from forewarn.policies.findings import Action, Finding, Severity, Text, one_line
-from forewarn.policies.metering import CutShort, metered
+from forewarn.policies.base.copies import replace
+from forewarn.policies.base.disclosure import EXACT, Disclose, Shown
+from forewarn.policies.base.findings import Action, Finding, Severity, Text, one_line
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.linting.config.model import Config, DiscloseTo, RepeatedWarnings
 from forewarn.webhook.accuracy import Expectation, Outcome
 from forewarn.webhook.admission import impact_annotation, prediction_access, replies
 from forewarn.webhook.admission.admitted_pods import AUDIT_KEY as NOT_COUNTED
@@ -65,7 +65,7 @@ from forewarn.webhook.logs import LOGGER, RareEvents, log_event
 from forewarn.webhook.metrics import KINDS, OTHER, Metrics
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.global_default import DefaultCandidate, Reserve
     from forewarn.webhook.admission.prediction_access import Confirm, Predictors

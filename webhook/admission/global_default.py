@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.findings import Action, Finding, Severity, Text, listed
-from forewarn.policies.kinds.registry import PRIORITY_CLASS
-from forewarn.policies.kube_apiserver.priority import class_by_namespace, default_priority_class
-from forewarn.policies.objects.fields import NOTHING, InvalidObject, at, text_at
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.objects.workload import pod_template_of
-from forewarn.policies.rules.priority_class import global_default_not_unique
-from forewarn.policies.rules.support.context import Target
+from forewarn.policies.base.findings import Action, Finding, Severity, Text, listed
+from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.kubernetes.kube_apiserver.priority import class_by_namespace, default_priority_class
+from forewarn.policies.kubernetes.objects.fields import NOTHING, InvalidObject, at, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.linting.rules.priority_class import global_default_not_unique
+from forewarn.policies.linting.rules.support.context import Target
 from forewarn.webhook.admission.decision import Decision, Verdict, decision_of
 from forewarn.webhook.admission.review import STORING, AdmissionRequest, Hook
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config.model import Config
-    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+    from forewarn.policies.linting.config.model import Config
 
 
 class DefaultCandidate(NamedTuple):

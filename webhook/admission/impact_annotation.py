@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from forewarn.policies.config.model import Annotate, Config
-from forewarn.policies.disclosure import OPEN, Audience
-from forewarn.policies.findings import INCOMPLETE
-from forewarn.policies.kinds.registry import POD
-from forewarn.policies.metering import never
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.context import ALL_SCHEDULED
+from forewarn.policies.base.disclosure import OPEN, Audience
+from forewarn.policies.base.findings import INCOMPLETE
+from forewarn.policies.base.metering import never
+from forewarn.policies.kubernetes.kinds.registry import POD
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.linting.config.model import Annotate, Config
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED
 from forewarn.webhook.accuracy import FITS, Outcome
 from forewarn.webhook.admission.lanes import Cost
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.forecast.impact import Impact
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.prediction.forecast.impact import Impact
     from forewarn.webhook.admission.review import AdmissionRequest
 
 ANNOTATION: Final = "forewarn.dev/preemption-impact"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
+    from forewarn.policies.base.findings import Path
 
 
 class PatchError(ValueError):

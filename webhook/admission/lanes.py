@@ -21,8 +21,8 @@ from threading import Condition, Thread
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.durations import parse_duration
-from forewarn.policies.metering import holding
+from forewarn.policies.base.metering import holding
+from forewarn.policies.kubernetes.durations import parse_duration
 
 if TYPE_CHECKING:
     import asyncio

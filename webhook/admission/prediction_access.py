@@ -26,15 +26,15 @@ from threading import Lock, RLock, local
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.disclosure import EXACT, Disclose, Shown
-from forewarn.policies.findings import Action, Finding, Severity, Text
-from forewarn.policies.forks import limit_memory
-from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.fields import ApiObject, InvalidObject, at, has_controller
-from forewarn.policies.objects.pod import ALL_NAMESPACES, other_namespaces
-from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.base.disclosure import EXACT, Disclose, Shown
+from forewarn.policies.base.findings import Action, Finding, Severity, Text
+from forewarn.policies.base.forks import limit_memory
+from forewarn.policies.base.metering import CutShort
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, has_controller
+from forewarn.policies.kubernetes.objects.pod import ALL_NAMESPACES, other_namespaces
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject, User
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
 from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, Step, Where
 from forewarn.webhook.logs import silence
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import datetime
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config.model import Budget, Config
-    from forewarn.policies.forecast.impact import Impact
-    from forewarn.policies.rules.support.predictions import Recall
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.linting.config.model import Budget, Config
+    from forewarn.policies.linting.rules.support.predictions import Recall
+    from forewarn.policies.prediction.forecast.impact import Impact
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.replies import Reply
     from forewarn.webhook.admission.review import AdmissionRequest, Hook

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import orjson
 
-from forewarn.policies.findings import one_line
-from forewarn.policies.objects.fields import NOTHING, ApiObject, json_type
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject, User
+from forewarn.policies.base.findings import one_line
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, json_type
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject, User
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, PRIORITY_CLASS
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, Timeouts
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 
 TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, total=2.0)
 """Timeouts shorter than the API server's timeout for the webhook, to leave time for the response."""

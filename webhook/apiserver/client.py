@@ -18,16 +18,16 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from forewarn.policies.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
-from forewarn.policies.findings import one_line
-from forewarn.policies.manifests.documents import Fault
-from forewarn.policies.manifests.values import values
-from forewarn.policies.objects.extent import max_memory_of
-from forewarn.policies.objects.workload import LAST_APPLIED
-from forewarn.policies.sources.json_stream import Window, scan_once
+from forewarn.policies.base.findings import one_line
+from forewarn.policies.cli.commands.impersonation import AS, AS_GROUPS, AS_UID, groups_of
+from forewarn.policies.inputs.manifests.documents import Fault
+from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.sources.json_stream import Window, scan_once
+from forewarn.policies.kubernetes.objects.extent import max_memory_of
+from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED
 
 if TYPE_CHECKING:
-    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.policies.kubernetes.kinds.registry import KindSpec
 
 UNAUTHORIZED: Final = 401
 FORBIDDEN: Final = 403

@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.findings import Finding, grouped
-from forewarn.policies.objects.fields import ApiObject, at
-from forewarn.policies.render.openreports import API_VERSION, NAME, report_of, result_of
-from forewarn.policies.sources.cluster import Written
+from forewarn.policies.base.findings import Finding, grouped
+from forewarn.policies.cli.render.openreports import API_VERSION, NAME, report_of, result_of
+from forewarn.policies.inputs.sources.cluster import Written
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound, ObjectApi, get_or_none
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import PRIORITIES
-from forewarn.policies.findings import Finding, one_line
-from forewarn.policies.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
-from forewarn.policies.objects.fields import list_at, text_at
-from forewarn.policies.sources.files import MissingFile, SourceError
-from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
+from forewarn.policies.base.findings import Finding, one_line
+from forewarn.policies.inputs.sources.files import MissingFile, SourceError
+from forewarn.policies.kubernetes.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
+from forewarn.policies.kubernetes.objects.fields import list_at, text_at
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import PRIORITIES
+from forewarn.policies.questions.whatif.capacity_buffers import MAX_BUFFERS
 from forewarn.webhook.apiserver import client
 
 if TYPE_CHECKING:
-    from forewarn.policies.sources.cluster import Written
+    from forewarn.policies.inputs.sources.cluster import Written
 
 MAX_EVENTS: Final = 500
 """Maximum Events about one Pod: an API server keeps them for an hour, and counts equal ones in one Event."""
@@ -107,7 +107,7 @@ class Live:
 
         Raises SourceError, also if the API server does not serve these kinds.
         """
-        from forewarn.policies.render.openreports import API_VERSION
+        from forewarn.policies.cli.render.openreports import API_VERSION
         from forewarn.webhook.apiserver.open_reports import is_served, write_reports
         from forewarn.webhook.apiserver.typed_client import ObjectApi, ObjectApiError
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kinds.registry import KindSpec
+from forewarn.policies.kubernetes.kinds.registry import KindSpec
 from forewarn.webhook.apiserver.client import ApiError as ServerError
 from forewarn.webhook.apiserver.client import ApiServer, Timeouts, mapping
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 
 class ObjectApiError(OSError):

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from forewarn.policies.commands.cluster_command import add_output_option
-from forewarn.policies.commands.parser import Parser, integer_between
-from forewarn.policies.sources.files import reason
-from forewarn.policies.terminal import complain
+from forewarn.policies.cli.commands.cluster_command import add_output_option
+from forewarn.policies.cli.commands.parser import Parser, integer_between
+from forewarn.policies.cli.terminal import complain
+from forewarn.policies.inputs.sources.files import reason
 from forewarn.webhook.accuracy import path_of, request_table
 from forewarn.webhook.workload_accuracy import DIFFERING, EXAMPLES, RESULTS, UNKNOWN, WORKLOAD_RESULTS, headlines
 

@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.commands.parser import Parser
+from forewarn.policies.cli.commands.parser import Parser
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, connect
 from forewarn.webhook.apiserver.typed_client import ObjectApi
 from forewarn.webhook.controllers.certificate_authority import CaInjector

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.commands import cluster_command
-from forewarn.policies.commands.parser import Output, Parser, duration_between, print_lines
-from forewarn.policies.documents import to_dict
-from forewarn.policies.terminal import as_json, complain
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.cli.commands import cluster_command
+from forewarn.policies.cli.commands.parser import Output, Parser, duration_between, print_lines
+from forewarn.policies.cli.terminal import as_json, complain
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiError, ApiServer, Timeouts, UnknownContext, connect
 from forewarn.webhook.doctor import answers, installation
 from forewarn.webhook.doctor.report import Checks, Client, Line, Status, bounded, seconds_ahead, summary
@@ -19,7 +19,7 @@ from forewarn.webhook.doctor.report import Checks, Client, Line, Status, bounded
 if TYPE_CHECKING:
     import argparse
 
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 
 class Now(NamedTuple):

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from forewarn.policies.cli import COMMANDS, TRACEBACK
-from forewarn.policies.cli import main as forewarn
-from forewarn.policies.commands.completion import arguments_of, changes, first_words, options_of
-from forewarn.policies.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.manifests import first_value
-from forewarn.policies.objects.fields import list_at, text_at
-from forewarn.policies.terminal import as_kubectl_plugin, print_notice
+from forewarn.policies.cli.commands.completion import arguments_of, changes, first_words, options_of
+from forewarn.policies.cli.main import COMMANDS, TRACEBACK
+from forewarn.policies.cli.main import main as forewarn
+from forewarn.policies.cli.terminal import as_kubectl_plugin, print_notice
+from forewarn.policies.inputs.manifests import first_value
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.kubernetes.objects.fields import list_at, text_at
 
 _LONG: Final = ("--context", "--kubeconfig", "--namespace", "--as", "--as-group", "--as-uid")
 _FLAGS: Final = {**{name: name.removeprefix("--") for name in _LONG}, "-n": "namespace"}

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from forewarn.policies.commands.cluster_command import add_cluster_option, add_output_option, choose_cluster, loaded
-from forewarn.policies.commands.parser import Parser, add_admission_option, existing
-from forewarn.policies.commands.release import add_release_options, release_of, settle
-from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.disclosure import Disclose
-from forewarn.policies.documents import VERSION, Document, Inlined
-from forewarn.policies.findings import Action, Finding, cut, plural
-from forewarn.policies.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
-from forewarn.policies.objects.fields import InvalidObject, mapping
-from forewarn.policies.sources.files import SourceError, read_file, status_of
-from forewarn.policies.terminal import as_json, clean, complain
+from forewarn.policies.base.disclosure import Disclose
+from forewarn.policies.base.documents import VERSION, Document, Inlined
+from forewarn.policies.base.findings import Action, Finding, cut, plural
+from forewarn.policies.cli.commands.cluster_command import add_cluster_option, add_output_option, choose_cluster, loaded
+from forewarn.policies.cli.commands.parser import Parser, add_admission_option, existing
+from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.terminal import as_json, clean, complain
+from forewarn.policies.inputs.sources.files import SourceError, read_file, status_of
+from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod, resolved_spec
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, mapping
+from forewarn.policies.linting.config.model import Config, ConfigError
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.json_patch import apply_patch, pointer
 from forewarn.webhook.admission.prediction_access import ReviewContext, Time
@@ -29,7 +29,7 @@ from forewarn.webhook.settings import configuration
 if TYPE_CHECKING:
     import argparse
 
-    from forewarn.policies.cluster.cache import AnswerHead, ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot
     from forewarn.webhook.admission.decision import Decision, Verdict
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
@@ -83,7 +83,7 @@ def _text(ref: str, phases: Sequence[tuple[Hook, Decision]], cluster: ClusterSna
         verdict += "; classes, quotas and preemptions are not checked. Fix: pass --cluster"
     yield f"{ref}: {verdict}"
     if head := _head(cluster):
-        from forewarn.policies.render.head import line_of
+        from forewarn.policies.cli.render.head import line_of
 
         yield line_of(head)
     for hook, decision in phases:
@@ -134,7 +134,7 @@ def _review(hook: Hook, decision: Decision, cluster: ClusterSnapshot | None) -> 
 def _head(cluster: ClusterSnapshot | None) -> AnswerHead | None:
     if cluster is None:
         return None
-    from forewarn.policies.cluster.cache import head_of
+    from forewarn.policies.kubernetes.cluster.cache import head_of
 
     return head_of(cluster)
 

@@ -16,10 +16,10 @@ from importlib import import_module
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from forewarn.policies.config.load import is_empty
-from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.disclosure import Disclose
-from forewarn.policies.sources.files import SourceError, reason, status_of, write_file
+from forewarn.policies.base.disclosure import Disclose
+from forewarn.policies.inputs.sources.files import SourceError, reason, status_of, write_file
+from forewarn.policies.linting.config.load import is_empty
+from forewarn.policies.linting.config.model import Config, ConfigError
 from forewarn.webhook.accuracy import Accuracy, path_of, serve_table
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Workers
@@ -40,8 +40,8 @@ from forewarn.webhook.x509 import Certificate, self_signed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.releases.release import Release
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.webhook.admission.access_reviews import AccessReviews
     from forewarn.webhook.admission.admitted_pods import AdmittedPods
     from forewarn.webhook.admission.global_default import Reserve
@@ -193,9 +193,21 @@ USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
 """The switch interval for the evaluating thread while the event loop waits; Python's default is 5 ms."""
 _ASKED_FOR_LATE = (
-    *("policies.kube_apiserver.defaults", "policies.controllers.changes", "policies.objects.extent"),
-    *("policies.controllers.new_pods", "policies.kube_apiserver.quota", "policies.rules.support.quota_use"),
-    *("policies.scheduling.bulk", "policies.forecast.forecast", "policies.forecast.rehearsal"),
+    *(
+        "policies.kubernetes.kube_apiserver.defaults",
+        "policies.kubernetes.controllers.changes",
+        "policies.kubernetes.objects.extent",
+    ),
+    *(
+        "policies.kubernetes.controllers.new_pods",
+        "policies.kubernetes.kube_apiserver.quota",
+        "policies.linting.rules.support.quota_use",
+    ),
+    *(
+        "policies.kubernetes.scheduling.bulk",
+        "policies.prediction.forecast.forecast",
+        "policies.prediction.forecast.rehearsal",
+    ),
 )
 """Modules that the linter imports on demand, and numpy.ma; imported early, so that the first request is fast."""
 

@@ -18,14 +18,14 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from forewarn.policies.cluster.cache import TIME
-from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
-from forewarn.policies.commands.parser import Parser
-from forewarn.policies.findings import plural
-from forewarn.policies.kinds.registry import listed_as_empty
-from forewarn.policies.objects.redaction import redacted
-from forewarn.policies.sources.files import SourceError, output_file, reason, status_of
-from forewarn.policies.terminal import complain, is_about_output, print_notice, progress
+from forewarn.policies.base.findings import plural
+from forewarn.policies.cli.commands.cluster_command import add_context_options, use_kubeconfig
+from forewarn.policies.cli.commands.parser import Parser
+from forewarn.policies.cli.terminal import complain, is_about_output, print_notice, progress
+from forewarn.policies.inputs.sources.files import SourceError, output_file, reason, status_of
+from forewarn.policies.kubernetes.cluster.cache import TIME
+from forewarn.policies.kubernetes.kinds.registry import listed_as_empty
+from forewarn.policies.kubernetes.objects.redaction import redacted
 from forewarn.webhook.apiserver.client import FIX_OF_CONNECTION, ApiServer, connect
 from forewarn.webhook.apiserver.source import live, read_all, version_of
 

@@ -10,13 +10,13 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.commands.release import settle
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.cli.commands.release import settle
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.releases.release import Release
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.webhook.accuracy import Accuracy
     from forewarn.webhook.admission.prediction_access import Confirm
     from forewarn.webhook.apiserver.client import ApiServer
@@ -97,7 +97,7 @@ def from_watches(
 
     `accuracy`: gets the outcomes of Pods. `templates`: the kinds of workloads with the paths of their Pod templates.
     """
-    from forewarn.policies.objects.extent import retained_part
+    from forewarn.policies.kubernetes.objects.extent import retained_part
     from forewarn.webhook.apiserver.classes import LiveClasses
     from forewarn.webhook.apiserver.client import ApiServer, connect
     from forewarn.webhook.informer.custom import follow_optional

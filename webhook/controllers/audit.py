@@ -14,9 +14,9 @@ from threading import Event, Lock
 from time import monotonic, process_time, sleep
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.application.audit import audited_within
-from forewarn.policies.findings import Finding, Severity, cut
-from forewarn.policies.render.openreports import NAME, SOURCE, bounded, not_written_lines, outcome_of, summary_of
+from forewarn.policies.base.findings import Finding, Severity, cut
+from forewarn.policies.cli.render.openreports import NAME, SOURCE, bounded, not_written_lines, outcome_of, summary_of
+from forewarn.policies.questions.application.audit import audited_within
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered
 from forewarn.webhook.apiserver.open_reports import is_served, write_reports
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
@@ -25,8 +25,8 @@ from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.config.model import Config
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.linting.config.model import Config
     from forewarn.webhook.controllers.registration import Installation
     from forewarn.webhook.metrics import Metrics
 

@@ -21,7 +21,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, ObjectApi
 from forewarn.webhook.controllers.leader import RENEWAL_SECONDS, Election, Tasks
 from forewarn.webhook.controllers.registration import Installation, Registration, watch

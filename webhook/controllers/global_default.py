@@ -15,16 +15,16 @@ from threading import Event, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.findings import quote
-from forewarn.policies.kube_apiserver.priority import already_default, default_priority_class
-from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.policies.base.findings import quote
+from forewarn.policies.kubernetes.kube_apiserver.priority import already_default, default_priority_class
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.admission.global_default import DefaultCandidate, several
 from forewarn.webhook.apiserver.typed_client import Conflict, ObjectApi, ObjectApiError, get_or_none
 from forewarn.webhook.controllers.leader import Lease, LeaseMissing, Observation, read_lease
 from forewarn.webhook.logs import log_event
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
     from forewarn.webhook.metrics import Metrics
 
 

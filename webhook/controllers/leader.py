@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.apiserver.typed_client import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.serving_certificate import BadSecret
 from forewarn.webhook.logs import LOGGER, log_event

@@ -17,7 +17,7 @@ from itertools import product
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.objects.fields import ApiObject, at, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, text_at
 from forewarn.webhook.admission.review import EVERYTHING, Grant
 from forewarn.webhook.apiserver.typed_client import Conflict, NotFound, ObjectApi, ObjectApiError
 from forewarn.webhook.controllers.leader import lease_path

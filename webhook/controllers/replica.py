@@ -17,7 +17,7 @@ from forewarn.webhook.health import start_loop
 from forewarn.webhook.http.tls import SwappingContext, distrust, untimely
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.webhook.admission.review import Grant
     from forewarn.webhook.controllers.audit import Auditor
     from forewarn.webhook.metrics import Metrics

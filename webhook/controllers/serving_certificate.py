@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.objects.fields import ApiObject, at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at
 from forewarn.webhook.http.tls import SwappingContext, server_context
 from forewarn.webhook.logs import log_event
 from forewarn.webhook.x509 import Certificate, NoCertificate, validity_of

@@ -12,21 +12,28 @@ from time import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies import VERSION
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
-from forewarn.policies.findings import Action, Severity, listed, one_line, plural
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, KindSpec
-from forewarn.policies.objects.fields import NOTHING, ApiObject, InvalidObject, at, list_at, text_at
-from forewarn.policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace
-from forewarn.policies.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
-from forewarn.policies.objects.reviewed_object import ChangeSet, User
-from forewarn.policies.releases.release import UnknownRelease, known_minor
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.context import Target
-from forewarn.policies.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.base.findings import Action, Severity, listed, one_line, plural
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.kinds.registry import (
+    BY_GROUP_KIND,
+    KINDS,
+    NAMESPACE,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    KindSpec,
+)
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, list_at, text_at
+from forewarn.policies.kubernetes.objects.namespace import EXEMPT_UNTIL_ANNOTATION, Namespace
+from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES, SYSTEM_PRIORITY_CLASS_PREFIX
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, User
+from forewarn.policies.kubernetes.releases.release import UnknownRelease, known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config, ConfigError
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate, stored_objects
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.linting.rules.support.context import Target
 from forewarn.webhook.accuracy import Outcome
 from forewarn.webhook.admission.access_reviews import PATH, access_review
 from forewarn.webhook.doctor.installation import SUFFIX, Installed, Registered, selected

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from forewarn.policies.findings import listed, plural, quote
-from forewarn.policies.objects.fields import NOTHING, ApiObject, at, list_at, moment_of, objects_at, text_at
-from forewarn.policies.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.base.findings import listed, plural, quote
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, list_at, moment_of, objects_at, text_at
+from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
 from forewarn.webhook.apiserver.client import mapping
 from forewarn.webhook.controllers.leader import lease_path
 from forewarn.webhook.doctor.report import AGAIN, Area, Client, Line, kubectl_patch, packaged, part

@@ -14,12 +14,12 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from forewarn.policies.findings import cut, one_line, plural
-from forewarn.policies.objects.fields import ApiObject, list_at, text_at
+from forewarn.policies.base.findings import cut, one_line, plural
+from forewarn.policies.kubernetes.objects.fields import ApiObject, list_at, text_at
 from forewarn.webhook.apiserver.client import Answer, ApiError, ApiServer, Timeouts
 
 if TYPE_CHECKING:
-    from forewarn.policies.documents import Always
+    from forewarn.policies.base.documents import Always
 
 
 MAX_PER_CHECK: Final = 10

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND
 from forewarn.webhook.http.connections import MAX_CONNECTIONS
 from forewarn.webhook.http.health_port import MAX_HEALTH_CONNECTIONS
 from forewarn.webhook.http.server import ACCEPTED_AT_ONCE

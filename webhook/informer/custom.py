@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
-from forewarn.policies.objects.fields import list_at
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
+from forewarn.policies.kubernetes.objects.fields import list_at
 from forewarn.webhook.apiserver.client import ApiError, mapping
 from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import LOGGER, log_event

@@ -15,12 +15,12 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final, NamedTuple, Protocol
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot, Key, key_of
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS, KindSpec
-from forewarn.policies.objects.fields import InvalidObject, ref_of
-from forewarn.policies.releases.release import BadGates, Release, UnknownRelease, minor_of
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Key, key_of
+from forewarn.policies.kubernetes.kinds.registry import DEVICES, KINDS, POD_TEMPLATE_PATHS, KindSpec
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, ref_of
+from forewarn.policies.kubernetes.releases.release import BadGates, Release, UnknownRelease, minor_of
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.linting.config.model import ConfigError
 from forewarn.webhook.apiserver.client import PAGE, ApiError, Expired, ListAgain, Page, Silent, Watch
 from forewarn.webhook.health import start_loop
 from forewarn.webhook.logs import LOGGER, log_event

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import celpy
 import pytest
 
-from forewarn.policies.application.admission_policies import (
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES
+from forewarn.policies.kubernetes.options import AllowedClasses
+from forewarn.policies.kubernetes.releases.minors import NEWEST
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config, ConfigError
+from forewarn.policies.questions.application.admission_policies import (
     _REASONS,
     COVERED,
     NOT_COVERED,
@@ -20,12 +26,6 @@ from forewarn.policies.application.admission_policies import (
     quoted,
     regular_expression,
 )
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.kinds.registry import BY_GROUP_KIND
-from forewarn.policies.objects.priority_class import SYSTEM_CLASSES
-from forewarn.policies.options import AllowedClasses
-from forewarn.policies.releases.minors import NEWEST
 from tests.cases import cases
 from tests.policies.admission_requests import (
     CONFIG,

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import forewarn
-from forewarn.policies.application import fixes
+from forewarn.policies.questions.application import fixes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 import forewarn
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.responsible import framework_of
+from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_node, from_provider
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import (
     Expression,
     InvalidExpression,
     Option,
@@ -20,9 +23,6 @@ from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import (
     balanced,
     best_options,
 )
-from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.responsible import framework_of
 from tests.builders import make_node, make_pod
 from tests.recorded.cluster_autoscaler import answer_case
 from tests.recorded.scale_down import answer_scans

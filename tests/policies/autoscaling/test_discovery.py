@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.autoscaling.cluster_autoscaler.discovery import (
+from forewarn.policies.cli.main import main
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import (
     MAX_GROUPS,
     Discovery,
     GroupCache,
     Pool,
 )
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, SCALE_UP_FLAGS
-from forewarn.policies.autoscaling.cluster_autoscaler.scale_down import SCALE_DOWN_FLAGS
-from forewarn.policies.cli import main
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import BACK_OFF, SCALE_UP_FLAGS
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.scale_down import SCALE_DOWN_FLAGS
 from tests.builders import make_node
 
 if TYPE_CHECKING:

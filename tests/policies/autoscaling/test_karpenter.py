@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.autoscaling.autoscaler import NotPredicted
-from forewarn.policies.autoscaling.karpenter.scheduler import sort_slice
+from forewarn.policies.prediction.autoscaling.autoscaler import NotPredicted
+from forewarn.policies.prediction.autoscaling.karpenter.scheduler import sort_slice
 from tests.recorded.karpenter import answer_case
 
 ROWS = gzip.decompress((Path(__file__).parent / "cases" / "karpenter.jsonl.gz").read_bytes()).decode().splitlines()

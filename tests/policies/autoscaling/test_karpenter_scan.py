@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from forewarn.policies.autoscaling.autoscaler import Arrival
-from forewarn.policies.autoscaling.karpenter.autoscaler import Karpenter
-from forewarn.policies.autoscaling.karpenter.instance_types import read_instance_types
-from forewarn.policies.objects.node import Node
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.node import Node
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.prediction.autoscaling.autoscaler import Arrival
+from forewarn.policies.prediction.autoscaling.karpenter.autoscaler import Karpenter
+from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 
 ZONE, TYPE, POOL = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type", "karpenter.sh/nodepool"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 
 
 @pytest.mark.parametrize("autoscaler", ["karpenter", "cluster-autoscaler"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.inputs.sources.cluster import load_cluster
 from tests.builders import Made, cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.cluster import load_cluster
 from tests.builders import cluster_text, make_node, make_pod, make_priority_class
 from tests.policies.commands.test_incomplete_clusters import COMMANDS, answer, state, written
 from tests.webhook.builders import body

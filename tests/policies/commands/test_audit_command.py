@@ -15,25 +15,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn import load
-from forewarn.policies.application.audit import audit, audited
-from forewarn.policies.application.audit_answer import Audited, document_of
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache, head_of
-from forewarn.policies.config.model import Config
-from forewarn.policies.controllers import own_pods
-from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
-from forewarn.policies.kube_apiserver.priority import default_priority_class
-from forewarn.policies.metering import never
-from forewarn.policies.objects.reviewed_object import ChangeSet
-from forewarn.policies.objects.workload import Workload
-from forewarn.policies.options import Options
-from forewarn.policies.process_pool import mapped
-from forewarn.policies.render.html.answer import page
-from forewarn.policies.rules.support.context import Context, Phase
-from forewarn.policies.rules.support.predictions import Restarts
-from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.files import SourceError
+from forewarn.policies.base.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
+from forewarn.policies.base.metering import never
+from forewarn.policies.base.process_pool import mapped
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render.html.answer import page
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache, head_of
+from forewarn.policies.kubernetes.controllers import own_pods
+from forewarn.policies.kubernetes.kube_apiserver.priority import default_priority_class
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet
+from forewarn.policies.kubernetes.objects.workload import Workload
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.rules.support.context import Context, Phase
+from forewarn.policies.linting.rules.support.predictions import Restarts
+from forewarn.policies.questions.application.audit import audit, audited
+from forewarn.policies.questions.application.audit_answer import Audited, document_of
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
@@ -398,7 +398,7 @@ def test_old_pods_that_terminate_first_do_not_help_if_the_new_pods_do_not_fit_in
     cluster[1]["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text(cluster))
-    with patch("forewarn.policies.forecast.forecast.MAX_REHEARSED", 100 * is_simulated):
+    with patch("forewarn.policies.prediction.forecast.forecast.MAX_REHEARSED", 100 * is_simulated):
         _, out, _ = run(capsys, "--cluster", str(path), "--select", "restart-stays-pending", "-o", "json")
     message = (
         "a restart now would leave it Pending: 0/1 nodes fit (cordoned). "
@@ -490,8 +490,8 @@ def test_simulations_of_restarts_in_processes_have_the_same_findings(tmp_path: P
     def in_forks(batches: Sequence[Any], work: Any, _: Any, *others: Any) -> Iterator[Any]:
         return mapped(batches, work, lambda _: pytest.fail("computed in this process"), *others)
 
-    batches = patch("forewarn.policies.rules.support.predictions._BATCH", 1)
-    forks = patch.multiple("forewarn.policies.application.audit", MIN_BATCHES=1, mapped=in_forks)
+    batches = patch("forewarn.policies.linting.rules.support.predictions._BATCH", 1)
+    forks = patch.multiple("forewarn.policies.questions.application.audit", MIN_BATCHES=1, mapped=in_forks)
     with batches, forks:
         result = audited(cluster, Config(), progress=lambda _, total: totals.append(total))
     assert result.findings == expected
@@ -517,7 +517,7 @@ def test_the_restarts_of_the_highest_priority_are_simulated_first(
 
     every = messages()
     assert {name for name, _ in every} == {"a", "b", "c", "d"}
-    with patch("forewarn.policies.application.audit.MAX_SIMULATED_PODS", 10):
+    with patch("forewarn.policies.questions.application.audit.MAX_SIMULATED_PODS", 10):
         assert messages("--all-restarts") == every
         first = messages()
     omitted = "not evaluated: 2 restarts of workloads with lower priority, which take long to simulate"
@@ -607,7 +607,7 @@ def test_the_head_says_that_horizontal_pod_autoscalers_cannot_be_listed(
 
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text([make_node("n1"), make_priority_class(10)]))
-    with patch("forewarn.policies.application.cluster.objects_of", denied):
+    with patch("forewarn.policies.questions.application.cluster.objects_of", denied):
         assert "       no HorizontalPodAutoscalers\n" in run(capsys, "-v", "--cluster", str(path))[1]
         assert "no HorizontalPodAutoscalers" in audit(load(str(path))).head.assumes
     assert "HorizontalPodAutoscalers" not in run(capsys, "-v", "--cluster", str(path))[1]
@@ -720,7 +720,7 @@ def test_an_autoscaler_that_exceeds_a_quota(
     told = f"ResourceQuota q admits {admitted} of {most} replicas"
     assert (told in run(capsys, "-v", "--cluster", str(tmp_path / "all.json"))[1]) == bool(admitted)
     listed = lambda _, what: [scaled.obj] if what == "autoscalers" else []  # noqa: E731
-    with patch("forewarn.policies.application.cluster.objects_of", listed):
+    with patch("forewarn.policies.questions.application.cluster.objects_of", listed):
         assert (told in run(capsys, "-v", "--cluster", str(tmp_path / "live.json"))[1]) == bool(admitted)
         result = audit(load(str(tmp_path / "live.json")))
     assert [f.rule for f in result.findings if f.object.name == "web"].count("autoscaler-exceeds-quota") == bool(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 LOOKS = "cluster-autoscaler or Karpenter would try to scale up for the Pending Pod"

@@ -16,8 +16,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
-from forewarn.policies.findings import no_command, no_command_in_json, no_command_in_markup
+from forewarn.policies.base.findings import no_command, no_command_in_json, no_command_in_markup
+from forewarn.policies.cli.main import main
 
 ANYWHERE = (
     "##[group]",

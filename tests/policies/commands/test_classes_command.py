@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies import terminal
-from forewarn.policies.cli import main
-from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.terminal import counting
-from forewarn.policies.whatif.priority_levels import priority_levels
+from forewarn.policies.cli import terminal
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.terminal import counting
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.questions.whatif.priority_levels import priority_levels
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod
 
 if TYPE_CHECKING:

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies import cli
-from forewarn.policies.cli import COMMANDS, main
+from forewarn.policies.cli import main as cli
+from forewarn.policies.cli.main import COMMANDS, main
 from tests.in_process import forewarn
 from tests.shell import bash
 
 HEAVY = {"flask", "numpy", "kubernetes", "cryptography", "uvicorn", "werkzeug", "forewarn.webhook"}
 HEAVY |= {
-    "forewarn.policies.quantity",
-    "forewarn.policies.scheduling",
-    "forewarn.policies.releases.semantics",
+    "forewarn.policies.kubernetes.quantity",
+    "forewarn.policies.kubernetes.scheduling",
+    "forewarn.policies.kubernetes.releases.semantics",
 }  # milliseconds of the start-up
 HEAVY |= {"dataclasses", "inspect", "pkgutil"}
-HEAVY |= {"hashlib", "forewarn.policies.controllers", "forewarn.policies.releases.profiles"}
+HEAVY |= {"hashlib", "forewarn.policies.kubernetes.controllers", "forewarn.policies.kubernetes.releases.profiles"}
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
 JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {backoffLimit: 0, template: {spec: {}}}\n"
 CLASS = (
@@ -45,8 +45,8 @@ SCHEDULER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConf
     [
         (POD, set()),
         (JOB, set()),
-        (CLASS, {"forewarn.policies.quantity"}),
-        (TYPO, {"forewarn.policies.quantity", "forewarn.policies.scheduling"}),
+        (CLASS, {"forewarn.policies.kubernetes.quantity"}),
+        (TYPO, {"forewarn.policies.kubernetes.quantity", "forewarn.policies.kubernetes.scheduling"}),
         (SCHEDULER, set()),
     ],
 )
@@ -54,7 +54,7 @@ def test_lint_imports_nothing_heavy(text: str, allowed: set[str]) -> None:
     heavy = tuple(sorted(HEAVY - allowed))
     program = (
         "import argparse, sys, typing\nargparse.ArgumentParser().add_argument('file')\nbefore = set(sys.modules)\n"
-        "from forewarn.policies import cli\n"
+        "from forewarn.policies.cli import main as cli\n"
         "cli.main(['lint', '-'])\n"
         f"print('heavy:', sorted(m for m in sys.modules.keys() - before if m.startswith({heavy})))\n"
         "made = [value for name, module in sys.modules.items() if name.startswith('forewarn.')\n"
@@ -70,7 +70,7 @@ def test_lint_imports_nothing_heavy(text: str, allowed: set[str]) -> None:
 def test_a_command_runs_with_the_collector_of_cycles_and_ends_without() -> None:
     program = (
         "import gc, sys\n"
-        "from forewarn.policies import cli\n"
+        "from forewarn.policies.cli import main as cli\n"
         "cli._load = lambda *_: lambda _: print(gc.isenabled()) or 0\n"
         "sys.argv = ['forewarn', 'explain']\n"
         "cli.main()\n"
@@ -226,7 +226,7 @@ def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixtu
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    assert bash('"$0" -m policies.cli explain priority-drift | head -1').stderr == ""
+    assert bash('"$0" -m policies.cli.main explain priority-drift | head -1').stderr == ""
 
 
 def test_a_reader_that_was_gone_before_the_report_is_no_error_either() -> None:
@@ -304,7 +304,7 @@ def test_what_cannot_be_written_is_said_in_one_line_with_status_3(
 
 @pytest.mark.parametrize("file", ["", "missing.yaml", "--nonsense"])
 def test_the_exit_status_is_the_same_if_standard_error_cannot_be_written(file: str) -> None:
-    command = [sys.executable, "-m", "policies.cli", "lint", file or "docs/examples/hello-crowd.yaml"]
+    command = [sys.executable, "-m", "policies.cli.main", "lint", file or "docs/examples/hello-crowd.yaml"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full, timeout=60)
     assert done.returncode == (2 if file else 0)
@@ -322,7 +322,7 @@ def test_a_reader_that_has_gone_ends_every_command_quietly(arguments: list[str],
 
 
 def test_a_standard_output_that_is_closed_is_said() -> None:
-    done = bash('"$0" -m policies.cli explain priority-drift >&-')
+    done = bash('"$0" -m policies.cli.main explain priority-drift >&-')
     assert (done.returncode, done.stderr) == (3, "forewarn explain: standard output is closed\n")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.commands.comment import MARKER, NoComment, post
+from forewarn.policies.cli.commands.comment import MARKER, NoComment, post
 from tests.in_process import forewarn
 from tests.policies.commands.test_diff_command import deployment, snapshot, versions
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.cli import COMMANDS, main
-from forewarn.policies.releases.minors import PREDICTED_MINORS
+from forewarn.policies.cli.main import COMMANDS, main
+from forewarn.policies.kubernetes.releases.minors import PREDICTED_MINORS
 
 if TYPE_CHECKING:
     from pathlib import Path

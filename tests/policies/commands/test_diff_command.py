@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from forewarn.policies.application.diff import Diff, DiffRequest, OnCluster
-from forewarn.policies.application.diff_answer import answer_of
-from forewarn.policies.config.model import Config
-from forewarn.policies.disclosure import Disclose
-from forewarn.policies.lint.input import LintRequest
-from forewarn.policies.lint.versions import Side, may_differ, read_version
-from forewarn.policies.lint.versions import versions as read_versions
-from forewarn.policies.manifests.differences import ChangedObject, differences
-from forewarn.policies.objects.redaction import redacted as hide
-from forewarn.policies.render.clusters import comment
+from forewarn.policies.base.disclosure import Disclose
+from forewarn.policies.cli.render.clusters import comment
+from forewarn.policies.inputs.manifests.differences import ChangedObject, differences
+from forewarn.policies.kubernetes.objects.redaction import redacted as hide
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.lint.input import LintRequest
+from forewarn.policies.linting.lint.versions import Side, may_differ, read_version
+from forewarn.policies.linting.lint.versions import versions as read_versions
+from forewarn.policies.questions.application.diff import Diff, DiffRequest, OnCluster
+from forewarn.policies.questions.application.diff_answer import answer_of
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -701,7 +701,7 @@ def test_the_network_is_for_those_who_allow_it(monkeypatch: pytest.MonkeyPatch) 
         requests.append(request)
         return Diff("one", "two", [], [], [])
 
-    monkeypatch.setattr("forewarn.policies.commands.diff.diff", recorded)
+    monkeypatch.setattr("forewarn.policies.cli.commands.diff.diff", recorded)
     for option in ([], ["--render-network"]):
         assert forewarn("diff", *option).returncode == 0
     assert [request.rendering and request.rendering.network for request in requests] == [False, True]

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from forewarn.policies.cli import COMMANDS, main
+from forewarn.policies.cli.main import COMMANDS, main
 
 NODE = """
 apiVersion: v1

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import COMMANDS
-from forewarn.policies.commands.whatif import argument_parser
-from forewarn.policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from forewarn.policies.objects.node import ZONE
+from forewarn.policies.cli.commands.whatif import argument_parser
+from forewarn.policies.cli.main import COMMANDS
+from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from forewarn.policies.kubernetes.objects.node import ZONE
 from tests.builders import (
     Made,
     cluster_text,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.documents.answer import AnswerStatus
-from forewarn.policies.render.answer import MAX_LINES, WIDTH, number
+from forewarn.policies.base.documents.answer import AnswerStatus
+from forewarn.policies.cli.render.answer import MAX_LINES, WIDTH, number
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import forewarn
 

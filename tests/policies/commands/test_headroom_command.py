@@ -14,24 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forewarn
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import NodeGroup
-from forewarn.policies.autoscaling.cluster_autoscaler.orchestrator import Settings
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.admission import admitted
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.documents import to_dict
-from forewarn.policies.kube_apiserver.quota import RemainingQuota
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.whatif.autoscalers import Autoscaling
-from forewarn.policies.whatif.headroom import Headroom, headroom, quota_room
-from forewarn.policies.whatif.node_groups import read_node_groups
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kube_apiserver.quota import RemainingQuota
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import Settings
+from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+from forewarn.policies.questions.whatif.headroom import Headroom, headroom, quota_room
+from forewarn.policies.questions.whatif.node_groups import read_node_groups
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod
 from tests.cases import cases
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.test_new_nodes_arrive import ZONAL, autoscaler, labelled
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from tests.builders import MadePod
 
 SHOWN = ("-f", "docs/examples/headroom/cache.yaml", "--cluster", "docs/examples/whatif/cluster.yaml")
@@ -286,8 +286,8 @@ def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: tuple[str, .
 
 
 def test_what_is_placed_one_after_the_other_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.whatif.headroom.MAX_SEQUENTIAL", 3)
-    monkeypatch.setattr("forewarn.policies.whatif.headroom.capacity_for", lambda *_, **__: None)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.headroom.MAX_SEQUENTIAL", 3)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.headroom.capacity_for", lambda *_, **__: None)
     cache = Cache()
     cache.add(make_node("n1").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="100m").obj)
@@ -424,7 +424,7 @@ def test_a_group_has_a_row_of_its_own(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.whatif.node_groups.load_node_groups", lambda _: groups)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.node_groups.load_node_groups", lambda _: groups)
     cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
     cluster.write_text(cluster_text([make_node("n1").has(cpu="4", memory="8Gi", pods="110").obj]))
     new.write_text(json.dumps(make_pod("new").request(cpu="2").obj))
@@ -539,7 +539,7 @@ def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> No
 
 
 def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.whatif.headroom.MAX_WORK", 1000)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.headroom.MAX_WORK", 1000)
     cache = Cache()
     cache.add(make_node("a").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from forewarn.policies.commands.cluster_command import REQUIRED_LISTS
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, NODE, POD, PRIORITY_CLASS, empty_list
-from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.terminal import as_kubectl_plugin
+from forewarn.policies.cli.commands.cluster_command import REQUIRED_LISTS
+from forewarn.policies.cli.terminal import as_kubectl_plugin
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, NODE, POD, PRIORITY_CLASS, empty_list
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod
 from tests.in_process import forewarn
 

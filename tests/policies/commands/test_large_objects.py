@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.builders import cluster_text, make_node, make_pod, make_priority_class
 from tests.policies.objects.test_bounded import deployment, terms
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.lint.ahead import read_ahead, skimmed
-from forewarn.policies.manifests import read
-from forewarn.policies.sources.files import File
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.sources.files import File
+from forewarn.policies.linting.lint.ahead import read_ahead, skimmed
 from tests.benchmarks.manifest_tree import write_tree
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,8 +29,8 @@ spec:
 """
 LINT = """
 import sys
-from forewarn.policies.commands import lint
-from forewarn.policies.lint import ahead
+from forewarn.policies.cli.commands import lint
+from forewarn.policies.linting.lint import ahead
 ahead.LEAST = ahead.MIN_PARALLEL_BYTES = 1
 ahead.cores = lambda: int(sys.argv[1])
 tell = ahead._readings

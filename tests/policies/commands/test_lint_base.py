@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {}}}\nvalue: {}\n---\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec: {{priorityClassName: {}}}\n---\n"

@@ -256,7 +256,7 @@ def test_patches_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pa
 
 def test_a_tree_that_names_too_much_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"kustomization.yaml": "resources: [a, b, web]\n", "a": "", "b": "", "web": YAML})
-    monkeypatch.setattr("forewarn.policies.lint.deployed.MAX_NAMED", 2)
+    monkeypatch.setattr("forewarn.policies.linting.lint.deployed.MAX_NAMED", 2)
     monkeypatch.chdir(tmp_path)
     done = forewarn("lint", ".")
     assert done.returncode == 3

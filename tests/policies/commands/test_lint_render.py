@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.commands import lint
-from forewarn.policies.config.model import Config
-from forewarn.policies.findings import Location
-from forewarn.policies.lint import rendering as lint_render
-from forewarn.policies.lint import tools as lint_tools
-from forewarn.policies.lint.rendering import TemplateLines
-from forewarn.policies.sources import programs
+from forewarn.policies.base.findings import Location
+from forewarn.policies.cli.commands import lint
+from forewarn.policies.inputs.sources import programs
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.lint import rendering as lint_render
+from forewarn.policies.linting.lint import tools as lint_tools
+from forewarn.policies.linting.lint.rendering import TemplateLines
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
 HELM = """#!/bin/sh

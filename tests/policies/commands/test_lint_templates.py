@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.commands import lint
-from forewarn.policies.lint.templates import (
+from forewarn.policies.cli.commands import lint
+from forewarn.policies.inputs.manifests.templates import outline
+from forewarn.policies.linting.lint.templates import (
     engine_of,
     has_variable_class,
     keys_of,
     literal_names,
     names_in_values,
 )
-from forewarn.policies.manifests.templates import outline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,7 +226,7 @@ HOSTILE: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_looking_into_templates_is_linear(name: str) -> None:
     text = HOSTILE[name]()
-    from forewarn.policies.manifests import read
+    from forewarn.policies.inputs.manifests import read
 
     start = time.process_time()
     read(text, "a.yaml", {"/Pod"})

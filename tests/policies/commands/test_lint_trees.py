@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.commands import lint
+from forewarn.policies.cli.commands import lint
 
 if TYPE_CHECKING:
     from pathlib import Path

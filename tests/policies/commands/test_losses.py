@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.application.whatif import counted
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome as OneRun
-from forewarn.policies.whatif import questions
-from forewarn.policies.whatif.comparison import Losses, ask
-from forewarn.policies.whatif.questions import Question
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
+from forewarn.policies.questions.application.whatif import counted
+from forewarn.policies.questions.whatif import questions
+from forewarn.policies.questions.whatif.comparison import Losses, ask
+from forewarn.policies.questions.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
 from tests.oracle.generator.scenarios import make_scenario
 from tests.recorded.scenario import read_scenario

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.commands import audit, many_clusters
-from forewarn.policies.process_pool import Lost, pooled
-from forewarn.policies.render.openreports import of_cluster, without_answer
+from forewarn.policies.base.process_pool import Lost, pooled
+from forewarn.policies.cli.commands import audit, many_clusters
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render.openreports import of_cluster, without_answer
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.in_process import without_head
 
@@ -232,7 +232,7 @@ CONTEXTS = ["staging", "prod-eu-1", "prod-eu-2", "prod-us-1", "arn:aws:eks:eu:1:
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubeconfig with these contexts."""
-    monkeypatch.setattr("forewarn.policies.sources.cluster.contexts_of", lambda _: CONTEXTS)
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.contexts_of", lambda _: CONTEXTS)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_a_platform_without_fork_evaluates_one_cluster_after_the_other(
 ) -> None:
     given = ("audit", "--clusters", f"{snapshots}/*", "-o", "json")
     forked = run(capsys, *given)
-    monkeypatch.setattr("forewarn.policies.process_pool.forked", lambda _: None)
+    monkeypatch.setattr("forewarn.policies.base.process_pool.forked", lambda _: None)
     assert run(capsys, *given) == forked
 
 

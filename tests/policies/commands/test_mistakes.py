@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 
 RECORDED = Path(__file__).parents[1] / "cases/mistakes.yaml"
 MISTAKES: list[dict[str, Any]] = yaml.safe_load(RECORDED.read_text())

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.application.node_answer import size
-from forewarn.policies.cli import main
-from forewarn.policies.findings import one_line
-from forewarn.policies.kube_apiserver.quota import matches_scope
-from forewarn.policies.kubelet.admission import NotEnough, admit, pods_to_preempt
-from forewarn.policies.kubelet.eviction import Disk, PodStats, rank, read_pod_stats, shutdown_groups
-from forewarn.policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
-from forewarn.policies.objects.node import Node
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.options import ScopeSelector
-from forewarn.policies.quantity import NANO
-from forewarn.policies.scheduling.node_info import NodeInfo
-from forewarn.policies.why.evidence import DECISIVE
+from forewarn.policies.base.findings import one_line
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.kube_apiserver.quota import matches_scope
+from forewarn.policies.kubernetes.kubelet.admission import NotEnough, admit, pods_to_preempt
+from forewarn.policies.kubernetes.kubelet.eviction import Disk, PodStats, rank, read_pod_stats, shutdown_groups
+from forewarn.policies.kubernetes.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
+from forewarn.policies.kubernetes.objects.node import Node
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.options import ScopeSelector
+from forewarn.policies.kubernetes.quantity import NANO
+from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+from forewarn.policies.questions.application.node_answer import size
+from forewarn.policies.questions.why.evidence import DECISIVE
 from tests.builders import MadePod, make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
 from tests.policies.test_html import check_alone
@@ -586,7 +586,7 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
             "node.yaml:1:1: invalid JSON",
         ),
         (
-            (*NODE, "--signal", "memory", "--stats", "policies/config/schema.json"),
+            (*NODE, "--signal", "memory", "--stats", "policies/linting/config/schema.json"),
             3,
             "schema.json: not a kubelet /stats/summary",
         ),

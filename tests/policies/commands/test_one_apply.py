@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.rules.wording.forecasts import FREED
+from forewarn.policies.linting.rules.wording.forecasts import FREED
 from tests.builders import (
     Made,
     make_claim,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.simulation.summary import Names
+from forewarn.policies.cli.main import main
+from forewarn.policies.prediction.simulation.summary import Names
 from tests.builders import make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.releases.release import semantics_of
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.kubernetes.releases.release import semantics_of
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from tests.builders import Made, MadePod, make_claim, make_node, make_pod, make_volume
 from tests.policies.commands.test_unmodelled import Asked, gold, new_pod
 from tests.policies.rules.test_pod_groups import NOW

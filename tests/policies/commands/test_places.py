@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.builders import Made, cluster_text, make_priority_class
 
 SHOWN = "docs/examples/whatif/cluster.yaml"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.forecast.impact import BY_NODES
-from forewarn.policies.sources.cluster import load_cluster as load_the_cluster
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.cluster import load_cluster as load_the_cluster
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.prediction.forecast.impact import BY_NODES
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod, make_priority_class
 
 CASE = {
@@ -41,7 +41,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
             cache.add(made.obj)
         return cache
 
-    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", load_cluster)
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.load_cluster", load_cluster)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -293,7 +293,7 @@ def on_one_node(monkeypatch: pytest.MonkeyPatch, *more: Made) -> None:
     cache = Cache()
     for made in (make_node("n1"), make_priority_class(9), *more):
         cache.add(made.obj)
-    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", lambda *_, **__: cache)
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.load_cluster", lambda *_, **__: cache)
 
 
 def test_a_pod_that_a_later_one_preempts_does_not_run(

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 SHOWN = "docs/examples/whatif/cluster.yaml"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -242,7 +242,7 @@ def test_where_no_workload_is_chosen_that_is_said_and_nothing_is_promised(
 def test_a_name_that_is_spelled_wrong_is_refused_before_any_loss_is_tried(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.whatif.risk.risks", None)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.risk.risks", None)
     assert run(capsys, "risk", "--cluster", SHOWN, "-n", "shpo")[0] == 2
 
 
@@ -326,8 +326,8 @@ def test_a_loss_that_does_not_settle_in_time_is_named(capsys: pytest.CaptureFixt
 
 
 def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 10)
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.STEPS_EACH", 12)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.simulation.MAX_STEPS", 10)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.simulation.STEPS_EACH", 12)
     status, text, _ = run(capsys, "risk", "--cluster", SHOWN, "-o", "json")
     found = json.loads(text)
     assert status == 3

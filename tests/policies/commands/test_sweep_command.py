@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.cache import Cache, head_of
-from forewarn.policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
-from forewarn.policies.documents.answer import Effects
-from forewarn.policies.whatif.interruptions import Interruption
-from forewarn.policies.whatif.sweep import Needs, Row, Sweep, from_dict, worst_first
+from forewarn.policies.base.documents.answer import Effects
+from forewarn.policies.cli.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.cache import Cache, head_of
+from forewarn.policies.questions.whatif.interruptions import Interruption
+from forewarn.policies.questions.whatif.sweep import Needs, Row, Sweep, from_dict, worst_first
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.in_process import forewarn

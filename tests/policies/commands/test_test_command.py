@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
-from forewarn.policies.expectations import read_expectations
-from forewarn.policies.selectors import PodPattern
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.kubernetes.selectors import PodPattern
+from forewarn.policies.questions.expectations import read_expectations
 from tests.builders import Made, make_pod
 
 pytestmark = pytest.mark.forks
@@ -85,7 +85,7 @@ def test_a_cluster_is_read_once_and_no_expectation_sees_the_class_of_another(
         reads.append(sources)
         return load_cluster(*sources, into=into)
 
-    monkeypatch.setattr("forewarn.policies.sources.cluster.load_cluster", counted)
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.load_cluster", counted)
     (tmp_path / "class.yaml").write_text(CLASS)
     (tmp_path / "pod.yaml").write_text(POD)
     lost = {"name": "lost", "when": {"lost": {"node": "any"}}, "expect": {"noPreemption": {"class": "gold"}}}

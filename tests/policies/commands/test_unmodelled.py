@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.config.model import Annotate, Config
-from forewarn.policies.config.scheduler import scheduler_source
-from forewarn.policies.releases.release import Release
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.kubernetes.releases.release import Release
+from forewarn.policies.linting.config.model import Annotate, Config
+from forewarn.policies.linting.config.scheduler import scheduler_source
 from forewarn.webhook.admission.review import Hook
 from tests.builders import Made, cluster_text, make_claim, make_node, make_pod, make_priority_class
 from tests.webhook.builders import decided, review

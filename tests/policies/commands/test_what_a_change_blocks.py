@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 import forewarn
-from forewarn.policies.cli import main
-from forewarn.policies.commands.whatif import argument_parser
-from forewarn.policies.objects.node import ZONE
-from forewarn.policies.render.table import limited
+from forewarn.policies.cli.commands.whatif import argument_parser
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render.table import limited
+from forewarn.policies.kubernetes.objects.node import ZONE
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
@@ -1043,7 +1043,7 @@ def test_the_answer_is_that_of_most_runs_if_races_decide_how_long_pods_wait(
     assert "WARN 20 of 24 runs with random ties and races take at most 10 s, the others up to 11 min" in out
     found = asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")
     assert (found["typicalOf"]["total"], found["typicalOf"]["alike"], int(found["settledAt"])) == (24, 20, 10)
-    with patch("forewarn.policies.whatif.comparison._MAX_REPEATED", 0):
+    with patch("forewarn.policies.questions.whatif.comparison._MAX_REPEATED", 0):
         assert asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")["settledAt"] > 660
 
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import forewarn
-from forewarn.policies.application.autoscaler_tables import tables_of
-from forewarn.policies.cli import main
-from forewarn.policies.simulation.scenario import MAX_REPLICAS
-from forewarn.policies.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
-from forewarn.policies.whatif.effects import effects_of
+from forewarn.policies.cli.main import main
+from forewarn.policies.prediction.simulation.scenario import MAX_REPLICAS
+from forewarn.policies.questions.application.autoscaler_tables import tables_of
+from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Considered, Launches, NoLaunch
+from forewarn.policies.questions.whatif.effects import effects_of
 from tests.builders import cluster_text, make_node
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forewarn.policies.application.changes import Change
+    from forewarn.policies.questions.application.changes import Change
 
 CLUSTER = "docs/examples/whatif/cluster.yaml", "docs/examples/whatif/autoscalers.yaml"
 
@@ -131,7 +131,7 @@ def test_a_workload_that_may_have_no_replicas_is_scaled(tmp_path: Path) -> None:
 
 
 def test_the_total_is_bounded_and_small_workloads_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.whatif.questions.MAX_REPLICAS", 5)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.questions.MAX_REPLICAS", 5)
     objects = [workload(name) for name in "abc"] + [autoscaler("a", 4), autoscaler("b", 2), autoscaler("c", 3)]
     result = asked(tmp_path, *objects)
     assert "2 of 3 HorizontalPodAutoscalers at maxReplicas" in result.answer.change

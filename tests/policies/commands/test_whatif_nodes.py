@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import forewarn
-from forewarn.policies.autoscaling.cluster_autoscaler.node_group import from_provider
-from forewarn.policies.cli import main
-from forewarn.policies.objects.node import HOSTNAME
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif.comparison import ask
-from forewarn.policies.whatif.questions import added
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.objects.node import HOSTNAME
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import from_provider
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.questions import added
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def test_a_pod_that_the_daemon_set_of_a_new_node_preempts_needs_no_node(
 def test_the_number_of_nodes_until_all_pods_are_scheduled_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.application.simulated.MAX_ADDED", 2)
+    monkeypatch.setattr("forewarn.policies.questions.application.simulated.MAX_ADDED", 2)
     cluster = forewarn.load(str(needing(tmp_path, ("Deployment", 40, "1"))))
     result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
     assert result.answer.change.startswith("2 nodes")

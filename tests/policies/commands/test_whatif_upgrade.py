@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.application.whatif_answer import Simulated, document_of
-from forewarn.policies.cli import main
-from forewarn.policies.objects.node import HOSTNAME
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.whatif.comparison import ask
-from forewarn.policies.whatif.questions import upgraded
-from forewarn.policies.whatif.upgrade import blockers_of
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.objects.node import HOSTNAME
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.questions import upgraded
+from forewarn.policies.questions.whatif.upgrade import blockers_of
 from tests.builders import Made, make_node, make_pod
 from tests.in_process import forewarn
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from forewarn.policies.objects.fields import ApiObject
-    from forewarn.policies.whatif.answer import Answer
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.questions.whatif.answer import Answer
 
 SHOWN = ("--cluster", "docs/examples/whatif/cluster.yaml")
 HOUR = 3600.0
@@ -342,7 +342,7 @@ def test_pods_that_are_deleted_in_spite_of_their_pdbs_are_counted(unblocked: int
 
 
 def test_blockers_name_pods_nodes_and_counts() -> None:
-    from forewarn.policies.simulation.simulation import Simulation
+    from forewarn.policies.prediction.simulation.simulation import Simulation
 
     simulation = Simulation(world_of(cluster_of(3, 3), (), until=HOUR))
     (found,) = blockers_of(simulation, ["n0", "n1"])

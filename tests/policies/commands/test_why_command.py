@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.why import evidence
-from forewarn.policies.why.evidence import IDS
+from forewarn.policies.cli.main import main
+from forewarn.policies.questions.why import evidence
+from forewarn.policies.questions.why.evidence import IDS
 from tests.builders import (
     Made,
     cluster_text,
@@ -561,7 +561,7 @@ def test_without_a_cluster_there_is_nothing_to_look_at(capsys: pytest.CaptureFix
 
 
 def test_every_finding_id_can_fail_the_run() -> None:
-    source = "".join(path.read_text() for path in Path("policies/why").glob("*.py"))
+    source = "".join(path.read_text() for path in Path("policies/questions/why").glob("*.py"))
     of_groups = {*re.findall(r'\(\("(group-[a-z-]+)"', source)}
     assert {*re.findall(r'Trouble\(\s*"([a-z-]+)"', source)} | of_groups == {*IDS}
 

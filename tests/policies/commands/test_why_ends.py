@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.builders import Made, make_budget, make_node, make_pod, make_priority_class
 from tests.policies.commands.test_why_command import flat
 

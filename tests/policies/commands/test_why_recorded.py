@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 CASES: Final = Path(__file__).parents[1] / "cases" / "why"
 RECORDINGS: Final = sorted(path.stem for path in CASES.glob("*.json"))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.rules.support.names import suggested
+from forewarn.policies.cli.main import main
+from forewarn.policies.linting.rules.support.names import suggested
 
 SAMPLE = "webhook/sample/cluster.yaml"
 POD_FORM = "not a Pod. Fix: write NAMESPACE/POD"

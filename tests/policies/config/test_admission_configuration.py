@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.config.load import load_limited_resources
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.options import LimitedResource, ScopeSelector
+from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
+from forewarn.policies.linting.config.load import load_limited_resources
+from forewarn.policies.linting.config.model import ConfigError
 from tests.policies.recorded import CASES
 
 if TYPE_CHECKING:

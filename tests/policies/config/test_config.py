@@ -10,18 +10,18 @@ import jsonschema
 import pytest
 import yaml
 
-from forewarn.policies.config.load import is_empty, load_config, read_config
-from forewarn.policies.config.model import Budget, Config, ConfigError, PredictionBudget, find_config
-from forewarn.policies.findings import Action, Severity
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.namespace import Namespace
-from forewarn.policies.objects.reviewed_object import User
-from forewarn.policies.options import AllowedClasses, LimitedResource, Permission, Rendering, ScopeSelector
-from forewarn.policies.rules import RULES
-from forewarn.policies.rules.pod.classes import unknown_priority_class
-from forewarn.policies.rules.priority_class import global_default_not_unique
-from forewarn.policies.rules.support.context import Rule, Target
-from forewarn.policies.selectors import parse_label_selector
+from forewarn.policies.base.findings import Action, Severity
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.namespace import Namespace
+from forewarn.policies.kubernetes.objects.reviewed_object import User
+from forewarn.policies.kubernetes.options import AllowedClasses, LimitedResource, Permission, Rendering, ScopeSelector
+from forewarn.policies.kubernetes.selectors import parse_label_selector
+from forewarn.policies.linting.config.load import is_empty, load_config, read_config
+from forewarn.policies.linting.config.model import Budget, Config, ConfigError, PredictionBudget, find_config
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.linting.rules.pod.classes import unknown_priority_class
+from forewarn.policies.linting.rules.priority_class import global_default_not_unique
+from forewarn.policies.linting.rules.support.context import Rule, Target
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FULL = """\
@@ -102,7 +102,7 @@ def test_a_rule_that_is_off_by_default_runs_if_the_configuration_names_it(name: 
     assert not Config(actions={name: Action.DENY}, disabled_rules=frozenset((name,))).runs(rule)
 
 
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(Path("policies/config/schema.json").read_text()))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(Path("policies/linting/config/schema.json").read_text()))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)

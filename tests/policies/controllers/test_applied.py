@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.controllers.applied import with_applied
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.controllers.applied import with_applied
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from tests.builders import cluster, make_budget, make_pod
 from tests.work import steps
 

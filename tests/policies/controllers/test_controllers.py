@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.policies.controllers.daemon_set import triggers_sync
-from forewarn.policies.controllers.disruption import PdbStatus, pdb_status
-from forewarn.policies.controllers.pod_gc import collect
-from forewarn.policies.controllers.replica_set import ReplicaSetStatus
-from forewarn.policies.controllers.view import CreatePod, DeletePod, Report, Requeue
-from forewarn.policies.objects.pod import Owner
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.kubernetes.controllers.daemon_set import triggers_sync
+from forewarn.policies.kubernetes.controllers.disruption import PdbStatus, pdb_status
+from forewarn.policies.kubernetes.controllers.pod_gc import collect
+from forewarn.policies.kubernetes.controllers.replica_set import ReplicaSetStatus
+from forewarn.policies.kubernetes.controllers.view import CreatePod, DeletePod, Report, Requeue
+from forewarn.policies.kubernetes.objects.pod import Owner
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.policies.controllers.world import World, with_image, workload
 
 

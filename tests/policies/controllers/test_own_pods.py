@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.controllers.own_pods import controlled, pods_of
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.controllers.own_pods import controlled, pods_of
 from tests.work import steps
 
 NAMES = ("web", "db")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.controllers.persistent_volume import sync_unbound_claim
-from forewarn.policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+from forewarn.policies.kubernetes.controllers.persistent_volume import sync_unbound_claim
+from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 RWO, RWX = ["ReadWriteOnce"], ["ReadWriteOnce", "ReadWriteMany"]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.controllers.deployment import max_surge, max_unavailable, new_rs_new_replicas
-from forewarn.policies.controllers.replica_set import ReplicaSetStatus, by_rank, deletion_cost
-from forewarn.policies.controllers.view import (
+from forewarn.policies.kubernetes.controllers.deployment import max_surge, max_unavailable, new_rs_new_replicas
+from forewarn.policies.kubernetes.controllers.replica_set import ReplicaSetStatus, by_rank, deletion_cost
+from forewarn.policies.kubernetes.controllers.view import (
     Action,
     CreateWorkload,
     Key,
@@ -22,7 +22,7 @@ from forewarn.policies.controllers.view import (
     UpdateConflict,
     UpdateWorkload,
 )
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod import Pod
 from tests.policies.controllers.world import World, with_image, workload
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from forewarn.policies.controllers import reconcile
-from forewarn.policies.controllers.view import (
+from forewarn.policies.kubernetes.controllers import reconcile
+from forewarn.policies.kubernetes.controllers.view import (
     Action,
     CreateClaim,
     CreatePod,
@@ -24,12 +24,12 @@ from forewarn.policies.controllers.view import (
     UpdateWorkload,
     WorkloadState,
 )
-from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-from forewarn.policies.objects.fields import ApiObject, group_kind, ref_of
-from forewarn.policies.objects.node import Node
-from forewarn.policies.objects.pod import Owner, Pod
-from forewarn.policies.objects.storage import PersistentVolumeClaim
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.node import Node
+from forewarn.policies.kubernetes.objects.pod import Owner, Pod
+from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 
 
 @dataclass

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.commands.explain import findings_of
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.evaluation.foreign_rules import GROUP, Guarded
-from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.cli.commands.explain import findings_of
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import ConfigError
+from forewarn.policies.linting.evaluation.foreign_rules import GROUP, Guarded
 
 TEMPLATE = Path(__file__).parents[3] / "docs/examples/rule"
 RULE = "company.class-label"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.evaluation.suppressions import Suppression, suppress
-from forewarn.policies.findings import Location, Severity
-from forewarn.policies.rules import RULES
+from forewarn.policies.base.findings import Location, Severity
+from forewarn.policies.linting.evaluation.suppressions import Suppression, suppress
+from forewarn.policies.linting.rules import RULES
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forewarn.policies.rules.support.context import Rule
+    from forewarn.policies.linting.rules.support.context import Rule
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a%s}\nspec:\n  priorityClassName: gold%s\n  containers: []\n"
 NOTE = "priority-class-not-checked"

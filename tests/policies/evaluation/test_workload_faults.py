@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

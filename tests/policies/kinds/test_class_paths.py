@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.kinds.class_paths import ANYWHERE, ITEMS, PARAMETERS, PRESETS, VALUES, BadPath, parse_path
-from forewarn.policies.objects.workload import parts_of
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.kinds.class_paths import (
+    ANYWHERE,
+    ITEMS,
+    PARAMETERS,
+    PRESETS,
+    VALUES,
+    BadPath,
+    parse_path,
+)
+from forewarn.policies.kubernetes.objects.workload import parts_of
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import ConfigError
 from forewarn.webhook.admission.review import Hook
 from tests.cases import each
 from tests.webhook.builders import cluster, decided, priority_class, review
@@ -20,7 +28,7 @@ from tests.webhook.builders import cluster, decided, priority_class, review
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from forewarn.policies.kinds.class_paths import ClassPath
+    from forewarn.policies.kubernetes.kinds.class_paths import ClassPath
 
 CLASSES = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 1\n---\n"
 

@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.kinds.registry import (
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import (
     BY_GROUP_KIND,
     KINDS,
     LINTED,
@@ -18,8 +18,8 @@ from forewarn.policies.kinds.registry import (
     is_namespaced,
     plurals,
 )
-from forewarn.policies.objects.fields import InvalidObject, group_kind
-from forewarn.policies.scheduling.cluster_objects import ClusterObjects
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind
+from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 
 MADE_BY_THE_CACHE = {"pods_by_node", "nominated", "workloads", "grouped_pods", "pods_on_unknown_nodes"}
 NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")
@@ -29,7 +29,7 @@ NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")
 @pytest.mark.parametrize("spec", [*KINDS, *OPTIONAL], ids=lambda spec: spec.kind)
 def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
     module, name = spec.view.split(":")
-    assert callable(getattr(import_module(f"forewarn.policies.objects.{module}"), name).from_api)
+    assert callable(getattr(import_module(f"forewarn.policies.kubernetes.objects.{module}"), name).from_api)
     obj = {"apiVersion": spec.api_version, "kind": spec.kind, "metadata": {"name": "x"}}
     assert group_kind(obj) == spec.group_kind
     cache = Cache()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
-from forewarn.policies.kinds.class_paths import class_paths_of
-from forewarn.policies.manifests.object_finder import Parameters
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.manifests.object_finder import Parameters
+from forewarn.policies.kubernetes.kinds.class_paths import class_paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -304,7 +304,7 @@ def test_a_kind_that_a_running_cluster_defines_is_read_by_its_schema(
 ) -> None:
     (tmp_path / "fleet.yaml").write_text(FLEET.replace("NAME", "goold"))
     live = Live({"spec": None}, {}, yaml.safe_load(definition(SHIPS)))
-    monkeypatch.setattr("forewarn.policies.sources.cluster._named", lambda _: (live, ""))
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster._named", lambda _: (live, ""))
     assert len(linted(tmp_path / "fleet.yaml", capsys, "--cluster", "live")) == 3
     (tmp_path / "fleet.yaml").write_text("apiVersion: example.com/v1\nkind: Fleet\nmetadata: {name: f}\n")
     monkeypatch.setattr(live, "definitions", pytest.fail)
@@ -322,7 +322,7 @@ def test_what_is_known_of_a_kind_goes_before_its_schema(tmp_path: Path, capsys: 
 def test_a_definition_that_no_object_needs_is_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.lint.input.class_paths_of", pytest.fail)
+    monkeypatch.setattr("forewarn.policies.linting.lint.input.class_paths_of", pytest.fail)
     (tmp_path / "crd.yaml").write_text(definition(SHIPS))
     (tmp_path / "classes.yaml").write_text(CLASS)
     assert linted(tmp_path, capsys) == []

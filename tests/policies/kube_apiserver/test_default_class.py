@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.manifests import read
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.prediction.forecast.placement import place
 from tests.builders import make_node, make_pod
 from tests.recorded.dry_run import dry_run
 

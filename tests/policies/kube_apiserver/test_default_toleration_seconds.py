@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import admitted
-from forewarn.policies.controllers.new_pods import new_pods
-from forewarn.policies.objects.node import Toleration
+from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.controllers.new_pods import new_pods
+from forewarn.policies.kubernetes.objects.node import Toleration
 from tests.builders import cluster, make_pod
 
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.load import load_limited_resources
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.options import Options
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.linting.config.load import load_limited_resources
 from tests.cases import cases, each
 from tests.policies.recorded import CASES, comparable, load
 from tests.recorded.dry_run import Answer, dry_run

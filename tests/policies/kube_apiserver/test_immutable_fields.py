@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.findings import field_path
-from forewarn.policies.kube_apiserver.validation.workload import is_same_template, validate_workload_update
-from forewarn.policies.objects.workload import Workload, applied_to
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.base.findings import field_path
+from forewarn.policies.kubernetes.kube_apiserver.validation.workload import is_same_template, validate_workload_update
+from forewarn.policies.kubernetes.objects.workload import Workload, applied_to
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 State = tuple[dict[str, Any], dict[str, Any]]
 RUNNING: State = {"suspend": False}, {"startTime": "2026-01-01T00:00:00Z", "active": 1}

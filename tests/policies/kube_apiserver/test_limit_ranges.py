@@ -11,24 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.admission import admitted
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
-from forewarn.policies.forecast.forecast import place_all
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.kube_apiserver.defaults import with_limit_range_defaults
-from forewarn.policies.kube_apiserver.quota import Pods
-from forewarn.policies.kube_apiserver.validation.resources import read_pod_resources, validate_limits
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.resource_quota import LimitRange
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.options import Options
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.rules.support.context import Context, Phase
-from forewarn.policies.rules.support.predictions import Predicted
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kube_apiserver.defaults import with_limit_range_defaults
+from forewarn.policies.kubernetes.kube_apiserver.quota import Pods
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import read_pod_resources, validate_limits
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, evaluate
+from forewarn.policies.linting.rules.support.context import Context, Phase
+from forewarn.policies.linting.rules.support.predictions import Predicted
+from forewarn.policies.prediction.forecast.forecast import place_all
+from forewarn.policies.prediction.forecast.placement import place
 from tests.builders import Made, cluster, cluster_text, make_node, make_pod, make_priority_class
 from tests.recorded.commands import answer_case
 from tests.recorded.dry_run import dry_run

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
-from forewarn.policies.kube_apiserver.validation.pod import GROUP_VERSIONS
-from forewarn.policies.kube_apiserver.validation.strict import fields_of, type_of
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.options import Options
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod import GROUP_VERSIONS
+from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of, type_of
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.cases import cases, each
 from tests.policies.kube_apiserver.test_dry_run import json_values, pod, priority_class, quota
 from tests.policies.recorded import load

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.kube_apiserver.quota import (
+from forewarn.policies.base.metering import FEW
+from forewarn.policies.kubernetes.kube_apiserver.quota import (
     PODS,
     FaultKind,
     InvalidScope,
@@ -27,13 +28,12 @@ from forewarn.policies.kube_apiserver.quota import (
     matching_resources,
     uncovered,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import MAX_FAULTS
-from forewarn.policies.metering import FEW
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros
-from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.options import LimitedResource, ScopeSelector
-from forewarn.policies.quantity import ZERO, Quantity
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros
+from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
+from forewarn.policies.kubernetes.quantity import ZERO, Quantity
 from tests.cases import each
 from tests.policies.kube_apiserver.quota_cases import case as quota_case
 from tests.policies.recorded import load
@@ -331,7 +331,7 @@ LONG = tuple(f"class-{number}" for number in range(FEW + 1))
 
 def test_a_long_selector_is_looked_at_once_and_matches_every_time() -> None:
     selector = ScopeSelector("PriorityClass", "In", LONG)
-    with patch("forewarn.policies.kube_apiserver.quota._value_errors", wraps=_value_errors) as work:
+    with patch("forewarn.policies.kubernetes.kube_apiserver.quota._value_errors", wraps=_value_errors) as work:
         for _ in range(2):
             assert matches_scope(selector, pod(LONG[-1]))
             assert not matches_scope(selector, pod("gold"))

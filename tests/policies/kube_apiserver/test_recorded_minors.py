@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.releases.minors import KNOWN_MINORS
-from forewarn.policies.releases.release import known_minor
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS
+from forewarn.policies.kubernetes.releases.release import known_minor
 from tests.policies.recorded import CASES
 from tests.policies.recorded_minors import differences, load
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.kube_apiserver.validation.strict import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.strict import (
     fields_of,
     type_of,
     unknown_fields,
 )
-from forewarn.policies.releases.minors import CHECKED_WITH
+from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH
 from tests.recorded.validation import strict_error, unknown_field_texts
 
 if TYPE_CHECKING:

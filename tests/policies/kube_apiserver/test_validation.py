@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.findings import cut
-from forewarn.policies.kube_apiserver.validation.decode import (
+from forewarn.policies.base.findings import cut
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import (
     POD_STRUCT,
     PRIORITY_CLASS_STRUCT,
     RESOURCE_QUOTA_STRUCT,
     decode_fault,
 )
-from forewarn.policies.kube_apiserver.validation.object_meta import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
     Named,
     aggregate,
@@ -30,12 +30,12 @@ from forewarn.policies.kube_apiserver.validation.object_meta import (
     mask_trailing_dash,
     qualified_name,
 )
-from forewarn.policies.kube_apiserver.validation.resources import (
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
     is_scope_valid_for,
     validate_resource_quota,
     validate_resource_quota_update,
 )
-from forewarn.policies.objects.fields import at
+from forewarn.policies.kubernetes.objects.fields import at
 from tests.cases import cases
 from tests.recorded.validation import validate_pod_create, validate_pod_update
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
-from forewarn.policies.findings import NO_OBJECT, Action, Finding, Location, Severity, Text
-from forewarn.policies.lint.fixes import applied, edits_of
+from forewarn.policies.base.findings import NO_OBJECT, Action, Finding, Location, Severity, Text
+from forewarn.policies.cli.main import main
+from forewarn.policies.linting.lint.fixes import applied, edits_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.lint.rendering import Checker, Limits, Refused
-from forewarn.policies.lint.tools import Trees
+from forewarn.policies.linting.lint.rendering import Checker, Limits, Refused
+from forewarn.policies.linting.lint.tools import Trees
 
 PLAIN: dict[str, str] = {
     "base/kustomization.yaml": "resources: [pod.yaml]\n",
@@ -241,7 +241,7 @@ def test_addresses_and_helm_exclude_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("entry", ["resources: [.]", "resources: &a [*a]", "resources: &a [[*a, *a], [*a, *a]]"])
 def test_loops_end(tmp_path: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from forewarn.policies.lint import rendering as lint_kustomize
+    from forewarn.policies.linting.lint import rendering as lint_kustomize
 
     monkeypatch.setattr(lint_kustomize, "_MAX_TEXTS", 10_000)
     found = _refused(tmp_path, {"kustomization.yaml": entry})

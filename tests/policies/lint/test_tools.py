@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.lint import tools as render_files
-from forewarn.policies.lint.tools import Outside, Stage, Trees, allowed, end_of, is_of_checkout, write_gate
+from forewarn.policies.linting.lint import tools as render_files
+from forewarn.policies.linting.lint.tools import Outside, Stage, Trees, allowed, end_of, is_of_checkout, write_gate
 
 REMOTE = b'{"properties": {"a": {"$ref": "https://example.com/x.json"}}}'
 LOCAL = b'{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a"}'

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.yaml.nodes import Alias, Collection, Node, Scalar, compose
-from forewarn.policies.manifests.yaml.source import _allowed, _has_alias, check_aliasing
+from forewarn.policies.inputs.manifests.documents import Document, Fault
+from forewarn.policies.inputs.manifests.yaml.nodes import Alias, Collection, Node, Scalar, compose
+from forewarn.policies.inputs.manifests.yaml.source import _allowed, _has_alias, check_aliasing
 
 
 def tree(own: int, followed: int) -> Collection:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.findings import Location
-from forewarn.policies.manifests.documents import MAX_COMMENTS, Comment, comments_of
+from forewarn.policies.base.findings import Location
+from forewarn.policies.inputs.manifests.documents import MAX_COMMENTS, Comment, comments_of
 
 
 def about(text: str) -> list[tuple[str, int, int, int]]:

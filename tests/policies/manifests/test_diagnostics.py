@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.manifests import Fault, read, values
+from forewarn.policies.inputs.manifests import Fault, read, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.objects.reviewed_object import FileDiagnostic
+    from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
 POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n"

@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from forewarn.policies.manifests import groups, read
-from forewarn.policies.manifests.documents import Document, Fault, split
-from forewarn.policies.manifests.groups import read_kustomization
-from forewarn.policies.manifests.object_finder import NO_KIND, filled_in, intended_type
-from forewarn.policies.manifests.reading import MAX_FILE, _is_json
-from forewarn.policies.manifests.values import values
-from forewarn.policies.manifests.yaml.grammar import leniently
+from forewarn.policies.inputs.manifests import groups, read
+from forewarn.policies.inputs.manifests.documents import Document, Fault, split
+from forewarn.policies.inputs.manifests.groups import read_kustomization
+from forewarn.policies.inputs.manifests.object_finder import NO_KIND, filled_in, intended_type
+from forewarn.policies.inputs.manifests.reading import MAX_FILE, _is_json
+from forewarn.policies.inputs.manifests.values import values
+from forewarn.policies.inputs.manifests.yaml.grammar import leniently
 
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
@@ -72,14 +72,14 @@ SMALL = {
 @pytest.mark.parametrize("text", SMALL.values(), ids=SMALL)
 def test_of_a_file_with_very_many_documents_a_part_is_read_and_that_is_said(text: str) -> None:
     with (
-        patch("forewarn.policies.manifests.reading.MAX_DOCUMENTS", 200),
-        patch("forewarn.policies.manifests.reading.MAX_DIAGNOSTICS", 100),
+        patch("forewarn.policies.inputs.manifests.reading.MAX_DOCUMENTS", 200),
+        patch("forewarn.policies.inputs.manifests.reading.MAX_DIAGNOSTICS", 100),
     ):
         few = read(text * 50, "f.yaml", WANTED)
         assert not any("does not read it" in each.message for each in few.diagnostics)
         readings = []
         for count in (400, 1600):
-            with patch("forewarn.policies.manifests.reading.leniently", wraps=leniently) as made:
+            with patch("forewarn.policies.inputs.manifests.reading.leniently", wraps=leniently) as made:
                 readings.append((read(text * count, "f.yaml", WANTED), made.call_count))
     (one, documents), (other, as_many) = readings
     assert (one, documents) == (other, as_many)
@@ -146,7 +146,7 @@ ALIASED = "kind: List\nitems:\n- &x {a: 1}\n- *x\n"
     ],
 )
 def test_a_long_list_comes_item_by_item(text: str, long: int, found: list[tuple[object, int]]) -> None:
-    with patch("forewarn.policies.manifests.values._LONG", long):
+    with patch("forewarn.policies.inputs.manifests.values._LONG", long):
         assert [tuple(value) for value in values(text.encode(), "f.yaml")] == found
 
 
@@ -164,10 +164,10 @@ def test_a_fault_of_values_is_told_by_its_line() -> None:
 
 def test_a_file_may_be_so_long_and_no_longer() -> None:
     assert MAX_FILE == 64 * 2**20
-    with patch("forewarn.policies.manifests.reading.MAX_FILE", 6):
+    with patch("forewarn.policies.inputs.manifests.reading.MAX_FILE", 6):
         assert not read("a: bc\n", "f.yaml", WANTED).diagnostics
         assert read("a: bcd\n", "f.yaml", WANTED).diagnostics
-    with patch("forewarn.policies.manifests.reading.MAX_FILE", 2 << 20):
+    with patch("forewarn.policies.inputs.manifests.reading.MAX_FILE", 2 << 20):
         (found,) = read("a" * (3 << 20), "f.yaml", WANTED).diagnostics
     assert found.message == "the file has 3 MiB: more than 2 MiB are not read"
     assert tuple(found.location) == ("f.yaml", 1, 1, 81)
@@ -175,7 +175,7 @@ def test_a_file_may_be_so_long_and_no_longer() -> None:
 
 @pytest.mark.parametrize(("text", "kind"), [("a: b\n", NO_KIND), ("apiVersion: v1\nkind: ConfigMap\n", "ConfigMap")])
 def test_what_nobody_wants_is_not_read(text: str, kind: str) -> None:
-    with patch("forewarn.policies.manifests.reading.quick_value", side_effect=AssertionError):
+    with patch("forewarn.policies.inputs.manifests.reading.quick_value", side_effect=AssertionError):
         assert read(text, "f.yaml", WANTED).skipped == {kind: 1}
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from yaml.error import Mark, MarkedYAMLError, YAMLError
 
-from forewarn.policies.findings import ObjectRef
-from forewarn.policies.manifests.diagnostics import _owners, broken
-from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.json_text import JsonSource, Spans, members
-from forewarn.policies.manifests.yaml.nodes import _code, compose, fault_of
+from forewarn.policies.base.findings import ObjectRef
+from forewarn.policies.inputs.manifests.diagnostics import _owners, broken
+from forewarn.policies.inputs.manifests.documents import Document, Fault
+from forewarn.policies.inputs.manifests.json_text import JsonSource, Spans, members
+from forewarn.policies.inputs.manifests.yaml.nodes import _code, compose, fault_of
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
+    from forewarn.policies.base.findings import Path
 
 
 @pytest.mark.parametrize(

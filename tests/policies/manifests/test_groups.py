@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.application.lint import findings_on
-from forewarn.policies.cli import main
-from forewarn.policies.config.model import Config
-from forewarn.policies.lint.input import Input, wanted_kinds
-from forewarn.policies.manifests import groups, read
-from forewarn.policies.manifests.groups import Kustomization, Member, grouped
-from forewarn.policies.objects.reviewed_object import Operation, ReviewedObject
-from forewarn.policies.options import NamedGroup
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.manifests import groups, read
+from forewarn.policies.inputs.manifests.groups import Kustomization, Member, grouped
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.options import NamedGroup
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.lint.input import Input, wanted_kinds
+from forewarn.policies.questions.application.lint import findings_on
 from tests.cases import cases
 from tests.in_process import forewarn
 from tests.work import steps

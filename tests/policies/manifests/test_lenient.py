@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.manifests import Fault, read, values
-from forewarn.policies.manifests.yaml.grammar import _PRIVATE
+from forewarn.policies.inputs.manifests import Fault, read, values
+from forewarn.policies.inputs.manifests.yaml.grammar import _PRIVATE
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS, RELEASE_NAMESPACE
-from forewarn.policies.manifests.templates import UNKNOWN, Outline, mask, outline
+from forewarn.policies.inputs.manifests.templates import UNKNOWN, Outline, mask, outline
+from forewarn.policies.kubernetes.kinds.registry import LINTED, POD_TEMPLATE_PATHS, RELEASE_NAMESPACE
 
 _WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 _HEAD = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n"

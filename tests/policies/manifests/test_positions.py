@@ -11,16 +11,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.manifests import read, values
-from forewarn.policies.manifests.yaml import source
-from forewarn.policies.manifests.yaml.source import entries
+from forewarn.policies.inputs.manifests import read, values
+from forewarn.policies.inputs.manifests.yaml import source
+from forewarn.policies.inputs.manifests.yaml.source import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.findings import Location, Path
-    from forewarn.policies.manifests.yaml.nodes import Collection
-    from forewarn.policies.manifests.yaml.source import MappingEntry
+    from forewarn.policies.base.findings import Location, Path
+    from forewarn.policies.inputs.manifests.yaml.nodes import Collection
+    from forewarn.policies.inputs.manifests.yaml.source import MappingEntry
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n"
 

@@ -7,14 +7,22 @@ from unittest.mock import patch
 
 import pytest
 
-from forewarn.policies.manifests import read
-from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.yaml.grammar import check_as_kubectl
-from forewarn.policies.manifests.yaml.nodes import compose
-from forewarn.policies.manifests.yaml.source import UNUSUAL, Construction, Tree, YamlSource, node_at, quick_value, seek
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.inputs.manifests.documents import Document, Fault
+from forewarn.policies.inputs.manifests.yaml.grammar import check_as_kubectl
+from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.source import (
+    UNUSUAL,
+    Construction,
+    Tree,
+    YamlSource,
+    node_at,
+    quick_value,
+    seek,
+)
 
 if TYPE_CHECKING:
-    from forewarn.policies.findings import Path
+    from forewarn.policies.base.findings import Path
 
 
 def document(text: str) -> Document:
@@ -135,7 +143,7 @@ def test_places_behind_anchors_and_aliases_are_those_of_the_nodes(path: Path) ->
 def test_the_first_four_places_of_a_document_are_found_without_its_nodes() -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
     (pod,) = read(text, "f.yaml", {"/Pod"}).subjects
-    with patch("forewarn.policies.manifests.yaml.source.compose", wraps=compose) as composed:
+    with patch("forewarn.policies.inputs.manifests.yaml.source.compose", wraps=compose) as composed:
         lines = [pod.locate(("kind",)).line for _ in range(4)]
         assert not composed.called
         lines.append(pod.locate(("kind",)).line)

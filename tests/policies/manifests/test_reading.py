@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.manifests import Reading, read
-from forewarn.policies.manifests.documents import Document, Fault, split
-from forewarn.policies.manifests.json_text import JsonReader
-from forewarn.policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
-from forewarn.policies.manifests.yaml.grammar import check, check_as_kubectl
-from forewarn.policies.manifests.yaml.nodes import compose
-from forewarn.policies.manifests.yaml.source import Construction
+from forewarn.policies.inputs.manifests import Reading, read
+from forewarn.policies.inputs.manifests.documents import Document, Fault, split
+from forewarn.policies.inputs.manifests.json_text import JsonReader
+from forewarn.policies.inputs.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
+from forewarn.policies.inputs.manifests.yaml.grammar import check, check_as_kubectl
+from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.source import Construction
 
 WANTED = frozenset(("/Pod", "/Namespace", "apps/Deployment", "scheduling.k8s.io/PriorityClass"))
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cases" / "yaml.jsonl").read_text().splitlines()]
@@ -271,7 +271,7 @@ def test_what_has_no_type_comes_to_the_same_without_being_read(pieces: list[str]
     if not is_untyped(text.encode()) or "---" in text:
         return
     quick = read(text, "f.yaml", WANTED)
-    with patch("forewarn.policies.manifests.sniff.is_untyped", lambda _: False):
+    with patch("forewarn.policies.inputs.manifests.sniff.is_untyped", lambda _: False):
         assert read(text, "f.yaml", WANTED) == quick
 
 
@@ -406,7 +406,7 @@ LISTS = [
 def test_lists_are_the_same_whether_they_are_looked_at_or_read(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A root that is a list: mere data, or objects that kubectl does not take so."""
     looked = read(text, "a.yaml", {"/Pod"})
-    monkeypatch.setattr("forewarn.policies.manifests.sniff.is_untyped", lambda _: False)
+    monkeypatch.setattr("forewarn.policies.inputs.manifests.sniff.is_untyped", lambda _: False)
     assert read(text, "a.yaml", {"/Pod"}) == looked
 
 

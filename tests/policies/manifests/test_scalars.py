@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.manifests.documents import Document, Fault
-from forewarn.policies.manifests.json_text import JsonReader, NotJson
-from forewarn.policies.manifests.yaml.nodes import Scalar, compose
-from forewarn.policies.manifests.yaml.scalars import (
+from forewarn.policies.inputs.manifests.documents import Document, Fault
+from forewarn.policies.inputs.manifests.json_text import JsonReader, NotJson
+from forewarn.policies.inputs.manifests.yaml.nodes import Scalar, compose
+from forewarn.policies.inputs.manifests.yaml.scalars import (
     Unreadable,
     _base_60,
     _doubt,
@@ -22,7 +22,7 @@ from forewarn.policies.manifests.yaml.scalars import (
     resolve,
     value_of,
 )
-from forewarn.policies.manifests.yaml.source import Construction, scalar_value
+from forewarn.policies.inputs.manifests.yaml.source import Construction, scalar_value
 
 TAG = "tag:yaml.org,2002:"
 
@@ -235,7 +235,7 @@ def test_pyyaml_resolves_and_rejects_as_ever_though_its_patterns_are_compiled_la
     program = """
 import datetime, re
 compile_before = re.compile
-import forewarn.policies.manifests.yaml
+import forewarn.policies.inputs.manifests.yaml
 import yaml
 assert re.compile is compile_before and isinstance(re.compile("a"), re.Pattern)
 assert not isinstance(yaml.reader.Reader.NON_PRINTABLE, re.Pattern)

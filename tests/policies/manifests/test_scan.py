@@ -14,10 +14,10 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.lint.input import LintRequest, read_input
-from forewarn.policies.manifests import BROKEN, Reading, read
-from forewarn.policies.manifests.sniff import is_untyped, type_meta
+from forewarn.policies.inputs.manifests import BROKEN, Reading, read
+from forewarn.policies.inputs.manifests.sniff import is_untyped, type_meta
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.lint.input import LintRequest, read_input
 
 WANTED = {"/Pod", "apps/Deployment"}
 KEYS = ("apiVersion", '"apiVersion"', '"api\\x56ersion"', "!!str apiVersion", "&a apiVersion", "? apiVersion\n", "a")
@@ -104,8 +104,8 @@ def found(reading: Reading) -> tuple[Any, ...]:
 @example("metadata: {}\rkind: Pod\rapiVersion: v1\r")
 def test_the_scan_changes_nothing(text: str) -> None:
     with (
-        patch("forewarn.policies.manifests.reading.sniff.type_meta", lambda _: None),
-        patch("forewarn.policies.manifests.reading.sniff.is_untyped", lambda _: False),
+        patch("forewarn.policies.inputs.manifests.reading.sniff.type_meta", lambda _: None),
+        patch("forewarn.policies.inputs.manifests.reading.sniff.is_untyped", lambda _: False),
     ):
         whole = read(text, "f.yaml", WANTED)
     assert found(read(text, "f.yaml", WANTED)) == found(whole)

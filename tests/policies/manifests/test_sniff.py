@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.manifests import sniff
-from forewarn.policies.manifests.sniff import (
+from forewarn.policies.inputs.manifests import sniff
+from forewarn.policies.inputs.manifests.sniff import (
     is_untyped,
     laxer_than_kubectl,
     named_kinds,

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.manifests import Fault, read, values
-from forewarn.policies.manifests.documents import Document
-from forewarn.policies.manifests.yaml.nodes import compose
-from forewarn.policies.manifests.yaml.source import UNUSUAL, Construction, quick_value
+from forewarn.policies.inputs.manifests import Fault, read, values
+from forewarn.policies.inputs.manifests.documents import Document
+from forewarn.policies.inputs.manifests.yaml.nodes import compose
+from forewarn.policies.inputs.manifests.yaml.source import UNUSUAL, Construction, quick_value
 from tests.cases import each
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "cases" / "yaml.jsonl").read_text().splitlines()]

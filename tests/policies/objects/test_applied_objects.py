@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from forewarn.policies.application.simulated import checked, rejected
-from forewarn.policies.cli import main
-from forewarn.policies.objects.workload import LAST_APPLIED, applied_to
-from forewarn.policies.rules.support.predictions import restarted
-from forewarn.policies.simulation.scenario import Arrival
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED, applied_to
+from forewarn.policies.linting.rules.support.predictions import restarted
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.questions.application.simulated import checked, rejected
 from tests.builders import Made, cluster_text, make_node
 from tests.builders import cluster as make_cluster
 

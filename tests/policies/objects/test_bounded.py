@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.extent import MAX_RETAINED, OmittedList, TooLargeToRetain, bounded, is_omitted
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.workload import Workload
+from forewarn.policies.base.metering import CutShort
+from forewarn.policies.kubernetes.objects.extent import MAX_RETAINED, OmittedList, TooLargeToRetain, bounded, is_omitted
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.workload import Workload
 from tests.cases import cases
 
 METADATA = {"name": "app", "namespace": "team"}

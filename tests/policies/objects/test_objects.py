@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.node import read_tolerations
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.node import read_tolerations
+from forewarn.policies.kubernetes.objects.pod import Pod
 
 
 def owned(number: int) -> dict[str, Any]:

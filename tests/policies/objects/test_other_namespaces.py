@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.objects.pod import ALL_NAMESPACES, other_namespaces
+from forewarn.policies.kubernetes.objects.pod import ALL_NAMESPACES, other_namespaces
 
 REQUIRED, PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",

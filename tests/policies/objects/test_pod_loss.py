@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import yaml
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.controllers.own_pods import again
-from forewarn.policies.disclosure import OPEN, Audience, Disclose
-from forewarn.policies.forecast.impact import Impact
-from forewarn.policies.kinds.owners import ROLES, role_of
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_loss import losses_of
-from forewarn.policies.rules.support.details import Cause, Preemption
-from forewarn.policies.rules.wording.impact import preemption, preemption_document
+from forewarn.policies.base.disclosure import OPEN, Audience, Disclose
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.controllers.own_pods import again
+from forewarn.policies.kubernetes.kinds.owners import ROLES, role_of
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod_loss import losses_of
+from forewarn.policies.linting.rules.support.details import Cause, Preemption
+from forewarn.policies.linting.rules.wording.impact import preemption, preemption_document
+from forewarn.policies.prediction.forecast.impact import Impact
 from tests.builders import make_node, make_pod
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "cases" / "owners.yaml").read_text())

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.kube_apiserver.validation import resources as pod_resources
-from forewarn.policies.objects import pod as pod_spec
+from forewarn.policies.kubernetes.kube_apiserver.validation import resources as pod_resources
+from forewarn.policies.kubernetes.objects import pod as pod_spec
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory", "ephemeral-storage", "example.com/gpu"]),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.controllers.deployment import find_new_replica_set
-from forewarn.policies.kinds.registry import BY_GROUP_KIND
-from forewarn.policies.objects import redaction
-from forewarn.policies.objects.fields import group_kind
-from forewarn.policies.objects.redaction import redacted
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.controllers.deployment import find_new_replica_set
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND
+from forewarn.policies.kubernetes.objects import redaction
+from forewarn.policies.kubernetes.objects.fields import group_kind
+from forewarn.policies.kubernetes.objects.redaction import redacted
 from tests.in_process import forewarn, without_head
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def test_every_kind_of_the_registry_has_fields() -> None:
 
 def test_every_field_of_a_kubernetes_kind_exists() -> None:
     """A misspelt field would be omitted. The types of several kinds are merged, so only names are compared."""
-    tables = json.loads((ROOT / "policies/kube_apiserver/validation/field_tables.json").read_text())
+    tables = json.loads((ROOT / "policies/kubernetes/kube_apiserver/validation/field_tables.json").read_text())
     known = {re.split("[:@]", field)[0] for fields in tables["types"].values() for field in fields.split()}
     own = {
         "AutoscalerData AutoscalerSpec BufferSpec BufferStatus NodePoolSpec NodePoolStatus NodeClaimSpec NodeClass",

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.objects.extent import TooLargeToRetain, bounded
-from forewarn.policies.objects.pod import TOO_LARGE, Pod, stored_pod
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain, bounded
+from forewarn.policies.kubernetes.objects.pod import TOO_LARGE, Pod, stored_pod
 from tests.builders import make_node, make_pod
 from tests.policies.objects.test_bounded import terms
 

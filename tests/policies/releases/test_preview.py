@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW_MINORS
-from forewarn.policies.releases.release import CHANGES, Release, UnknownRelease, known_minor
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, PREVIEW_MINORS
+from forewarn.policies.kubernetes.releases.release import CHANGES, Release, UnknownRelease, known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.builders import make_budget, make_namespace, make_node, make_pod
 
 if TYPE_CHECKING:
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from tests.builders import Made
 
 PREVIEW = f"1.{PREVIEW_MINORS[0]}"

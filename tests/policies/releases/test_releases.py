@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.releases.gates import (
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.releases.gates import (
     FEATURE_GATES,
     MODELLED,
     NO_EFFECT,
@@ -20,8 +20,8 @@ from forewarn.policies.releases.gates import (
     state,
     unmet_dependency,
 )
-from forewarn.policies.releases.minors import CHECKED_WITH, KNOWN_MINORS, PREDICTED_MINORS, PREVIEW_MINORS
-from forewarn.policies.releases.release import (
+from forewarn.policies.kubernetes.releases.minors import CHECKED_WITH, KNOWN_MINORS, PREDICTED_MINORS, PREVIEW_MINORS
+from forewarn.policies.kubernetes.releases.release import (
     CHANGES,
     PATCH_CHANGES,
     UNFIXED,
@@ -33,7 +33,7 @@ from forewarn.policies.releases.release import (
     parse_gates,
     semantics_of,
 )
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.cases import each
 
 

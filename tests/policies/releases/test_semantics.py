@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 
 def test_the_release_that_is_taken_where_none_is_named() -> None:
@@ -48,10 +48,10 @@ def test_an_unknown_gate_is_a_mistake_of_ours() -> None:
 
 
 ASKING = {
-    "policies/releases/semantics.py",
-    "policies/releases/gates.py",
-    "policies/kube_apiserver/validation/strict.py",
-    "policies/kinds/registry.py",
+    "policies/kubernetes/releases/semantics.py",
+    "policies/kubernetes/releases/gates.py",
+    "policies/kubernetes/kube_apiserver/validation/strict.py",
+    "policies/kubernetes/kinds/registry.py",
 }
 """Who compares minors: the semantics, the feature gates, and the tables of fields and removed versions, each of which
 has its minors."""
@@ -74,7 +74,7 @@ def test_semantics_travel_with_the_snapshot() -> None:
     cache = Cache(semantics=Semantics(34))
     cache.add(make_node("n").label("topology.kubernetes.io/zone", "a").obj)
     old = cache.snapshot().scheduling
-    from forewarn.policies.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.pod import Pod
 
     pod = Pod.from_api(make_pod("p").obj)
     assert "topology.kubernetes.io/zone" not in old.bound(pod, "n").labels

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import impact_of
-from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import impact_of
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 from tests.policies.test_aftermath import warned, workload
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.builders import make_budget, make_pod
 
 if TYPE_CHECKING:

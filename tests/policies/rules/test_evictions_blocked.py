@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.rules.support.rule_text import MAX_WORKLOADS
+from forewarn.policies.linting.rules.support.rule_text import MAX_WORKLOADS
 from tests.builders import make_budget, make_node, make_pod
 from tests.in_process import forewarn
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.objects.workload import backoff_limit, fails_with_one_pod
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.objects.workload import backoff_limit, fails_with_one_pod
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.metering import metered, never
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.rules.support.context import Context, Phase
-from forewarn.policies.rules.support.predictions import Predicted
+from forewarn.policies.base.metering import metered, never
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.rules.support.context import Context, Phase
+from forewarn.policies.linting.rules.support.predictions import Predicted
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.work import steps
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, audit, audit_request, evaluate
-from forewarn.policies.findings import Finding
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.options import Options
-from forewarn.policies.releases.semantics import Semantics
+from forewarn.policies.base.findings import Finding
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, audit, audit_request, evaluate
 from tests.policies.kube_apiserver.test_dry_run import pod, priority_class
 from tests.policies.kube_apiserver.test_pod_groups import group, workload
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.rules import file
-from forewarn.policies.rules.support import names, rule_text
-from forewarn.policies.rules.support.names import Names
+from forewarn.policies.linting.rules import file
+from forewarn.policies.linting.rules.support import names, rule_text
+from forewarn.policies.linting.rules.support.names import Names
 from tests.in_process import forewarn
 from tests.work import steps
 

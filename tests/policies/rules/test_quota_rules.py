@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
-from forewarn.policies.findings import Finding
-from forewarn.policies.kinds.registry import LINTED, POD_TEMPLATE_PATHS
-from forewarn.policies.lint.input import as_update
-from forewarn.policies.manifests import read
-from forewarn.policies.objects.resource_quota import ResourceQuota
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
-from forewarn.policies.rules.support import quota_use
+from forewarn.policies.base.findings import Finding
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.kinds.registry import LINTED, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject, User
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
+from forewarn.policies.linting.lint.input import as_update
+from forewarn.policies.linting.rules.support import quota_use
 from tests.builders import Made, make_node
 from tests.cases import cases
 from tests.policies.test_rollouts import changed, rolling

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.load import load_limited_resources
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.findings import Finding
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.base.findings import Finding
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.linting.config.load import load_limited_resources
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from tests.cases import each
 from tests.policies.recorded import CASES, load
 

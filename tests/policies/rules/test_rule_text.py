@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.disclosure import Audience, Disclose, Shown
-from forewarn.policies.rules.support.names import nearest
-from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS, naming
-from forewarn.policies.rules.wording.impact import victims_text
+from forewarn.policies.base.disclosure import Audience, Disclose, Shown
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.linting.rules.support.names import nearest
+from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, naming
+from forewarn.policies.linting.rules.wording.impact import victims_text
 from tests.builders import cluster, make_node, make_pod
 
 KNOWN = ["batch", "web"]

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.commands.explain import cluster_of, findings_of, reviewed
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation import evaluator
-from forewarn.policies.evaluation.evaluator import _CLUSTER, Phase, _target
-from forewarn.policies.findings import Action, Problem, Severity
-from forewarn.policies.lint.fixes import FIXED, edits_of
-from forewarn.policies.lint.input import wanted_kinds
-from forewarn.policies.manifests import read
-from forewarn.policies.metering import never
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.rules import RULES
-from forewarn.policies.rules.support.context import Context, Rule, Target, rule
-from forewarn.policies.rules.support.documentation import documentation_of
-from forewarn.policies.rules.support.rule_text import MAX_CHARACTERS
+from forewarn.policies.base.findings import Action, Problem, Severity
+from forewarn.policies.base.metering import never
+from forewarn.policies.cli.commands.explain import cluster_of, findings_of, reviewed
+from forewarn.policies.inputs.manifests import read
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation import evaluator
+from forewarn.policies.linting.evaluation.evaluator import _CLUSTER, Phase, _target
+from forewarn.policies.linting.lint.fixes import FIXED, edits_of
+from forewarn.policies.linting.lint.input import wanted_kinds
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.linting.rules.support.context import Context, Rule, Target, rule
+from forewarn.policies.linting.rules.support.documentation import documentation_of
+from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS
 from forewarn.webhook.admission.decision import BEST, is_shortened, warnings_of
 from tests.cases import each
 
@@ -41,7 +41,7 @@ each_rule = each(lambda: ((rule,) for rule in RULES))
 
 
 def test_every_rule_is_a_function_of_its_name_and_is_found_once() -> None:
-    decorated = sum(path.read_text().count("\n@rule(") for path in Path("policies/rules").rglob("*.py"))
+    decorated = sum(path.read_text().count("\n@rule(") for path in Path("policies/linting/rules").rglob("*.py"))
     assert all(getattr(import_module(rule.__module__), rule.ID.replace("-", "_")) is rule for rule in RULES)
     assert len({rule.ID for rule in RULES}) == len(RULES) == decorated >= 40
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.framework import Framework
-from forewarn.policies.scheduling.preemption import Decision
-from forewarn.policies.scheduling.responsible import framework_of, not_predicted
-from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
-from forewarn.policies.scheduling.vectorized_cycle import decide
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.framework import Framework
+from forewarn.policies.kubernetes.scheduling.preemption import Decision
+from forewarn.policies.kubernetes.scheduling.responsible import framework_of, not_predicted
+from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import decide
 
 Answer: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[str, Any, Any]

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from forewarn.policies.scheduling.node_info import NodeInfo
-from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.scheduling.snapshot import Columns
-    from forewarn.policies.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
+    from forewarn.policies.kubernetes.scheduling.snapshot import Columns
+    from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import NodeTables, PodMatrix
 
 
 def check(snapshot: Snapshot) -> None:

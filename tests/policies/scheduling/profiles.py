@@ -6,10 +6,10 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.configuration import scheduler_configuration
-from forewarn.policies.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling.configuration import scheduler_configuration
+from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
 from tests.builders import Made
 
 Obj = dict[str, Any]

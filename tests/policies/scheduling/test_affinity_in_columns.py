@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from forewarn import policies
-from forewarn.policies.scheduling.bulk import capacity_for
+from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
 from tests.builders import Made, MadePod, make_budget, make_namespace, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.comparing import outcome_in_columns
@@ -21,8 +21,8 @@ from tests.policies.scheduling.test_fast_cycle import compare
 from tests.policies.scheduling.test_vectorized import said, walked
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 HOST: Final = "kubernetes.io/hostname"

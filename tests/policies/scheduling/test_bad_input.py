@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.cache import ClusterSnapshot
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.prediction.forecast.placement import place
 from tests.builders import Made, ask, cluster, make_budget, make_node, make_pod, make_volume
 from tests.recorded.commands import answer_case
 

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.caveats import Binding, run_binding_cycle
-from forewarn.policies.scheduling.framework import (
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.scheduling.caveats import Binding, run_binding_cycle
+from forewarn.policies.kubernetes.scheduling.framework import (
     SKIP,
     Code,
     CycleState,
@@ -20,7 +20,7 @@ from forewarn.policies.scheduling.framework import (
     failed,
     unschedulable,
 )
-from forewarn.policies.scheduling.responsible import framework_of
+from forewarn.policies.kubernetes.scheduling.responsible import framework_of
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.metering import holding, metered
-from forewarn.policies.objects.storage import SELECTED_NODE
+from forewarn.policies.base.metering import holding, metered
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.storage import SELECTED_NODE
 from tests.builders import Made, make_budget, make_claim, make_node, make_pod
 from tests.policies.scheduling.consistency import check
 

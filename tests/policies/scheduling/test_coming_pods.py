@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.application.predict import predict
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.model import Config
-from forewarn.policies.controllers.changes import pod_change
-from forewarn.policies.controllers.deployment import find_new_replica_set
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.rules.wording.forecasts import MISSING_ONLY
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.controllers.changes import pod_change
+from forewarn.policies.kubernetes.controllers.deployment import find_new_replica_set
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.linting.rules.wording.forecasts import MISSING_ONLY
+from forewarn.policies.questions.application.predict import predict
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

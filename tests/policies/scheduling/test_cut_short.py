@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.metering import CutShort, Meter, metered
+from forewarn.policies.base.metering import CutShort, Meter, metered
 from tests.policies.scheduling.comparing import node_by_node
 from tests.policies.scheduling.random_changes import World
 from tests.policies.scheduling.random_pods import Obj

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from forewarn.policies.objects.devices import Attribute, Device, DeviceConstraint, DeviceId
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.devices.allocator import Constraint
+from forewarn.policies.kubernetes.objects.devices import Attribute, Device, DeviceConstraint, DeviceId
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.scheduling.devices.allocator import Constraint
 
 ATTRIBUTE = "gpu.example/half"
 ALIKE = DeviceConstraint(frozenset(), ATTRIBUTE)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from forewarn.policies.cluster.admission import admitted, predict
-from forewarn.policies.cluster.cache import Cache, ClusterSnapshot
-from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.devices import Device, RequestPolicy
-from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.devices import selectors
-from forewarn.policies.scheduling.devices.claims import NotRepresentable, has_capacity, shares_of
-from forewarn.policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
-from forewarn.policies.scheduling.foreign_plugins import guarded
-from forewarn.policies.scheduling.framework import Plugin
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import Snapshot
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.kubernetes.cluster.admission import admitted, predict
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot
+from forewarn.policies.kubernetes.objects.devices import Device, RequestPolicy
+from forewarn.policies.kubernetes.releases.release import known_minor
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.scheduling.devices import selectors
+from forewarn.policies.kubernetes.scheduling.devices.claims import NotRepresentable, has_capacity, shares_of
+from forewarn.policies.kubernetes.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
+from forewarn.policies.kubernetes.scheduling.foreign_plugins import guarded
+from forewarn.policies.kubernetes.scheduling.framework import Plugin
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 from tests.builders import make_node, make_pod
 from tests.cases import each
 from tests.policies.scheduling.comparing import node_by_node
@@ -160,7 +160,7 @@ def test_pods_one_after_the_other_do_not_get_the_same_device() -> None:
     snapshot = cluster()
     first = predict(snapshot, claiming("a"))
     assert first.feasible == ["n1"]
-    from forewarn.policies.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 
     second = Prediction(first.snapshot_after(), predict(snapshot, claiming("b")).pod)
     assert second.feasible == ["n1"]

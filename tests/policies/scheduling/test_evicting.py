@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.forecast.aftermath import Freed, freed_by, may_be_helped
-from forewarn.policies.forecast.rehearsal import CacheOverSnapshot
-from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling.foreign_plugins import guarded
-from forewarn.policies.scheduling.framework import (
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.scheduling.foreign_plugins import guarded
+from forewarn.policies.kubernetes.scheduling.framework import (
     Plugin,
     PostFilterResult,
     PreFilterResult,
@@ -23,11 +21,13 @@ from forewarn.policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from forewarn.policies.scheduling.preemption import matching, violations
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import charged_pdbs, may_be_violated, without_nominations
-from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.scheduler import ViolatedPdbs
+from forewarn.policies.kubernetes.scheduling.preemption import matching, violations
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import charged_pdbs, may_be_violated, without_nominations
+from forewarn.policies.kubernetes.selectors import parse_label_selector
+from forewarn.policies.prediction.forecast.aftermath import Freed, freed_by, may_be_helped
+from forewarn.policies.prediction.forecast.rehearsal import CacheOverSnapshot
+from forewarn.policies.prediction.simulation.scheduler import ViolatedPdbs
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.profiles import cluster as with_profile

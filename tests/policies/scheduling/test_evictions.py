@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.forecast.placement import place, place_pods
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.prediction.forecast.placement import place, place_pods
 from tests.builders import Made, MadePod, cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.consistency import check
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 NEW = make_pod("new").priority(9).request(cpu="3")
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from forewarn import policies
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.responsible import num_feasible_nodes_to_find
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import NotValid
-from forewarn.policies.scheduling.vectorized_cycle import Cycle, found_in_order
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling.responsible import num_feasible_nodes_to_find
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import NotValid
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle, found_in_order
 from tests.benchmarks.clusters import Size, objects, pod, workload
 from tests.builders import cluster, make_node, make_pod
 from tests.cases import cases

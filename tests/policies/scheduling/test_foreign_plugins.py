@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 from forewarn import policies
-from forewarn.policies.metering import metered
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling import foreign_plugins
-from forewarn.policies.scheduling.configuration import scheduler_configuration
-from forewarn.policies.scheduling.foreign_plugins import guarded, named_only, with_installed
-from forewarn.policies.scheduling.framework import (
+from forewarn.policies.base.metering import metered
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling import foreign_plugins
+from forewarn.policies.kubernetes.scheduling.configuration import scheduler_configuration
+from forewarn.policies.kubernetes.scheduling.foreign_plugins import guarded, named_only, with_installed
+from forewarn.policies.kubernetes.scheduling.framework import (
     InvalidPlugin,
     PermitResult,
     Plugin,
@@ -28,18 +28,18 @@ from forewarn.policies.scheduling.framework import (
     Status,
     unresolvable,
 )
-from forewarn.policies.scheduling.plugins.priority_sort import queue_order
-from forewarn.policies.scheduling.plugins.registry import IN_TREE
-from forewarn.policies.scheduling.queue.priority_queue import QueuedPodInfo
-from forewarn.policies.scheduling.recurring_cycle import RecurringCycles
-from forewarn.policies.scheduling.responsible import NodeFilters
+from forewarn.policies.kubernetes.scheduling.plugins.priority_sort import queue_order
+from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.kubernetes.scheduling.queue.priority_queue import QueuedPodInfo
+from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycles
+from forewarn.policies.kubernetes.scheduling.responsible import NodeFilters
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.objects.node import Node
+    from forewarn.policies.kubernetes.objects.node import Node
 
 PAGE = Path("docs/reference/scheduler-profiles.md").read_text()
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.plugins import inter_pod_affinity
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.plugins import inter_pod_affinity
 from tests.builders import Made, MadePod, ask, cluster, make_namespace, make_node, make_pod, reasons
 
 ZONE = "topology.kubernetes.io/zone"

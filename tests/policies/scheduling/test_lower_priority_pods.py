@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pod_matrix_of
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.consistency import check
 

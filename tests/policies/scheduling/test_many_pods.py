@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.forecast.forecast import Forecast
-from forewarn.policies.forecast.impact import Impact
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import charged_pdbs
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.scheduling.bulk import capacity_for, on_each_node
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import charged_pdbs
+from forewarn.policies.prediction.forecast.forecast import Forecast
+from forewarn.policies.prediction.forecast.impact import Impact
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.random_changes import objects_of
@@ -26,8 +26,8 @@ from tests.policies.scheduling.random_clusters import random_case
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 SELF = {"matchLabels": {"app": "w"}}

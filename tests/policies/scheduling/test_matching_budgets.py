@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.objects.disruption_budget import PodDisruptionBudget
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.semantics import DEFAULT
-from forewarn.policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import MatchingPdbs
-from forewarn.policies.selectors import parse_label_selector
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT
+from forewarn.policies.kubernetes.scheduling.vectorized.equivalence_classes import EquivalenceClasses
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import MatchingPdbs
+from forewarn.policies.kubernetes.selectors import parse_label_selector
 from tests.cases import cases
 
 Table = dict[str, tuple[PodDisruptionBudget, ...]]
@@ -96,7 +96,7 @@ def test_a_budget_that_only_allows_less_keeps_its_number() -> None:
 
 
 def test_numbers_of_budgets_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.lower_priority_pods._MAX_NUMBERS", 16)
+    monkeypatch.setattr("forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods._MAX_NUMBERS", 16)
     kinds, numbers = known_pods()
     known = MatchingPdbs(kinds)
     for turn in range(40):

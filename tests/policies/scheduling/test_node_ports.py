@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.objects.pod import HostPort
-from forewarn.policies.scheduling.plugins.node_ports import ALL_ADDRESSES, WantedPorts
+from forewarn.policies.kubernetes.objects.pod import HostPort
+from forewarn.policies.kubernetes.scheduling.plugins.node_ports import ALL_ADDRESSES, WantedPorts
 
 PORTS = st.builds(
     HostPort,

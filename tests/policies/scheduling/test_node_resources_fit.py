@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.resources import Resource, is_scalar_resource_name
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.resources import Resource, is_scalar_resource_name
 from tests.builders import MadePod, ask, make_node, make_pod, reasons
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.arguments import DefaultPreemptionArgs
-from forewarn.policies.scheduling.preemption import Candidate
-from forewarn.policies.scheduling.schedule_one import class_probabilities, nomination_probabilities
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
+from forewarn.policies.kubernetes.scheduling.preemption import Candidate
+from forewarn.policies.kubernetes.scheduling.schedule_one import class_probabilities, nomination_probabilities
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 

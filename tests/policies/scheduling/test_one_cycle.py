@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from forewarn import policies
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
 

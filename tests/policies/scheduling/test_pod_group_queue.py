@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.pod_group import PodGroup
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
-from forewarn.policies.scheduling.framework import Code, Status, unresolvable
-from forewarn.policies.scheduling.queue.priority_queue import Nominator, PriorityQueue, QueuedPodGroupInfo
-from forewarn.policies.scheduling.queue.registrations import (
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.pod_group import PodGroup
+from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.scheduling.framework import Code, Status, unresolvable
+from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Nominator, PriorityQueue, QueuedPodGroupInfo
+from forewarn.policies.kubernetes.scheduling.queue.registrations import (
     ASSIGNED_POD_DELETE,
     POD_GROUP_UPDATE,
     UNSCHEDULABLE_TIMEOUT,

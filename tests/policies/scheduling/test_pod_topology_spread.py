@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.scheduling.plugins.pod_topology_spread import CriticalPaths
+from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import CriticalPaths
 from tests.builders import Made, MadeNode, MadePod, ask, make_node, make_pod, reasons
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
 from tests.builders import Made, Obj, cluster, make_budget, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.scheduling.preemption import NEVER, TERMINATING, Preemption
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.scheduling.preemption import NEVER, TERMINATING, Preemption
 from tests.builders import Made, MadePod, ask, cluster, make_budget, make_node, make_pod, reasons
 
 NEW = make_pod("new").priority(100).request(cpu="4")

@@ -11,22 +11,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from forewarn import policies
-from forewarn.policies.application.predict import predict
-from forewarn.policies.cluster.admission import admitted
-from forewarn.policies.forecast.aftermath import pending_in_order
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.forecast.pod_groups import group_forecast
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.profiles import Profile, SchedulerConfiguration
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.bulk import capacity_for
-from forewarn.policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
-from forewarn.policies.scheduling.foreign_plugins import named_only
-from forewarn.policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
-from forewarn.policies.scheduling.plugins.registry import IN_TREE
-from forewarn.policies.scheduling.responsible import num_feasible_nodes_to_find
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.simulation.scheduler_cache import Fits, NodeTree, NotPredicted, Rejected, SchedulingAlgorithm
+from forewarn.policies.kubernetes.cluster.admission import admitted
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.profiles import Profile, SchedulerConfiguration
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
+from forewarn.policies.kubernetes.scheduling.configuration import (
+    InvalidConfiguration,
+    configuration_of,
+    scheduler_configuration,
+)
+from forewarn.policies.kubernetes.scheduling.foreign_plugins import named_only
+from forewarn.policies.kubernetes.scheduling.framework import CycleState, Plugin, Status, unschedulable
+from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
+from forewarn.policies.kubernetes.scheduling.responsible import num_feasible_nodes_to_find
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.prediction.forecast.aftermath import pending_in_order
+from forewarn.policies.prediction.forecast.placement import place
+from forewarn.policies.prediction.forecast.pod_groups import group_forecast
+from forewarn.policies.prediction.simulation.scheduler_cache import (
+    Fits,
+    NodeTree,
+    NotPredicted,
+    Rejected,
+    SchedulingAlgorithm,
+)
+from forewarn.policies.questions.application.predict import predict
 from tests.builders import Made, make_node, make_pod
 from tests.cases import cases
 from tests.policies.scheduling.comparing import node_by_node, outcome_in_columns, scores_given
@@ -37,8 +47,8 @@ from tests.policies.scheduling.test_vectorized import said
 from tests.policies.test_aftermath import evaluated
 
 if TYPE_CHECKING:
-    from forewarn.policies.scheduling.node_info import NodeInfo
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 
@@ -404,7 +414,7 @@ def test_settings_of_a_profile_come_before_those_of_all() -> None:
 
 
 def test_every_plugin_of_the_scheduler_is_one() -> None:
-    from forewarn.policies.scheduling.framework import check_plugin
+    from forewarn.policies.kubernetes.scheduling.framework import check_plugin
 
     for plugin in IN_TREE.values():
         if plugin.name not in ("TopologyPlacementGenerator", "PodGroupPodsCount"):

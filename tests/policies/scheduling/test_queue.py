@@ -8,13 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.objects.node import Node
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.profiles import DEFAULT_SCHEDULER
-from forewarn.policies.scheduling.framework import PreEnqueuePlugin, Status, unresolvable
-from forewarn.policies.scheduling.plugins.scheduling_gates import SchedulingGates
-from forewarn.policies.scheduling.queue.priority_queue import Nominator, PodHeap, PriorityQueue, QueuedPodInfo
-from forewarn.policies.scheduling.queue.registrations import (
+from forewarn.policies.kubernetes.objects.node import Node
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
+from forewarn.policies.kubernetes.scheduling.framework import PreEnqueuePlugin, Status, unresolvable
+from forewarn.policies.kubernetes.scheduling.plugins.scheduling_gates import SchedulingGates
+from forewarn.policies.kubernetes.scheduling.queue.priority_queue import (
+    Nominator,
+    PodHeap,
+    PriorityQueue,
+    QueuedPodInfo,
+)
+from forewarn.policies.kubernetes.scheduling.queue.registrations import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     EVENTS_TO_REGISTER,
@@ -382,8 +387,8 @@ def test_what_changes_in_a_node() -> None:
 
 
 def test_every_plugin_that_rejects_pods_waits_for_something() -> None:
-    from forewarn.policies.scheduling.framework import EXTENSION_POINTS, implements
-    from forewarn.policies.scheduling.plugins.registry import IN_TREE
+    from forewarn.policies.kubernetes.scheduling.framework import EXTENSION_POINTS, implements
+    from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
 
     points = "preEnqueue", "preFilter", "filter", "reserve", "permit"
     rejecting = {n for n, plugin in IN_TREE.items() if any(implements(plugin, EXTENSION_POINTS[p]) for p in points)}

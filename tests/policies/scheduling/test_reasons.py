@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.rules.support.predictions import fix_of
-from forewarn.policies.scheduling import plugins, preemption, reasons
-from forewarn.policies.scheduling.framework import Status
-from forewarn.policies.scheduling.plugins import node_resources_fit, node_unschedulable
-from forewarn.policies.scheduling.plugins.node_resources_fit import reason_of
-from forewarn.policies.scheduling.plugins.volume_binding import NODE_CONFLICT
-from forewarn.policies.scheduling.reasons import NOT_HELPFUL, FitError, Reason, in_line, joined, not_found
+from forewarn.policies.kubernetes.scheduling import plugins, preemption, reasons
+from forewarn.policies.kubernetes.scheduling.framework import Status
+from forewarn.policies.kubernetes.scheduling.plugins import node_resources_fit, node_unschedulable
+from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import reason_of
+from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import NODE_CONFLICT
+from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL, FitError, Reason, in_line, joined, not_found
+from forewarn.policies.linting.rules.support.predictions import fix_of
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED = json.loads((Path(__file__).parent / "cases" / "reasons.json").read_text())

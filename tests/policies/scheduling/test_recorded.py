@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.releases.minors import KNOWN_MINORS
-from forewarn.policies.releases.release import known_minor
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.configuration import InvalidConfiguration
-from forewarn.policies.scheduling.schedule_one import NO_PREEMPTION
+from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS
+from forewarn.policies.kubernetes.releases.release import known_minor
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling.configuration import InvalidConfiguration
+from forewarn.policies.kubernetes.scheduling.schedule_one import NO_PREEMPTION
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.comparing import scores_given
 from tests.recorded.commands import answer_case, cache_of_case, prediction_of_case
@@ -22,7 +22,7 @@ from tests.recorded.commands import answer_case, cache_of_case, prediction_of_ca
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.kubernetes.cluster.cache import Cache
 
 CASES = Path(__file__).parent / "cases"
 

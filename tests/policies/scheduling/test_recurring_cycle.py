@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from forewarn.policies.cluster.admission import admitted, predict
-from forewarn.policies.cow_table import Table
-from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.scheduling import recurring_cycle
-from forewarn.policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import NotValid, Snapshot
-from forewarn.policies.scheduling.vectorized.node_fit import CapacityConstraint, Nominations
-from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized_cycle import Cycle
-from forewarn.policies.simulation import scheduler_cache as simulated_cycle
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.scheduler_cache import Fits, Rejected, SchedulingAlgorithm
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome
-from forewarn.policies.whatif import questions
+from forewarn.policies.base.cow_table import Table
+from forewarn.policies.base.metering import CutShort
+from forewarn.policies.kubernetes.cluster.admission import admitted, predict
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.kubernetes.scheduling import recurring_cycle
+from forewarn.policies.kubernetes.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
+from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import CapacityConstraint, Nominations
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
+from forewarn.policies.prediction.simulation import scheduler_cache as simulated_cycle
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.scheduler_cache import Fits, Rejected, SchedulingAlgorithm
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Outcome
+from forewarn.policies.questions.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import Made, cluster, make_node, make_pod

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.metering import CutShort
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.scheduling.bulk import prepare_for_all
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.snapshot import Snapshot
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.pod_matrix import pod_matrix_of
-from forewarn.policies.scheduling.vectorized_cycle import Cycle
+from forewarn.policies.base.metering import CutShort
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import pod_matrix_of
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 from tests.builders import Made, cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.consistency import check
 

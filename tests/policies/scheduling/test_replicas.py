@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.forecast.impact import WITHOUT_CLAIMS
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.objects.fields import InvalidObject
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.rules.wording.forecasts import placement_notes
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.linting.rules.wording.forecasts import placement_notes
+from forewarn.policies.prediction.forecast.impact import WITHOUT_CLAIMS
+from forewarn.policies.prediction.forecast.placement import place
 from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod, make_volume
 from tests.policies.scheduling.consistency import check
 

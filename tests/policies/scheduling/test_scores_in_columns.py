@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from forewarn import policies
-from forewarn.policies.scheduling.framework import CycleState
-from forewarn.policies.scheduling.vectorized_cycle import Cycle
+from forewarn.policies.kubernetes.scheduling.framework import CycleState
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Cycle
 from tests.builders import Made, MadePod, make_namespace, make_node, make_pod
 from tests.policies.scheduling.consistency import check
 from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces
@@ -20,7 +20,7 @@ from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 HOST: Final = "kubernetes.io/hostname"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.copies import Labels, Shared
-from forewarn.policies.metering import CutShort, metered
-from forewarn.policies.scheduling.schedule_one import Prediction
-from forewarn.policies.scheduling.vectorized.lower_priority_pods import BLOCK, lower_priority_pods_of
-from forewarn.policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from forewarn.policies.base.copies import Labels, Shared
+from forewarn.policies.base.metering import CutShort, metered
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import BLOCK, lower_priority_pods_of
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_claim, make_node, make_pod
 from tests.cases import cases
@@ -202,7 +202,7 @@ def test_threads_that_ask_different_snapshots_do_not_disturb_each_other() -> Non
 
 
 def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.pod_matrix.MAX_NEW_KINDS", 20)
+    monkeypatch.setattr("forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix.MAX_NEW_KINDS", 20)
     cache = policies.Cache()
     cache.add(make_node("n1").obj)
     for number in range(60):
@@ -218,7 +218,7 @@ def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPa
 
 def test_kinds_of_pods_that_only_are_asked_about_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables of the nodes remain, and give the same answers as new ones."""
-    monkeypatch.setattr("forewarn.policies.scheduling.vectorized.pod_matrix.MAX_NEW_KINDS", 20)
+    monkeypatch.setattr("forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix.MAX_NEW_KINDS", 20)
     cache = policies.Cache()
     for obj in objects(Size(nodes=12, pods_per_node=6, workloads=10, pdbs=6)):
         cache.add(obj)
@@ -240,7 +240,7 @@ def test_kinds_of_pods_that_only_are_asked_about_do_not_pile_up(monkeypatch: pyt
 
 def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     labels: Shared[tuple[tuple[str, str], ...], Labels] = Shared(recent=5)
-    monkeypatch.setattr("forewarn.policies.copies._LABELS", labels)
+    monkeypatch.setattr("forewarn.policies.base.copies._LABELS", labels)
     cache = policies.Cache()
     for number in range(60):
         made = make_pod("p").labels(unique=str(number)).on("n1").obj

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.releases.semantics import DEFAULT, Semantics
-from forewarn.policies.scheduling.bulk import capacity_for, on_each_node
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+from forewarn.policies.kubernetes.scheduling.bulk import capacity_for, on_each_node
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from tests.builders import (
     Made,
     MadePod,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from forewarn import policies
-from forewarn.policies.scheduling.schedule_one import Prediction, nomination_probabilities
-from forewarn.policies.scheduling.vectorized_cycle import Candidates
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction, nomination_probabilities
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import Candidates
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.cases import cases

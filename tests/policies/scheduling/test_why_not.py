@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.forecast.placement import place
-from forewarn.policies.forecast.why_not import cause, explanations, why_not
+from forewarn.policies.prediction.forecast.placement import place
+from forewarn.policies.prediction.forecast.why_not import cause, explanations, why_not
 from tests.builders import (
     Made,
     MadePod,

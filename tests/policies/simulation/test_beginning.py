@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome
-from forewarn.policies.whatif.comparison import at_rest
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Outcome
+from forewarn.policies.questions.whatif.comparison import at_rest
 from tests.oracle.generator.scenarios import KINDS, make_scenario
 from tests.recorded.scenario import read_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.simulation.scenario import World
+    from forewarn.policies.prediction.simulation.scenario import World
 
 Case = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.commands.whatif import main
+from forewarn.policies.cli.commands.whatif import main
 from tests.builders import Made, cluster_text, make_node, make_pod
 
 Obj = dict[str, Any]
@@ -101,7 +101,7 @@ def test_a_job_with_more_pods_than_are_simulated(run: Run) -> None:
 
 
 def test_a_workload_of_the_cluster_that_asks_for_so_many(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_PODS", 1500)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.simulation.MAX_PODS", 1500)
     status, out, _ = run(
         "--until", "1h", new=[workload("Deployment", "new")], cluster=[workload("ReplicaSet", "many", 2 * 10**9)]
     )
@@ -133,7 +133,7 @@ def job(parallelism: int, **spec: Any) -> Obj:
 def test_pods_that_would_stay_pending_are_counted_and_not_simulated(
     run: Run, monkeypatch: pytest.MonkeyPatch, stored: Obj, name: str, pods: int
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.pod_limit.MIN_OF_WORKLOAD", 300)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.pod_limit.MIN_OF_WORKLOAD", 300)
     status, out, _ = run(new=[workload("Deployment", "new", 1)], cluster=[stored])
     assert status == 0
     assert f"not simulated: {name}: {pods - 300:,} of {pods:,} Pods ({WHY})" in " ".join(out.split())
@@ -147,8 +147,8 @@ def test_pods_that_would_stay_pending_are_counted_and_not_simulated(
 def test_pods_beyond_the_limit_that_may_run_make_an_answer_incomplete(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.pod_limit.MIN_OF_WORKLOAD", 5)
-    monkeypatch.setattr("forewarn.policies.simulation.pod_limit.MAX_OF_WORKLOAD", 5)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.pod_limit.MIN_OF_WORKLOAD", 5)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.pod_limit.MAX_OF_WORKLOAD", 5)
     objects = {"new": [workload("Deployment", "new", 1)], "cluster": [workload("Deployment", "many", HUGE)]}
     status, out, _ = run(**objects)
     assert status == 3
@@ -163,8 +163,8 @@ def test_pods_beyond_the_limit_that_may_run_make_an_answer_incomplete(
 
 def test_a_daemon_set_that_the_limit_cuts_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, limit in (("MIN_OF_WORKLOAD", 5), ("MAX_OF_WORKLOAD", 5), ("MIN_IN_ALL", 5), ("MAX_IN_ALL", 5)):
-        monkeypatch.setattr(f"forewarn.policies.simulation.pod_limit.{name}", limit)
-    monkeypatch.setattr("forewarn.policies.simulation.pod_limit.ALWAYS", 2)
+        monkeypatch.setattr(f"forewarn.policies.prediction.simulation.pod_limit.{name}", limit)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.pod_limit.ALWAYS", 2)
     nodes = [make_node(f"m{number}").obj for number in range(6)]
     new = [workload("Deployment", "web", 5), workload("DaemonSet", "agent")]
     del new[1]["spec"]["replicas"]
@@ -175,7 +175,7 @@ def test_a_daemon_set_that_the_limit_cuts_is_named(run: Run, monkeypatch: pytest
 
 def test_many_large_workloads_leave_room_for_small_ones(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, limit in (("MIN_OF_WORKLOAD", 300), ("MIN_IN_ALL", 400), ("ALWAYS", 5)):
-        monkeypatch.setattr(f"forewarn.policies.simulation.pod_limit.{name}", limit)
+        monkeypatch.setattr(f"forewarn.policies.prediction.simulation.pod_limit.{name}", limit)
     there = [workload("Deployment", f"many-{number}", HUGE) for number in range(20)]
     events = [{"at": 30, "create": workload("Deployment", "late", 4)}]
     status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=there)
@@ -187,7 +187,7 @@ def test_many_large_workloads_leave_room_for_small_ones(run: Run, monkeypatch: p
 
 def test_a_replaced_pod_does_not_count(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MIN_OF_WORKLOAD", "MAX_OF_WORKLOAD", "MIN_IN_ALL", "MAX_IN_ALL", "ALWAYS"):
-        monkeypatch.setattr(f"forewarn.policies.simulation.pod_limit.{name}", 0)
+        monkeypatch.setattr(f"forewarn.policies.prediction.simulation.pod_limit.{name}", 0)
     there = [workload("ReplicaSet", "web", 4), *(owned("ReplicaSet", "web", number) for number in range(4))]
     events = [{"at": 1, "drain": "n1"}]
     status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=there)
@@ -218,7 +218,7 @@ def test_a_time_that_is_too_far(run: Run, until: str) -> None:
 
 
 def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 3000)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.simulation.MAX_STEPS", 3000)
     status, out, _ = run("--until", "744h", new=[cron_job()])
     assert status == 3
     assert "simulation stopped after 3,000 steps: " in out
@@ -228,8 +228,8 @@ def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("pods", [1, 100])
 def test_who_loads_more_may_ask_for_more(run: Run, monkeypatch: pytest.MonkeyPatch, pods: int) -> None:
     """A number that a large cluster's question exceeds protects nobody: its bound goes by the nodes and pods of it."""
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 3000)
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.STEPS_EACH", 100)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.simulation.MAX_STEPS", 3000)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.simulation.STEPS_EACH", 100)
     there = [workload("ReplicaSet", "web", pods), *(owned("ReplicaSet", "web", number) for number in range(pods))]
     status, out, _ = run("--until", "744h", new=[cron_job()], cluster=there)
     assert status == 3
@@ -392,7 +392,7 @@ def test_a_budget_of_any_number_or_percentage(run: Run, limit: object) -> None:
 
 def test_ten_thousand_budgets_of_one_pod(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at one is a step: a run is given up, and does not last."""
-    monkeypatch.setattr("forewarn.policies.simulation.simulation.MAX_STEPS", 20_000)
+    monkeypatch.setattr("forewarn.policies.prediction.simulation.simulation.MAX_STEPS", 20_000)
     there = [workload("ReplicaSet", "web", 4), *(owned("ReplicaSet", "web", number) for number in range(4))]
     pdbs = [budget(number, maxUnavailable=1) for number in range(10_000)]
     events = [{"at": 5, "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 6}}]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.builders import cluster_text, make_claim, make_node, make_pod, make_storage_class, make_volume
 from tests.recorded.commands import answer_scenario as answer_case
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.cache import Origin
-from forewarn.policies.simulation.clock import Latencies
-from forewarn.policies.simulation.dump import QUIET, DumpCache, quiet_for, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
+from forewarn.policies.kubernetes.cluster.cache import Origin
+from forewarn.policies.prediction.simulation.clock import Latencies
+from forewarn.policies.prediction.simulation.dump import QUIET, DumpCache, quiet_for, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
 from tests.builders import Made, make_budget, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.controllers.view import Tally
-from forewarn.policies.simulation.api_server import ApiServer
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import Outcome
+from forewarn.policies.kubernetes.controllers.view import Tally
+from forewarn.policies.prediction.simulation.api_server import ApiServer
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Outcome
 from tests.cases import cases
 from tests.policies.scheduling.consistency import check
 from tests.recorded.scenario import read_scenario

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.simulation.scheduler_cache import top_place
+from forewarn.policies.prediction.simulation.scheduler_cache import top_place
 from tests.recorded.commands import answer_scenario
 
 

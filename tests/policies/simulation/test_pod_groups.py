@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.releases.release import semantics_of
-from forewarn.policies.releases.semantics import Semantics
-from forewarn.policies.simulation import scheduler_cache as simulated_cycle
-from forewarn.policies.simulation.scheduler_cache import NotPredicted
+from forewarn.policies.kubernetes.releases.release import semantics_of
+from forewarn.policies.kubernetes.releases.semantics import Semantics
+from forewarn.policies.prediction.simulation import scheduler_cache as simulated_cycle
+from forewarn.policies.prediction.simulation.scheduler_cache import NotPredicted
 from tests.policies.simulation.comparing import by_category, judge
 from tests.recorded.commands import answer_scenario
 

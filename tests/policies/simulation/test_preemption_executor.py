@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.simulation.clock import Clock
-from forewarn.policies.simulation.scheduler import PreemptionExecutor, Preemptor
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.prediction.simulation.clock import Clock
+from forewarn.policies.prediction.simulation.scheduler import PreemptionExecutor, Preemptor
 from tests.builders import make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 

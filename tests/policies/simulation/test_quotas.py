@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.documents import to_dict
-from forewarn.policies.simulation.dump import DumpCache, world_of
-from forewarn.policies.simulation.scenario import Arrival
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.simulation.summary import summarize, timeline_lines
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import summarize, timeline_lines
 from tests.builders import Made, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from tests.oracle.compare_scenarios import with_plain_names
 from tests.policies.simulation.comparing import by_category, final, judge, pairs_of
 from tests.recorded.commands import answer_scenario as answer_case

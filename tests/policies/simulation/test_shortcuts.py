@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.controllers import reconcile
-from forewarn.policies.controllers.view import Requeue, controller_of
-from forewarn.policies.kinds.registry import DISRUPTION_BUDGET
-from forewarn.policies.selectors import parse_label_selector
-from forewarn.policies.simulation.controller_manager import ControllerManager, reader_of
-from forewarn.policies.simulation.dump import world_of
-from forewarn.policies.simulation.scheduler_cache import SchedulerCache
-from forewarn.policies.simulation.simulation import Simulation
-from forewarn.policies.whatif import questions
+from forewarn.policies.kubernetes.controllers import reconcile
+from forewarn.policies.kubernetes.controllers.view import Requeue, controller_of
+from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
+from forewarn.policies.kubernetes.selectors import parse_label_selector
+from forewarn.policies.prediction.simulation.controller_manager import ControllerManager, reader_of
+from forewarn.policies.prediction.simulation.dump import world_of
+from forewarn.policies.prediction.simulation.scheduler_cache import SchedulerCache
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.questions.whatif import questions
 from tests.benchmarks import bench_simulation
 from tests.benchmarks.bench_owners import filled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forewarn.policies.controllers.view import Action, Key, PodState
-    from forewarn.policies.scheduling.snapshot import Snapshot
+    from forewarn.policies.kubernetes.controllers.view import Action, Key, PodState
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
 
 @pytest.mark.parametrize("seed", [None, 5])

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.commands.whatif import main
-from forewarn.policies.objects.node import Taint
-from forewarn.policies.simulation.scenario import OPERATIONS, Operation, read_events, to_node, to_workload
+from forewarn.policies.cli.commands.whatif import main
+from forewarn.policies.kubernetes.objects.node import Taint
+from forewarn.policies.prediction.simulation.scenario import OPERATIONS, Operation, read_events, to_node, to_workload
 from tests.builders import Made, cluster_text, make_node, make_pod, make_priority_class
 
 if TYPE_CHECKING:

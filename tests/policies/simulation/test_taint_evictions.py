@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.controllers.taint_eviction import eviction_time, taints_of_devices
-from forewarn.policies.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
-from forewarn.policies.objects.pod import Pod
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.controllers.taint_eviction import eviction_time, taints_of_devices
+from forewarn.policies.kubernetes.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
+from forewarn.policies.kubernetes.objects.pod import Pod
 from tests.builders import make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
 

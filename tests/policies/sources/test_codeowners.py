@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.sources.git import PLACES, CodeOwners
+from forewarn.policies.inputs.sources.git import PLACES, CodeOwners
 
 if TYPE_CHECKING:
     from pathlib import Path

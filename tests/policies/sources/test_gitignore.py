@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cli import main
-from forewarn.policies.sources.files import find_files
-from forewarn.policies.sources.git import Ignores, tracked_names
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.files import find_files
+from forewarn.policies.inputs.sources.git import Ignores, tracked_names
 
 if TYPE_CHECKING:
     from pathlib import Path

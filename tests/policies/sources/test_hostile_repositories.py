@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.lint import versions
-from forewarn.policies.sources.files import SourceError
-from forewarn.policies.sources.revisions import open_repository
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.inputs.sources.revisions import open_repository
+from forewarn.policies.linting.lint import versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -304,11 +304,17 @@ STARTS = {
 
 def test_one_function_starts_programs_and_one_starts_git() -> None:
     modules = {path: path.read_text() for path in Path("policies").rglob("*.py")}
-    assert {str(path) for path, text in modules.items() if "subprocess" in text} == {"policies/sources/programs.py"}
+    assert {str(path) for path, text in modules.items() if "subprocess" in text} == {
+        "policies/inputs/sources/programs.py"
+    }
     starting = {str(path): found for path in modules if (found := calls(path, STARTS))}
-    assert starting == {"policies/sources/programs.py": {"Popen"}, "policies/lint/tools.py": {"execve"}}
+    assert starting == {"policies/inputs/sources/programs.py": {"Popen"}, "policies/linting/lint/tools.py": {"execve"}}
     running = {str(path) for path in modules if calls(path, {"run_program"})}
-    assert running == {"policies/sources/programs.py", "policies/lint/tools.py", "policies/sources/revisions.py"}
+    assert running == {
+        "policies/inputs/sources/programs.py",
+        "policies/linting/lint/tools.py",
+        "policies/inputs/sources/revisions.py",
+    }
     for path in Path("webhook").rglob("*.py"):
         assert not calls(path, {"run_program", "open_repository", "find_program"}), path
         for node in ast.walk(ast.parse(path.read_text())):
@@ -316,7 +322,7 @@ def test_one_function_starts_programs_and_one_starts_git() -> None:
 
 
 def test_git_only_reads_objects() -> None:
-    tree = ast.parse(Path("policies/sources/revisions.py").read_text())
+    tree = ast.parse(Path("policies/inputs/sources/revisions.py").read_text())
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     words = {
         ast.literal_eval(node.args[0])
@@ -335,7 +341,7 @@ def test_a_listing_is_bounded(tree: Path, monkeypatch: pytest.MonkeyPatch) -> No
         listing = "".join(f"{entry}\t{name}\n" for name in range(10))
         entry = f"040000 tree {git(tree, 'mktree', given=listing)}"
     commit = git(tree, "commit-tree", entry.rpartition(" ")[2], "-m", "bomb")
-    monkeypatch.setattr("forewarn.policies.sources.programs.MAX", 1 << 20)
+    monkeypatch.setattr("forewarn.policies.inputs.sources.programs.MAX", 1 << 20)
     with (
         open_repository(str(tree), GIT, os.environ["PATH"]) as repository,
         pytest.raises(SourceError, match="git: ls-tree prints more than 1 MiB"),

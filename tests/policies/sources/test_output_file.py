@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.sources.files import SourceError, output_file, write_file
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.files import SourceError, output_file, write_file
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: glod}\n"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.sources import revisions
-from forewarn.policies.sources.files import SourceError
-from forewarn.policies.sources.revisions import Repository, open_repository
+from forewarn.policies.inputs.sources import revisions
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.inputs.sources.revisions import Repository, open_repository
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -17,16 +17,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import head_of
-from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.files import SourceError, find_files, read_file
-from forewarn.policies.sources.json_stream import JsonFault, json_objects
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.inputs.sources.files import SourceError, find_files, read_file
+from forewarn.policies.inputs.sources.json_stream import JsonFault, json_objects
+from forewarn.policies.kubernetes.cluster.cache import head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.kubernetes.cluster.cache import Cache
 
 
 def _pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask.testing import FlaskClient
 
-from forewarn.policies.commands.cluster_command import options_with_cluster
-from forewarn.policies.commands.release import release_of
-from forewarn.policies.ui.access import Access
-from forewarn.policies.ui.answers import State
-from forewarn.policies.ui.app import create_ui_app
-from forewarn.policies.ui.command import argument_parser, shown_of, state_of
-from forewarn.policies.ui.processes import Step, Unanswered
-from forewarn.policies.ui.shown import Cluster, Shown
+from forewarn.policies.cli.commands.cluster_command import options_with_cluster
+from forewarn.policies.cli.commands.release import release_of
+from forewarn.policies.cli.ui.access import Access
+from forewarn.policies.cli.ui.answers import State
+from forewarn.policies.cli.ui.app import create_ui_app
+from forewarn.policies.cli.ui.command import argument_parser, shown_of, state_of
+from forewarn.policies.cli.ui.processes import Step, Unanswered
+from forewarn.policies.cli.ui.shown import Cluster, Shown
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.ui.questions import QUESTIONS
+from forewarn.policies.cli.ui.questions import QUESTIONS
 from tests.benchmarks.clusters import Size, objects
 from tests.policies.ui.browsing import CHROMIUM, Served, chromium, opened, served, until
 from tests.policies.ui.test_processes import wait_until

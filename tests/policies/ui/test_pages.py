@@ -13,9 +13,9 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from forewarn.policies.render.html.elements import Page
-from forewarn.policies.ui import questions
-from forewarn.policies.ui.answers import NO_NODE_GROUPS, _with_lines
+from forewarn.policies.cli.render.html.elements import Page
+from forewarn.policies.cli.ui import questions
+from forewarn.policies.cli.ui.answers import NO_NODE_GROUPS, _with_lines
 from tests.builders import cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 from tests.json_outputs import validator
@@ -183,7 +183,7 @@ def test_the_head_of_an_answer_says_that_no_node_group_is_known(sizes: list[Any]
 def test_a_long_question_shows_its_progress(command: str, begins: str, what: str, tmp_path: Path) -> None:
     said: list[str] = []
     state = desk(str(contended(tmp_path))).here.state
-    with patch("forewarn.policies.rules.support.predictions._BATCH", 1):
+    with patch("forewarn.policies.linting.rules.support.predictions._BATCH", 1):
         state.answer({"command": command, "fields": {}}, said.append)
     count = len(said) - 2
     assert count > 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.ui.processes import Processes, Unanswered
+from forewarn.policies.cli.ui.processes import Processes, Unanswered
 
 MAX_SECONDS = 120.0
 """A busy machine needs longer than a page."""

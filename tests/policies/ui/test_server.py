@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.ui.access import Access
-from forewarn.policies.ui.app import create_ui_app
-from forewarn.policies.ui.processes import Step
-from forewarn.policies.ui.questions import CommandLine
-from forewarn.policies.ui.server import MAX_CONNECTIONS, serving
-from forewarn.policies.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
+from forewarn.policies.cli.ui.access import Access
+from forewarn.policies.cli.ui.app import create_ui_app
+from forewarn.policies.cli.ui.processes import Step
+from forewarn.policies.cli.ui.questions import CommandLine
+from forewarn.policies.cli.ui.server import MAX_CONNECTIONS, serving
+from forewarn.policies.cli.ui.shown import MAX_ANSWERS, Answers, Cluster, Shown
 from forewarn.webhook.http.listening import bind
 from tests.policies.ui.test_processes import wait_until
 
@@ -95,7 +95,7 @@ def test_the_owner_is_answered_beside_idle_connections(endless: tuple[Endless, A
 def test_questions_of_the_owner_stay_beside_idle_connections(
     endless: tuple[Endless, Access, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forewarn.policies.ui.server.MAX_CONNECTIONS", 4)
+    monkeypatch.setattr("forewarn.policies.cli.ui.server.MAX_CONNECTIONS", 4)
     processes, access, port = endless
     head = f"GET /events/risk HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie(access, port)}\r\n\r\n"
     with contextlib.ExitStack() as stack:
@@ -137,7 +137,7 @@ def test_recent_answers_are_stored_and_old_ones_removed() -> None:
 
 
 def test_large_answers_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forewarn.policies.ui.shown.MAX_BYTES", 1000)
+    monkeypatch.setattr("forewarn.policies.cli.ui.shown.MAX_BYTES", 1000)
     answers = Answers()
     for name in ("risk", "audit"):
         answers.put(CommandLine(name), {"title": "t", "markup": "x" * 900, "scripts": [], "document": {}})
@@ -146,7 +146,7 @@ def test_large_answers_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_file_of_the_pages_is_shipped_or_a_template() -> None:
-    from forewarn.policies.ui.app import _SHIPPED
+    from forewarn.policies.cli.ui.app import _SHIPPED
 
-    static = {path.name for path in Path("policies/ui/static").iterdir() if path.suffix in (".js", ".css")}
+    static = {path.name for path in Path("policies/cli/ui/static").iterdir() if path.suffix in (".js", ".css")}
     assert static <= set(_SHIPPED)

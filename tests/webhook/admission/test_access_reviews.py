@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config.model import Config, DiscloseTo
-from forewarn.policies.objects.reviewed_object import User
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.objects.reviewed_object import User
+from forewarn.policies.linting.config.model import Config, DiscloseTo
 from forewarn.webhook.admission import decision
 from forewarn.webhook.admission.access_reviews import (
     ALLOWED_SECONDS,

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config.model import Config, DiscloseTo
-from forewarn.policies.disclosure import Audience, Disclose
-from forewarn.policies.findings import Action
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.fields import at
-from forewarn.policies.options import AllowedClasses, LimitedResource, Promise, ScopeSelector
-from forewarn.policies.rules import RULES
-from forewarn.policies.rules.wording.impact import victims_text
-from forewarn.policies.selectors import PodPattern
+from forewarn.policies.base.disclosure import Audience, Disclose
+from forewarn.policies.base.findings import Action
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.options import AllowedClasses, LimitedResource, Promise, ScopeSelector
+from forewarn.policies.kubernetes.selectors import PodPattern
+from forewarn.policies.linting.config.model import Config, DiscloseTo
+from forewarn.policies.linting.rules import RULES
+from forewarn.policies.linting.rules.wording.impact import victims_text
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.decision import VISIBLE, Decision, in_full
 from forewarn.webhook.admission.endpoint import WarningLimiter
@@ -35,7 +35,7 @@ from tests.webhook.running import Running, running
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 OWN = "shop"
 WORKLOADS = {

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.findings import Action
-from forewarn.policies.objects.priority_class import PriorityClass
-from forewarn.policies.rules import RULES
+from forewarn.policies.base.findings import Action
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.rules import RULES
 from forewarn.webhook.admission import impact_annotation
 from forewarn.webhook.admission.decide import NOT_EVALUATED, Direction
 from forewarn.webhook.admission.decision import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, Decision, Verdict
@@ -308,14 +308,14 @@ def _(_: Running) -> None:
         assert plain == dry
 
 
-@row("exempt", "forewarn.policies.config.model.Config.exemption")
+@row("exempt", "forewarn.policies.linting.config.model.Config.exemption")
 def _(_: Running) -> None:
     config = read_config("exemptions: [{reason: the operators, groups: [developers]}]", "c")
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
         _is_exempt(decided(hook, review(obj), config=config), "the operators")
 
 
-@row("break-glass", "forewarn.policies.config.model.Config.exemption")
+@row("break-glass", "forewarn.policies.linting.config.model.Config.exemption")
 def _(_: Running) -> None:
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
         _is_exempt(decided(hook, review(obj, namespace="broken-glass")), "2030-01-02")
@@ -332,12 +332,12 @@ def _is_exempt(decision: Decision, reason: str) -> None:
     assert reason in decision.response.audit["exempt"]
 
 
-@row("break-glass-over", "forewarn.policies.config.model.Config.exemption")
+@row("break-glass-over", "forewarn.policies.linting.config.model.Config.exemption")
 def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(DANGLING, namespace="glass-again")).verdict is Verdict.DENIED
 
 
-@row("break-glass-too-long", "forewarn.policies.config.model.Config.not_honoured")
+@row("break-glass-too-long", "forewarn.policies.linting.config.model.Config.not_honoured")
 def _(_: Running) -> None:
     state = cluster(namespace("far", exempt_until="2999-01-01T00:00:00Z"))
     decision = decided(Hook.VALIDATE, review(DANGLING, namespace="far"), state=state)
@@ -424,7 +424,11 @@ def _(_: Running) -> None:
     assert " Not confirmed by the API server. " in decision.response.warnings[0]
 
 
-@row("no-cluster-state", "forewarn.webhook.admission.decide.mutate", "forewarn.policies.evaluation.evaluator.evaluate")
+@row(
+    "no-cluster-state",
+    "forewarn.webhook.admission.decide.mutate",
+    "forewarn.policies.linting.evaluation.evaluator.evaluate",
+)
 def _(_: Running) -> None:
     for hook in Hook:
         decision = decided(hook, review(pod("gold", 1000)), state=None)
@@ -495,7 +499,7 @@ def _spread_by(process: str) -> bool:
     return "incomplete" in str(patch_of(answer[2]))
 
 
-@row("too-much", "forewarn.policies.evaluation.evaluator._of_unevaluated")
+@row("too-much", "forewarn.policies.linting.evaluation.evaluator._of_unevaluated")
 def _(_: Running) -> None:
     obj, state = _asking("64"), cluster(NODE)
     obj["spec"]["template"]["spec"]["tolerations"] = [{"key": f"k{n}", "operator": "Exists"} for n in range(501)]
@@ -510,7 +514,7 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
 
 
-@row("too-much-stored", "forewarn.policies.evaluation.evaluator._adds_nothing")
+@row("too-much-stored", "forewarn.policies.linting.evaluation.evaluator._adds_nothing")
 def _(_: Running) -> None:
     obj, state = (
         _asking("1"),
@@ -529,8 +533,8 @@ def _(_: Running) -> None:
 
 @row(
     "too-large-to-keep",
-    "forewarn.policies.objects.extent.bounded",
-    "forewarn.policies.cluster.cache.ClusterSnapshot.check_retained",
+    "forewarn.policies.kubernetes.objects.extent.bounded",
+    "forewarn.policies.kubernetes.cluster.cache.ClusterSnapshot.check_retained",
 )
 def _(_: Running) -> None:
     stored = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "team"}}
@@ -544,7 +548,7 @@ def _(_: Running) -> None:
     assert '"incomplete":true' in str(operation)
 
 
-@row("expectation-not-evaluated", "forewarn.policies.rules.pod.scheduling._not_known")
+@row("expectation-not-evaluated", "forewarn.policies.linting.rules.pod.scheduling._not_known")
 def _(_: Running) -> None:
     asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"violates-expectation"}
@@ -553,7 +557,7 @@ def _(_: Running) -> None:
     assert "expectation not checked" in stale.response.audit["violates-expectation"]
 
 
-@row("expectation-with-fewer-replicas", "forewarn.policies.rules.pod.scheduling._scales_down")
+@row("expectation-with-fewer-replicas", "forewarn.policies.linting.rules.pod.scheduling._scales_down")
 def _(_: Running) -> None:
     fewer, state, config = _asking("1"), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     stored = {**fewer, "spec": {**fewer["spec"], "replicas": 3}}

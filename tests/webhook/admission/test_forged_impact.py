@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.config.load import read_config
+from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.admission.impact_annotation import ANNOTATION, PATH, ReinvocationCache
 from forewarn.webhook.admission.json_patch import PatchOperation, apply_patch, set_value
 from tests.cases import cases

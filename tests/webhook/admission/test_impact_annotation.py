@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.disclosure import Disclose
-from forewarn.policies.findings import Action
-from forewarn.policies.forecast.forecast import Forecast
-from forewarn.policies.forecast.impact import Impact
-from forewarn.policies.objects.fields import at
-from forewarn.policies.objects.pod import Pod
-from forewarn.policies.objects.reviewed_object import ReviewedObject
-from forewarn.policies.scheduling.schedule_one import Prediction
+from forewarn.policies.base.disclosure import Disclose
+from forewarn.policies.base.findings import Action
+from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.objects.pod import Pod
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.prediction.forecast.forecast import Forecast
+from forewarn.policies.prediction.forecast.impact import Impact
 from forewarn.webhook.admission.decide import decide
 from forewarn.webhook.admission.impact_annotation import ANNOTATION, PATH, Impacts, ReinvocationCache, text_of
 from forewarn.webhook.admission.impact_annotation import written as written_on
@@ -34,7 +34,7 @@ from tests.webhook.running import running
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.webhook.admission.decision import Decision
 
 NODE = {

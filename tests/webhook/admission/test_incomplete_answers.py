@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.config.model import Config
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.answer_cache import AnswerCache
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Cost
@@ -84,7 +84,7 @@ def test_the_same_review_has_the_same_answer_or_one_that_is_marked(
     made, change = world()
     complete = asked(made, change, None)[1]()
     assert complete["preemptions"]
-    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
+    monkeypatch.setattr("forewarn.policies.base.metering.CHECK_INTERVAL", 50)
     predictors = Forking(answers=answers)
     _, impact = asked(made, change, predictors)
     for looks in (2, 3, 5, 8, 12, 20, 40, 60, 80, 100, 150, 200):
@@ -98,7 +98,7 @@ def test_no_later_request_gets_what_was_cut_short(monkeypatch: pytest.MonkeyPatc
     """Neither from the impacts, nor from the answers that are kept for a moment."""
     made, change = world()
     complete = asked(made, change, None)[1]()
-    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 50)
+    monkeypatch.setattr("forewarn.policies.base.metering.CHECK_INTERVAL", 50)
     served, impact = asked(made, change, Forking(answers=False))
     for looks in (2, 20, 80):
         runs_out(monkeypatch, looks)

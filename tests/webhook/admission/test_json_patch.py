@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.objects.fields import at
+from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.webhook.admission.json_patch import PatchError, PatchOperation, apply_patch, drop, pointer, set_value
 
 KEYS = st.sampled_from(["a", "b", "c/d", "~e", ""])

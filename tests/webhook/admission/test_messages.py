@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.findings import (
+from forewarn.policies.base.findings import (
     NO_DETAIL,
     NO_LOCATION,
     NO_OBJECT,

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config.load import read_config
-from forewarn.policies.kube_apiserver.priority import admit_pod
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod
+from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.admission.decision import Verdict
 from forewarn.webhook.admission.json_patch import apply_patch
 from forewarn.webhook.admission.review import Hook
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 DEFAULT = priority_class("usual", 10, globalDefault=True)
 

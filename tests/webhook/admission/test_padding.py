@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, Phase, evaluate
-from forewarn.policies.forecast import forecast
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS
-from forewarn.policies.objects.extent import MAX_CHARACTERS, MAX_QUOTAS
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.extent import MAX_CHARACTERS, MAX_QUOTAS
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate
+from forewarn.policies.prediction.forecast import forecast
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.review import Hook
 from tests.cases import cases

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.evaluation.evaluator import EvaluationRequest, evaluate
-from forewarn.policies.findings import Severity
-from forewarn.policies.objects.reviewed_object import ChangeSet, ReviewedObject
-from forewarn.policies.rules.support.context import Phase
+from forewarn.policies.base.findings import Severity
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, evaluate
+from forewarn.policies.linting.rules.support.context import Phase
 from forewarn.webhook.admission.impact_annotation import ANNOTATION
 from forewarn.webhook.admission.review import Hook
 from tests.webhook import builders

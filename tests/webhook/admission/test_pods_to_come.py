@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.config.model import Config
-from forewarn.policies.kinds.registry import POD_TEMPLATE_PATHS as PATHS
-from forewarn.policies.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS as PATHS
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission import admitted_pods
 from forewarn.webhook.admission.admitted_pods import AdmittedPods
 from forewarn.webhook.admission.answer_cache import AnswerCache
@@ -22,7 +22,7 @@ from tests.webhook.admission.test_incomplete_answers import Forking
 from tests.webhook.builders import OBJECTS, answer_now, endpoint, priority_class, review
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 Obj = dict[str, Any]
 NODES = (make_node("n").obj, make_pod("victim").request(cpu="2").priority(-10).on("n").obj)
@@ -228,7 +228,7 @@ def test_pods_that_fit_nowhere_cost_one_prediction(monkeypatch: pytest.MonkeyPat
 
 def test_too_much_work_is_left_out_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admitted_pods, "MAX_WORK", 0)
-    monkeypatch.setattr("forewarn.policies.metering.CHECK_INTERVAL", 1)
+    monkeypatch.setattr("forewarn.policies.base.metering.CHECK_INTERVAL", 1)
     world = World()
     world.asks(made("first", "gold"))
     assert not is_preempted(world.asks(made("second", "mid")))

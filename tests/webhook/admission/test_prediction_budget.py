@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config.model import Budget
+from forewarn.policies.linting.config.model import Budget
 from forewarn.webhook.admission.prediction_access import Level, PredictionBudget
 
 TEN = Budget(2, 3)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.forks import limit_memory
+from forewarn.policies.base.forks import limit_memory
 from forewarn.webhook.admission.endpoint import Endpoint
 from forewarn.webhook.admission.lanes import Cost, Lane
 from forewarn.webhook.admission.prediction_access import MORE_MEMORY, PredictionProcess, Predictors, Unanswered, Workers
@@ -131,7 +131,7 @@ def test_it_holds_no_connection_of_the_one_that_answers() -> None:
 
 def test_locks_that_another_thread_holds_do_not_stop_it() -> None:
     """Python 3.11 locks cached properties for all objects of a class."""
-    from forewarn.policies.rules.support.context import Context
+    from forewarn.policies.linting.rules.support.context import Context
 
     holding, done = Event(), Event()
     lock = getattr(vars(Context)["classes"], "lock", None)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.disclosure import Disclose
-from forewarn.policies.options import Promise
-from forewarn.policies.rules.pod.scheduling import violates_expectation
-from forewarn.policies.selectors import PodPattern
+from forewarn.policies.base.disclosure import Disclose
+from forewarn.policies.cli.main import main
+from forewarn.policies.kubernetes.options import Promise
+from forewarn.policies.kubernetes.selectors import PodPattern
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
+from forewarn.policies.linting.rules.pod.scheduling import violates_expectation
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.review import Hook
 from tests.builders import cluster_text, make_pod, make_priority_class

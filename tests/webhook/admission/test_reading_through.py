@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.admission import predict
-from forewarn.policies.config.model import Budget, Config, DiscloseTo, PredictionBudget, RepeatedWarnings
-from forewarn.policies.disclosure import count_range, priority_range, seconds_range
-from forewarn.policies.findings import Action
+from forewarn.policies.base.disclosure import count_range, priority_range, seconds_range
+from forewarn.policies.base.findings import Action
+from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.linting.config.model import Budget, Config, DiscloseTo, PredictionBudget, RepeatedWarnings
 from forewarn.webhook.admission.access_reviews import AccessReviews
 from forewarn.webhook.admission.answer_cache import AnswerCache
 from forewarn.webhook.admission.prediction_access import OF_OTHERS, SPENT, UNREADABLE
@@ -31,7 +31,7 @@ from tests.webhook.builders import answer_now, body, cluster, deployment, endpoi
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 Obj = dict[str, Any]
 OWN, OTHER = "shop", "payroll"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config.model import Config, RepeatedWarnings
-from forewarn.policies.findings import Action
-from forewarn.policies.rules import RULES
+from forewarn.policies.base.findings import Action
+from forewarn.policies.linting.config.model import Config, RepeatedWarnings
+from forewarn.policies.linting.rules import RULES
 from forewarn.webhook.admission.decision import BEST, Decision, Verdict
 from forewarn.webhook.admission.endpoint import FULL, REMEMBERED, SECONDS, TOGETHER, WarningLimiter
 from forewarn.webhook.admission.review import AdmissionCall, Hook, parse_review

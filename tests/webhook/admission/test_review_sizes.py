@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.config.load import read_config
+from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.admission.review import (
     EVERYTHING,
     MAX_DECODED,
@@ -30,7 +30,7 @@ from tests.webhook.builders import answer_now, body, cluster, deployment, endpoi
 from tests.webhook.running import QUICK, Running, running
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 
 CONFIG = read_config(
     "actions: {class-not-allowed: deny}\nallowedClasses:\n- {namespaces: [other], classes: [gold]}\n", "config.yaml"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.policies.config.model import Config
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.review import Hook
 from tests.policies.objects.test_bounded import terms, variables
@@ -91,7 +91,7 @@ def test_a_custom_workload_of_which_nothing_is_kept_is_not_let_pass() -> None:
     )
     obj = {**large("terms"), "apiVersion": "example.com/v1", "kind": "Many"}
     obj["spec"] |= {f"f{n}": [{}] * 999 for n in range(100)}
-    from forewarn.policies.cluster.cache import Cache
+    from forewarn.policies.kubernetes.cluster.cache import Cache
 
     cache = Cache(templates=config.options.pod_template_paths)
     for each in (NODE, _running(), priority_class("gold", 1000), obj):

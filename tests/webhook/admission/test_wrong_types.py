@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.config.load import read_config
-from forewarn.policies.kinds.registry import (
+from forewarn.policies.kubernetes.kinds.registry import (
     BY_GROUP_KIND,
     CONTROLLER_REVISION,
     GROUP_TEMPLATES,
     POD_GROUP,
     POD_TEMPLATE_PATHS,
 )
-from forewarn.policies.objects.fields import at, group_kind
+from forewarn.policies.kubernetes.objects.fields import at, group_kind
+from forewarn.policies.linting.config.load import read_config
 from forewarn.webhook.admission.review import AdmissionCall, Hook
 from tests.cases import cases
 from tests.webhook.builders import answer_now, cluster, deployment, endpoint, priority_class, review

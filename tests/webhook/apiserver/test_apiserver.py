@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 import yaml
 
-from forewarn.policies.cli import COMMANDS
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.commands.cluster_command import add_context_options, use_kubeconfig
-from forewarn.policies.commands.completion import options_of
-from forewarn.policies.kinds.registry import KINDS
-from forewarn.policies.objects.extent import retained_part
-from forewarn.policies.objects.fields import InvalidObject, group_kind
-from forewarn.policies.objects.workload import LAST_APPLIED
+from forewarn.policies.cli.commands.cluster_command import add_context_options, use_kubeconfig
+from forewarn.policies.cli.commands.completion import options_of
+from forewarn.policies.cli.main import COMMANDS
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import KINDS
+from forewarn.policies.kubernetes.objects.extent import retained_part
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind
+from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED
 from forewarn.webhook.apiserver.classes import LiveClasses
 from forewarn.webhook.apiserver.client import (
     ApiError,

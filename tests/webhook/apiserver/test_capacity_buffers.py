@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.sources.files import SourceError
-from forewarn.policies.whatif.capacity_buffers import MAX_BUFFERS
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.questions.whatif.capacity_buffers import MAX_BUFFERS
 from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.policies.kubernetes.kinds.registry import KindSpec
 
 OLD, NEW = (f"/apis/autoscaling.x-k8s.io/{version}/capacitybuffers" for version in ("v1alpha1", "v1beta1"))
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.sources.files import SourceError
+from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.policies.kubernetes.kinds.registry import KindSpec
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, configmap: int, machines: int) -> None:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from forewarn.policies.cli import main
-from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
-from forewarn.policies.render.openreports import NAME, written_lines
+from forewarn.policies.base.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
+from forewarn.policies.cli.main import main
+from forewarn.policies.cli.render.openreports import NAME, written_lines
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS, write_reports
 from forewarn.webhook.apiserver.source import live
 from forewarn.webhook.apiserver.typed_client import Forbidden
@@ -25,7 +25,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     fake = FakeApi()
     fake.put(GROUP, {"resources": [{"name": "reports"}, {"name": "clusterreports"}]})
     monkeypatch.setattr("forewarn.webhook.apiserver.typed_client.ObjectApi", lambda *_: fake)
-    monkeypatch.setattr("forewarn.policies.sources.cluster.report_writer_of", lambda _: live.report_writer(""))
+    monkeypatch.setattr("forewarn.policies.inputs.sources.cluster.report_writer_of", lambda _: live.report_writer(""))
     return fake
 
 

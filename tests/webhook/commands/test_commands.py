@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 from forewarn.webhook.x509 import Authority, self_signed, validity_of
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod, priority_class
@@ -56,7 +56,7 @@ def check_on_request(checks):
     return Event()
 
 serve.check_regularly = check_on_request
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 sys.exit(main(["webhook", "serve", *sys.argv[1:]]))
 """
 
@@ -591,7 +591,7 @@ def test_review_needs_none_of_the_libraries_of_the_server(cluster_file: Path) ->
     (cluster_file.parent / "r.json").write_bytes(body(pod("gold")))
     program = """
 import sys
-from forewarn.policies.cli import main
+from forewarn.policies.cli.main import main
 main(["webhook", "review", "-f", "r.json", "--cluster", "cluster.json"])
 print({"flask", "werkzeug", "uvicorn", "cryptography", "prometheus_client"} & set(sys.modules))
 """
@@ -643,7 +643,7 @@ def _read_by(process: subprocess.Popen[str], pipe: Path) -> int:
 def test_a_missing_extra_is_named() -> None:
     program = (
         "import sys; sys.modules['uvicorn'] = None\n"
-        "from forewarn.policies.cli import main; sys.exit(main(['webhook', 'serve']))"
+        "from forewarn.policies.cli.main import main; sys.exit(main(['webhook', 'serve']))"
     )
     run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 3

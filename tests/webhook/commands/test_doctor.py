@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 from forewarn.policies import VERSION
-from forewarn.policies.kinds.registry import KINDS
+from forewarn.policies.kubernetes.kinds.registry import KINDS
 from forewarn.webhook.commands.doctor import Now, examine, main
 from forewarn.webhook.doctor.installation import MUTATING, VALIDATING
 from forewarn.webhook.doctor.report import Client, Seen, packaged

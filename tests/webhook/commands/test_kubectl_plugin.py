@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from forewarn.policies.cli import COMMANDS
-from forewarn.policies.cli import main as main_of_forewarn
-from forewarn.policies.commands.completion import options_of
-from forewarn.policies.releases.minors import PREDICTED_MINORS
+from forewarn.policies.cli.commands.completion import options_of
+from forewarn.policies.cli.main import COMMANDS
+from forewarn.policies.cli.main import main as main_of_forewarn
+from forewarn.policies.kubernetes.releases.minors import PREDICTED_MINORS
 from forewarn.webhook.commands.kubectl_plugin import choices, complete, main, split, translated
 
 CONFIG = {

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forewarn.policies.config.load import load_config
-from forewarn.policies.config.model import ConfigError
-from forewarn.policies.findings import Action
+from forewarn.policies.base.findings import Action
+from forewarn.policies.linting.config.load import load_config
+from forewarn.policies.linting.config.model import ConfigError
 from forewarn.webhook.commands import serve
 from forewarn.webhook.commands.serve import Reloaded, check_regularly
 from forewarn.webhook.http.tls import SwappingContext, TlsError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.config.model import Config, ConfigError
-from forewarn.policies.findings import Action
-from forewarn.policies.releases.release import Release
+from forewarn.policies.base.findings import Action
+from forewarn.policies.kubernetes.releases.release import Release
+from forewarn.policies.linting.config.model import Config, ConfigError
 from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings, unknown_variables
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.autoscaling.cluster_autoscaler.discovery import GroupCache
-from forewarn.policies.cli import main
-from forewarn.policies.commands.impersonation import AS
-from forewarn.policies.kinds.registry import KINDS, OPTIONAL, listed_as_empty
-from forewarn.policies.objects.redaction import redacted
-from forewarn.policies.simulation.dump import DumpCache
-from forewarn.policies.sources.cluster import load_cluster
-from forewarn.policies.sources.files import SourceError
+from forewarn.policies.cli.commands.impersonation import AS
+from forewarn.policies.cli.main import main
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL, listed_as_empty
+from forewarn.policies.kubernetes.objects.redaction import redacted
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
+from forewarn.policies.prediction.simulation.dump import DumpCache
 from tests.builders import make_node, make_pod
 from tests.webhook.builders import OBJECTS, body, deployment, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, ScriptedApi, kubeconfig, scripted_api
@@ -27,7 +27,7 @@ from tests.webhook.scripted_api import BY_NAME, ScriptedApi, kubeconfig, scripte
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 ROOT = Path(__file__).parents[3]
 SECRET = "do-not-tell"

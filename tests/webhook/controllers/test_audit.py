@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
-from forewarn.policies.render.openreports import NAME
-from forewarn.policies.sources.cluster import load_cluster
+from forewarn.policies.base.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
+from forewarn.policies.cli.render.openreports import NAME
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.prediction_access import PredictionProcess, Unanswered, Workers
 from forewarn.webhook.apiserver.open_reports import GROUP, MAX_REPORTS
 from forewarn.webhook.apiserver.typed_client import Forbidden, NotFound
@@ -40,7 +40,7 @@ from tests.webhook.fake_api import FakeApi, unreachable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 PLACE = Installation("forewarn", "replica-0")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.webhook.admission.global_default import DefaultCandidate
 from forewarn.webhook.admission.review import Callers
 from forewarn.webhook.apiserver.typed_client import Forbidden
@@ -34,7 +34,7 @@ from tests.webhook.running import running
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.webhook.x509 import Certificate
 
 PLACE = Installation("forewarn", "replica-0")

@@ -19,7 +19,7 @@ from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, pr
 from tests.webhook.running import by_asgi
 
 if TYPE_CHECKING:
-    from forewarn.policies.objects.priority_class import PriorityClass
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 
 BODIES = {
     "a pod to patch": body(pod("gold")),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.cluster.cache import ClusterSnapshot
-from forewarn.policies.kinds.registry import KINDS
-from forewarn.policies.releases.release import Release
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+from forewarn.policies.kubernetes.kinds.registry import KINDS
+from forewarn.policies.kubernetes.releases.release import Release
 from forewarn.webhook.apiserver.client import ApiError, ApiServer, connect
 from forewarn.webhook.informer.informer import Informer, Pace
 from tests.webhook.builders import OBJECTS, deployment, namespace, pod, priority_class
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from forewarn.policies.kinds.registry import KindSpec
+    from forewarn.policies.kubernetes.kinds.registry import KindSpec
 
 NOW = Pace(watch=300, silence=10, least=0.001, longest=0.01)
 

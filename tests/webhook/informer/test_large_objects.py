@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forewarn.policies.objects.extent import is_omitted, retained_part
+from forewarn.policies.kubernetes.objects.extent import is_omitted, retained_part
 from forewarn.webhook.apiserver.client import ApiServer, NoList, NoObject, connect, read_list
 from tests.policies.objects.test_bounded import deployment, terms
 from tests.webhook.scripted_api import QUICK, ScriptedApi, kubeconfig, scripted_api
@@ -22,7 +22,7 @@ MIB = 1 << 20
 FOLLOW = """
 import sys
 from pathlib import Path
-from forewarn.policies.objects.extent import retained_part
+from forewarn.policies.kubernetes.objects.extent import retained_part
 from forewarn.webhook.apiserver.client import ApiServer, connect
 from forewarn.webhook.informer.informer import Informer
 

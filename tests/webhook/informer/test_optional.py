@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forewarn import policies
-from forewarn.policies.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, POD_TEMPLATE_PATHS, KindSpec
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, DEVICES, NODE, POD_TEMPLATE_PATHS, KindSpec
 from forewarn.webhook.apiserver.client import ApiError, Page
 from forewarn.webhook.apiserver.source import live, read_all
 from forewarn.webhook.informer.custom import follow_optional

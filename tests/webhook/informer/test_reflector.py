@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.kinds.registry import KindSpec
+from forewarn.policies.kubernetes.kinds.registry import KindSpec
 from forewarn.webhook.apiserver.client import ApiError, Event, Expired, Page, Silent
 from forewarn.webhook.informer.informer import (
     Backoff,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.policies.cluster.cache import Cache
-from forewarn.policies.kinds.registry import KINDS, KindSpec
-from forewarn.policies.releases.release import Release
+from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.kinds.registry import KINDS, KindSpec
+from forewarn.policies.kubernetes.releases.release import Release
 from forewarn.webhook.informer.informer import (
     Changed,
     ClusterState,
@@ -27,7 +27,7 @@ from tests.webhook.builders import deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME
 
 if TYPE_CHECKING:
-    from forewarn.policies.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
 
 PODS, CLASSES, DEPLOYMENTS = BY_NAME["pods"], BY_NAME["priorityclasses"], BY_NAME["deployments"]
 SYSTEM = {"system-cluster-critical", "system-node-critical"}

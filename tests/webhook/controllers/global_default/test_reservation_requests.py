@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forewarn.policies.config.load import read_config
-from forewarn.policies.config.model import Config
-from forewarn.policies.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.linting.config.load import read_config
+from forewarn.policies.linting.config.model import Config
 from forewarn.webhook.admission.global_default import DefaultCandidate, default_candidate_of
 from forewarn.webhook.admission.lanes import Step, Where
 from forewarn.webhook.admission.replies import NOT_RESERVED, UNKNOWN_CALLER, Reply

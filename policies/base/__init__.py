@@ -1,0 +1,1 @@
+"""What all packages use: findings, documents, limits and processes."""

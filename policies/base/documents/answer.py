@@ -1,0 +1,230 @@
+"""The form of every answer: a status, one clause, counters, reasons, tables, fixes and the input.
+
+Commands, pages and the Python API fill an `AnswerDocument`; `render/answer.py` and `render/html/answer.py` print it.
+No renderer computes a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from forewarn.policies.base.documents import Always, Hidden, in_json, key_of, optional_in_json
+
+Cell = str | int
+
+
+NO_EFFECT: Final = "no Pod preempted, newly Pending or lost"
+"""The consequence of a change that does no harm."""
+INCOMPLETE: Final = "a limit of the simulation was reached; the counters may be wrong"
+"""The consequence of a change whose simulation is incomplete."""
+
+
+class AnswerStatus(StrEnum):
+    """What an answer means for the reader, the worst first."""
+
+    NO_ANSWER = "NO ANSWER"
+    REJECTED = "REJECTED"
+    BLOCKED = "BLOCKED"
+    HARM = "HARM"
+    PENDING = "PENDING"
+    WARN = "WARN"
+    OK = "OK"
+
+    @property
+    def rank(self) -> int:
+        """Position in the order of badness; 0 is the worst."""
+        return [*AnswerStatus].index(self)
+
+
+class Effects(NamedTuple):
+    """The counters of a simulation or prediction. Placeholder Pods are only in `placeholders`.
+
+    - `victims`: Pods that the new Pods themselves preempt. `preempted`: Pods that any Pod preempts.
+    - `pending`: Pods that are Pending at the end, and were not before.
+    - `lost`: replicas that no longer run at the end, without those that the change removes and DaemonSet Pods of
+      removed nodes.
+    - `down`: workloads that have too few replicas for a time. `downSeconds`: the longest of these times.
+    - `rejected`: Pods and objects that kube-apiserver rejects. `jobsFailed`: Jobs that fail.
+    - `pdbsViolated`: PodDisruptionBudgets with more disruptions than allowed. `pdbsShort`: those with too few healthy
+      Pods at the end.
+    - `blocked`: nodes that are not drained or upgraded, and rollouts that do not finish.
+    - `placeholders`: placeholder Pods that are preempted.
+    - `newNodes`, `removedNodes`: nodes that autoscalers add and remove.
+    """
+
+    victims: int = 0
+    preempted: int = 0
+    pending: int = 0
+    lost: int = 0
+    down: int = 0
+    down_seconds: int = 0
+    rejected: int = 0
+    jobs_failed: int = 0
+    pdbs_violated: int = 0
+    pdbs_short: int = 0
+    blocked: int = 0
+    placeholders: int = 0
+    new_nodes: int = 0
+    removed_nodes: int = 0
+
+    @property
+    def harm(self) -> bool:
+        """Whether there are effects other than short PDBs, blocked nodes and rollouts, and placeholder Pods."""
+        return any(self[: self._fields.index("pdbs_short")])
+
+    @property
+    def in_order(self) -> Sequence[int]:
+        """The counters of effects, the most important first, for comparison."""
+        return self[: self._fields.index("new_nodes")]
+
+    def conditions(self, with_new_nodes: Effects | None = None) -> frozenset[str]:
+        """The conditions of `--fail-on` that are met: the names of the counters that are not 0, with hyphens.
+
+        `with_new_nodes`: decide about Pending Pods, lost replicas and workloads that are down, unless None.
+        """
+        end = with_new_nodes or self
+        counters = self._replace(pending=end.pending, lost=end.lost, down=end.down)
+        return frozenset(name for name in CONDITIONS if getattr(counters, name.replace("-", "_")))
+
+
+CONDITIONS: Final = tuple(
+    name.replace("_", "-") for name in Effects._fields if name not in ("down_seconds", "new_nodes", "removed_nodes")
+)
+"""Conditions of `--fail-on`."""
+LABELS: Final = {
+    "pending": "Pending",
+    "jobs_failed": "Jobs failed",
+    "pdbs_violated": "PDBs violated",
+    "pdbs_short": "PDBs short",
+    "new_nodes": "new nodes",
+    "removed_nodes": "removed nodes",
+}
+"""Counters whose names in text differ from those of the fields."""
+ALWAYS_SHOWN: Final = ("victims", "preempted", "pending", "lost")
+"""Counters that are shown also if they are 0, unless an answer cannot have them."""
+
+
+class Counter(NamedTuple):
+    """A counter as it is shown: `lost 1,592 of 7,610`, `Pending 273 → 25`, `preempted 79 (58 by new Pods)`.
+
+    `of`: the total; None without one. `after`: with the nodes of autoscalers; None if these change nothing. `more`:
+    text after the number.
+    """
+
+    name: str
+    value: int
+    of: int | None = None
+    after: int | None = None
+    more: str = ""
+
+
+class Cause(NamedTuple):
+    """A row of reasons: `number`: how many of the counter it explains, or 0 if reasons are not counted; what kind of
+    reason it is, and the reason.
+    """
+
+    number: int
+    kind: str
+    reason: str
+
+
+class Why(NamedTuple):
+    """The reasons of one counter; their counts add up to it. `heading`: such as `1,592 REPLICAS ARE LOST`."""
+
+    counter: str
+    number: int
+    heading: Hidden[str]
+    causes: Sequence[Cause]
+
+
+class Table(NamedTuple):
+    """A table, the worst row first. A column with a number in any row is aligned to the right.
+
+    `total`: the last row, or empty. `detail`: 0 if every output has it, 1 with -v, 2 with -vv. `title`: a line above
+    it, or "". `zeros`: a 0 is shown as such, and not like an empty cell; columns stay also if they are empty.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    total: Sequence[Cell] = ()
+    detail: int = 0
+    title: str = ""
+    zeros: bool = False
+
+    def as_objects(self) -> list[dict[str, Cell]]:
+        """The rows by their column heads, as JSON keys."""
+        keys = [key_of(head.lower().replace(" ", "_")) for head in self.columns]
+        return [dict(zip(keys, row, strict=True)) for row in self.rows]
+
+
+class Fix(NamedTuple):
+    """An edit or a command, and its computed effect on a counter, such as `328 of the 347 preempted`."""
+
+    action: str
+    effect: str
+
+
+@dataclass(frozen=True)
+class AnswerDocument:
+    """One answer, in the form of all answers.
+
+    `status`: what it means. `question`: what was asked. `clause`: the consequence. `counters`: all counters; absent if
+    nothing changes. `counters_with_new_nodes`: those after autoscalers have added and removed nodes; absent if they do
+    not. `counts`: other numbers that stand with the counters; absent if there are none. `warnings`: what makes the
+    answer doubtful, and what was wrong before. `why`: the reasons of one counter. `fix`: edits and commands with their
+    computed effect. `rows`: the rows of the first table.
+    """
+
+    status: AnswerStatus
+    question: str
+    clause: str
+    counters: Effects | None = None
+    shown: Hidden[Sequence[Counter]] = ()
+    counters_with_new_nodes: Effects | None = None
+    warnings: Always[Sequence[str]] = ()
+    why: Why | None = None
+    tables: Hidden[Sequence[Table]] = ()
+    fix: Always[Sequence[Fix]] = ()
+    more: Hidden[str] = ""
+    priority: Hidden[int | None] = None
+    """The highest priority of the lost replicas."""
+
+    @in_json
+    def rows(self) -> list[dict[str, Any]]:
+        return [dict(row) for row in self.tables[0].as_objects()] if self.tables else []
+
+    @optional_in_json
+    def counts(self) -> dict[str, int] | None:
+        own = [counter for counter in self.shown if counter.name not in Effects._fields]
+        return {key_of(counter.name.lower().replace(" ", "_")): counter.value for counter in own} or None
+
+    @property
+    def effects(self) -> Effects:
+        """The counters; zeros if nothing changes."""
+        return self.counters or Effects()
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of `--fail-on` that are met."""
+        return self.effects.conditions(self.counters_with_new_nodes)
+
+    @property
+    def headline(self) -> str:
+        """The question and the consequence, for logs, titles and tables of several answers."""
+        return f"{self.question}: {self.clause}"
+
+
+def counters_of(effects: Effects, **shown: Counter | None) -> list[Counter]:
+    """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and the others that are not 0.
+
+    `shown`: a counter with more than its number, by name; None leaves it out.
+    """
+    counters = []
+    for name, value in zip(Effects._fields, effects, strict=True):
+        own = shown.get(name, Counter(name, value))
+        if own is not None and name != "down_seconds" and (name in ALWAYS_SHOWN or own.value or own.after):
+            counters.append(own)
+    return counters

@@ -1,0 +1,1 @@
+"""Commands, output formats and the pages of `forewarn ui`."""

@@ -1,0 +1,116 @@
+"""Options of commands about a cluster's autoscalers, which the configuration file may also set."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.findings import duration, one_line
+from forewarn.policies.cli.commands.parser import add_config_option, duration_between, existing, integer_between
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.linting.config.model import Config, ConfigError, find_config
+from forewarn.policies.prediction.autoscaling.autoscaler import NODE_DELAY, NotPredicted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
+    from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType
+    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+
+    AutoscalingOf = Callable[[GroupCache, Sequence[str]], Autoscaling]
+    """Cache and sources of a cluster -> the settings. Raises SourceError."""
+
+_MAX: Final = 2**31
+_MAX_DELAY: Final = 86_400
+
+
+def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = False) -> None:
+    """Add the options for autoscalers, and `--config` unless the parser has it. `add`: a parser's `add_argument`."""
+    if not has_config:
+        add_config_option(add)
+    help_text = (
+        "flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: that of the "
+        "cluster, of the configuration, or -10)"
+    )
+    add("--expendable-pods-priority-cutoff", type=integer_between(-_MAX, _MAX - 1), metavar="N", help=help_text)
+    help_text = "file with node groups that cluster-autoscaler can scale up: a list of {name, maxSize, template}"
+    add("--node-templates", type=existing, metavar="FILE", help=help_text)
+
+
+def add_arrival_options(add: Callable[..., object]) -> None:
+    """Add the options for nodes that arrive in simulations. `add`: a parser's `add_argument`."""
+    what = "a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds"
+    add_instance_types_option(add, f"file with {what}")
+    help_text = f"time from a scale-up to ready nodes (default: {duration(NODE_DELAY)})"
+    add("--node-delay", type=duration_between(0, _MAX_DELAY), default=NODE_DELAY, metavar="DURATION", help=help_text)
+    add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
+
+
+def add_instance_types_option(add: Callable[..., object], help_text: str) -> None:
+    add("--instance-types", type=existing, metavar="FILE", help=help_text)
+
+
+def add_no_autoscaler_option(add: Callable[..., object], help_text: str) -> None:
+    add("--no-autoscaler", action="store_true", help=help_text)
+
+
+def reject_node_templates(add: Callable[..., object], why: str) -> None:
+    """Add a hidden `--node-templates` that always fails with the message `why`, because other commands have this
+    option.
+    """
+
+    class RejectedOption(argparse.Action):
+        def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+            parser.error(f"--node-templates: {why}")
+
+    add("--node-templates", action=RejectedOption, help=argparse.SUPPRESS)
+
+
+def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> AutoscalingOf:
+    """Return the settings for autoscalers, from the options, otherwise the configuration, as a function that adds the
+    node groups of a cluster. Exits if a setting is invalid.
+    """
+    from forewarn.policies.questions.application.cluster import with_node_groups
+    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+    from forewarn.policies.questions.whatif.node_groups import load_node_groups
+
+    try:
+        config = configuration(options.config)
+        groups = () if options.node_templates is None else load_node_groups(options.node_templates)
+        types = _instance_types(getattr(options, "instance_types", None))
+    except ConfigError as fault:
+        parser.error(one_line(str(fault)))
+    given = options.expendable_pods_priority_cutoff
+    cutoff = config.options.autoscaler_cutoff if given is None else given
+    delay = None if getattr(options, "no_autoscaler", True) else getattr(options, "node_delay", NODE_DELAY)
+    settings = Autoscaling(cutoff=cutoff, groups=groups, node_delay=delay, instance_types=types)
+    return partial(with_node_groups, settings, cutoff=given)
+
+
+def _instance_types(path: str | None) -> Sequence[InstanceType]:
+    """The instance types in a file; none for None. Raises ConfigError."""
+    if path is None:
+        return ()
+    from forewarn.policies.linting.config.load import contents, parse
+    from forewarn.policies.prediction.autoscaling.karpenter.instance_types import read_instance_types
+
+    try:
+        types = read_instance_types({"instanceTypes": parse(contents(path), path).plain()}, "instanceTypes")
+    except (InvalidObject, NotPredicted) as problem:
+        raise ConfigError(f"{path}: {problem}") from None
+    if not types:
+        raise ConfigError(f"{path}: no instance types. Fix: write a list of {{name, capacity, offerings}}")
+    return types
+
+
+def configuration(path: str | None) -> Config:
+    """Return the configuration in the file, by default that in this directory or a parent. Raises ConfigError."""
+    file = path or find_config(os.curdir)
+    if not file:
+        return Config()
+    from forewarn.policies.linting.config.load import load_config
+
+    return load_config(file)

@@ -1,0 +1,45 @@
+"""`forewarn classes`: show the PriorityClasses that may preempt each other, and the requests of their Pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forewarn.policies.cli.commands import cluster_command
+from forewarn.policies.cli.commands.parser import Parser, document_in
+from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
+    parser = _parser()
+    options, run = cluster_command.options_with_cluster(parser, arguments)
+    release = release_of(options, parser)
+
+    def answer() -> int:
+        from forewarn.policies.questions.application.classes import classes
+
+        levels = classes(settle(cluster_command.loaded(run), release).snapshot())
+        document_in(run.output, levels, levels.document).print()
+        return 0
+
+    return cluster_command.answered("classes", run.output, answer)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="forewarn classes",
+        description="For each PriorityClass, show the cpu and memory that its Pods request, and the running Pods that "
+        "a new Pod may preempt. `forewarn classes plan` divides a change of PriorityClasses into steps.",
+        epilog="Exit status: 0: shown. 2: wrong usage. 3: no answer.",
+        examples=("classes --context production", "classes --cluster cluster.json.gz -o markdown"),
+    )
+    add = parser.add_argument
+    cluster_command.add_cluster_option(add)
+    add_release_options(add)
+    cluster_command.add_verbose_option(add)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    return parser

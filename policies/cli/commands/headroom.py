@@ -1,0 +1,110 @@
+"""`forewarn headroom`: predict how many more replicas fit, and the resource that prevents more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forewarn.policies.cli.commands import autoscaling, cluster_command
+from forewarn.policies.cli.commands.parser import (
+    Output,
+    Parser,
+    Printed,
+    add_files_option,
+    document_in,
+    integer_between,
+)
+from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.terminal import counting, print_faults
+from forewarn.policies.inputs.sources.files import status_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from forewarn.policies.questions.application.headroom_answer import HeadroomResult
+
+OK, FOUND, USAGE, FAILED = range(4)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
+    parser = _parser()
+    options, run = cluster_command.options_with_cluster(parser, arguments)
+    if options.preempting and options.at_least is None:
+        parser.error("--preempting goes with --at-least. Fix: pass --at-least N")
+    if options.workload and options.filename:
+        parser.error("KIND/NAME and -f are given. Fix: pass one of them")
+    if not (options.workload or options.filename) and (options.placeholders or options.at_least is not None):
+        parser.error("--at-least and --placeholders are about an object. Fix: pass KIND/NAME or -f FILE")
+    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+
+    def answer() -> int:
+        from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
+        from forewarn.policies.questions.application.cluster import require_nodes
+        from forewarn.policies.questions.application.headroom import HeadroomRequest, capacity, headroom, read_buffers
+        from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
+
+        buffers = CapacityBuffers()
+        cache = GroupCache(buffers.collect)
+        cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
+        settings = settings_of(cache, run.cluster)
+        if not settings.groups:
+            require_nodes(cluster)
+        rules = autoscaling.configuration(options.config).options
+        if not options.workload and not options.filename:
+            every = capacity(cluster, rules)
+            cluster_command.print_answer(document_in(run.output, every, every.document), ())
+            return OK
+        request = HeadroomRequest(
+            options.filename,
+            options.namespace,
+            options.placeholders,
+            settings,
+            options.workload,
+            rules,
+            options.at_least,
+            options.preempting,
+        )
+        with counting("counting replicas", run.errors):
+            result = headroom(cluster, request, read_buffers(run.cluster, buffers))
+        print_faults("headroom", result.faults, run.errors)
+        notices = [f"forewarn: {result.lacks}"] if result.lacks else []
+        cluster_command.print_answer(_printed(result, run.output), notices)
+        return max(map(status_of, result.faults), default=FOUND if notices else OK)
+
+    return cluster_command.answered("headroom", run.output, answer)
+
+
+def _printed(result: HeadroomResult, output: Output) -> Printed:
+    from forewarn.policies.cli.render.html.pages import headroom_page
+
+    return document_in(output, result, result.document, lambda: headroom_page(result, result.head))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="forewarn headroom",
+        description="Count the replicas of a Pod or workload that still fit without and with preemption, and show "
+        "which resource runs out first. Without a workload, show how full each pool of nodes is.",
+        epilog="Exit status: 0: counted. 1: fewer replicas fit than --at-least requires. 2: wrong usage. 3: no answer.",
+        examples=(
+            "headroom deployment/web -n shop --at-least 20",
+            "headroom -f web.yaml --cluster cluster.json.gz",
+        ),
+    )
+    add = parser.add_argument
+    add("workload", nargs="?", default="", metavar="KIND/NAME", help="workload of the cluster")
+    add_files_option(add, "manifest of a Pod or workload (file, directory, or -; repeatable)")
+    cluster_command.add_cluster_option(add)
+    add_release_options(add)
+    cluster_command.add_namespace_option(add)
+    help_text = "exit with 1 if fewer than N replicas fit without preemption"
+    add("--at-least", type=integer_between(0, 2**31 - 1), metavar="N", help=help_text)
+    add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
+    help_text = "show the placeholder Pods that let N Pods start without waiting for new nodes"
+    add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    autoscaling.add_autoscaling_options(add)
+    autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
+    cluster_command.add_verbose_option(add)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    return parser

@@ -1,0 +1,171 @@
+"""`forewarn info scheduler`: show the profiles that result from a scheduler's configuration."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.documents import info, key_of, to_dict
+from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.cli.commands.cluster_command import add_output_option
+from forewarn.policies.cli.commands.parser import Parser
+from forewarn.policies.cli.commands.release import KNOWN, feature_gates, release_minor
+from forewarn.policies.cli.terminal import complain
+from forewarn.policies.kubernetes.releases.release import BadGates, Release
+from forewarn.policies.linting.config.model import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.kubernetes.releases.profiles import Extender, Profile, SchedulerConfiguration
+
+OK, _, USAGE = range(3)
+_PREEMPTION: Final = "DefaultPreemption"
+_NOT_RECOMMENDED: Final = "Kubernetes does not recommend this, because critical Pods need preemption"
+_ROLES: Final = {
+    "preEnqueue": "may keep a Pod out of the queue",
+    "queueSort": "order of the scheduling queue",
+    "preFilter": "before nodes are filtered",
+    "filter": "which nodes can run the Pod",
+    "postFilter": "when no node can run the Pod, such as preemption",
+    "preScore": "before nodes are scored",
+    "score": "rank the feasible nodes",
+    "reserve": "reserve resources on the node",
+    "permit": "may reject or delay the Pod",
+    "preBind": "before binding",
+    "bind": "bind the Pod",
+    "postBind": "after binding",
+}
+"""Extension point -> its purpose, in the order of execution."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, or 2 if kube-scheduler would not start with the configuration."""
+    options = _parser().parse_args(arguments)
+    if options.presets:
+        from forewarn.policies.kubernetes.scheduling.configuration import PRESETS
+
+        options.output.print(lambda: [*PRESETS], PRESETS)
+        return OK
+    from forewarn.policies.linting.config.scheduler import scheduler_source
+
+    try:
+        release = Release(options.kubernetes_version, options.feature_gates, scheduler_source(options.file))
+        semantics = release.semantics()
+    except (ConfigError, BadGates) as fault:
+        return complain("info scheduler", fault, USAGE)
+    configuration = semantics.scheduler
+    assert configuration is not None
+    entry = _entry(configuration, semantics.release)
+    options.output.print(lambda: to_dict(entry), _lines(configuration, entry))
+    return OK
+
+
+def _lines(configuration: SchedulerConfiguration, entry: info.Scheduler) -> Iterator[str]:
+    named = listed([f"{p.scheduler_name}{'' if _preempts(p) else ' (preemption disabled)'}" for p in entry.profiles])
+    yield f"{plural(len(entry.profiles), 'profile')}: {named}"
+    yield f"source: {entry.source}, as read by kube-scheduler {entry.release}"
+    initial, most = entry.pod_initial_backoff_seconds, entry.pod_max_backoff_seconds
+    yield f"backoff of unschedulable Pods: {initial} s, doubled up to {most} s"
+    for profile, shown in zip(configuration.profiles.values(), entry.profiles, strict=True):
+        yield ""
+        yield from _of_profile(profile, shown)
+    for extender in configuration.extenders:
+        yield ""
+        yield from _of_extender(extender)
+
+
+def _of_profile(profile: Profile, shown: info.Profile) -> Iterator[str]:
+    yield f"profile {profile.scheduler_name}: Pods with spec.schedulerName {profile.scheduler_name}"
+    share = shown.percentage_of_nodes_to_score
+    part = f"{share} %" if share else "50 % less 1 % per 125 nodes"
+    yield f"  feasible nodes to find: {part}, at least 100"
+    for point, role in _ROLES.items():
+        names = [_named(plugin, shown) for plugin in shown.plugins[point]]
+        yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
+    if not _preempts(shown):
+        yield f"  preemption is disabled: Pods of this profile never preempt. {_NOT_RECOMMENDED}"
+    yield from (f"  {name}: {_args(args)}" for name, args in sorted(shown.plugin_config.items()))
+    for name in profile.at("score"):
+        if profile.plugins[name].needs_pre_score and name not in profile.at("preScore"):
+            error = "if several nodes are feasible, the scheduling cycle ends in an error"
+            yield f"  {name} scores without its PreScore: {error}. Fix: enable it at preScore, or disable it at score"
+    without = shown.without_columns
+    yield f"  evaluated {f'node by node: {without} is not vectorized' if without else 'for all nodes at once'}"
+
+
+def _preempts(profile: info.Profile) -> bool:
+    return any(plugin.name == _PREEMPTION for plugin in profile.plugins["postFilter"])
+
+
+def _named(plugin: info.PluginAt, profile: info.Profile) -> str:
+    weight = "" if plugin.weight is None else f" x{plugin.weight}"
+    strange = " (unknown plugin: not predicted when it decides)" if plugin.name in profile.not_known else ""
+    return f"{plugin.name}{weight}{strange}"
+
+
+def _args(args: Mapping[str, Any]) -> str:
+    arguments = {key: value for key, value in args.items() if value not in (None, [], "", False)}
+    return ", ".join(f"{key} {json.dumps(value)}" for key, value in arguments.items()) or "defaults"
+
+
+def _plain(value: Any) -> Any:
+    """Plugin arguments as JSON values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {key_of(key): _plain(entry) for key, entry in asdict(value).items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _of_extender(extender: Extender) -> Iterator[str]:
+    verbs = [verb for verb in ("filter", "prioritize", "preempt", "bind") if getattr(extender, f"{verb}_verb")]
+    resources = ", ".join(sorted(extender.managed_resources))
+    pods = f"Pods that request {resources}" if extender.managed_resources else "all Pods"
+    yield f"extender {extender.url_prefix}: called to {', '.join(verbs) or 'do nothing'} for {pods}"
+    yield "  not called by forewarn: its decisions are not predicted"
+
+
+def _entry(configuration: SchedulerConfiguration, release: str) -> info.Scheduler:
+    profiles = [_profile_entry(profile, configuration) for profile in configuration.profiles.values()]
+    extenders = [_plain(extender) for extender in configuration.extenders]
+    backoff = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    return info.Scheduler(configuration.source, release, *backoff, profiles, extenders)
+
+
+def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> info.Profile:
+    from forewarn.policies.kubernetes.scheduling.framework import plan_of
+
+    weights = {"score": profile.weights}
+    points = {
+        point: [info.PluginAt(name, weights.get(point, {}).get(name)) for name in profile.at(point)] for point in _ROLES
+    }
+    args = {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args}
+    unknown = [name for name in profile.plugin_names if profile.plugins[name].__name__ == "NamedOnly"]
+    share, without = configuration.percentage(profile), plan_of(profile).without
+    return info.Profile(profile.scheduler_name, share, points, args, unknown, without)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="forewarn info scheduler",
+        description="Show the profiles of a KubeSchedulerConfiguration as kube-scheduler reads them: the plugins of "
+        "each extension point in their order, with weights and arguments.",
+        epilog="Exit status: 0: shown. 2: wrong usage, or an invalid configuration.",
+        examples=("info scheduler scheduler.yaml", "info scheduler --presets"),
+    )
+    add = parser.add_argument
+    help_text = "file or preset (default: default profile of the release)"
+    add("file", nargs="?", default="default", metavar="FILE|PRESET", help=help_text)
+    add("--presets", action="store_true", help="list the presets")
+    add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="Kubernetes release (default: the newest)")
+    help_text = "feature gates of the scheduler"
+    add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help=help_text)
+    add_output_option(add)
+    return parser

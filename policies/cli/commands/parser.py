@@ -1,0 +1,388 @@
+"""The argument parser of all commands: help with examples, and errors limited to one or two lines."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+
+from forewarn.policies.base.findings import LONGEST_PATH, cut, no_command, one_line, quote
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.cli.terminal import as_invoked, as_json, as_markdown, clean, columns, painter, wants_color
+from forewarn.policies.inputs.sources.files import write_file
+from forewarn.policies.kubernetes.durations import seconds
+from forewarn.policies.kubernetes.objects.fields import NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from _typeshed import SupportsWrite
+
+    from forewarn.policies.base.documents.answer import AnswerDocument
+    from forewarn.policies.cli.render.html.elements import Page
+    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Result
+
+    Paint = Callable[[str, str], str]
+    Lines = Callable[[Paint], Iterable[str]]
+
+T = TypeVar("T")
+R = TypeVar("R", bound="Result")
+
+
+class Output(NamedTuple):
+    """Where an answer goes. `file`: "" for standard output.
+
+    `is_given`: the command line names the format. `level`: 1 with -v, 2 with -vv.
+    """
+
+    form: str
+    color: str = "never"
+    file: str = ""
+    is_given: bool = False
+    level: int = 0
+
+    @contextmanager
+    def redirected(self) -> Iterator[None]:
+        """Redirect standard output to the file, if there is one; a failed block writes nothing. Raises SourceError."""
+        if not self.file:
+            yield
+            return
+        with redirect_stdout(io.StringIO()) as printed:
+            yield
+        write_file(self.file, printed.getvalue().encode())
+
+    def print(self, document: Callable[[], object], lines: Iterable[str], indent: int | None = None) -> None:
+        """Print a JSON document, or its text. Raises SourceError."""
+        with self.redirected():
+            if self.form == "json":
+                sys.stdout.write(as_json(document(), indent=indent))
+            else:
+                sys.stdout.writelines(clean(line, color=False) + "\n" for line in lines)
+
+
+class Printed(NamedTuple):
+    """An answer in a format, in parts, and as JSON data: text, or the documents of the format.
+
+    `verdict`: its first line as text.
+    """
+
+    parts: Iterable[str] = ()
+    data: Callable[[], Any] = str
+    verdict: Callable[[], str] = str
+
+    def print(self) -> None:
+        sys.stdout.writelines(self.parts)
+
+
+def print_lines(output: Output, lines: Lines) -> None:
+    """Print lines of text. `lines`: returns them for a painter."""
+    sys.stdout.writelines(cleaned(output, lines))
+
+
+def cleaned(output: Output, lines: Lines) -> Iterator[str]:
+    """Yield printable lines of text, each with its end."""
+    color = wants_color(output.color, sys.stdout)
+    return (clean(line, color) + "\n" for line in lines(painter(color)))
+
+
+class Answered(Protocol):
+    """The result of a question, with its head."""
+
+    @property
+    def head(self) -> AnswerHead: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def document_in(
+    output: Output,
+    result: Answered,
+    document: AnswerDocument,
+    page: Callable[[], Page] | None = None,
+    more: Lines | None = None,
+) -> Printed:
+    """An answer in the form of all answers. `result`: its JSON document. `page`: with more than the answer. `more`:
+    lines of text after it.
+    """
+    from forewarn.policies.cli.render import answer
+
+    if output.form == "json":
+        data = result.to_dict()
+        return Printed([as_json(data)], lambda: [data], lambda: document.headline)
+    if output.form == "markdown":
+        text = as_markdown(answer.markdown(document, result.head, max(output.level, 1)))
+    elif output.form == "html":
+        from forewarn.policies.cli.render.html.answer import page as answer_page
+
+        text = (page() if page is not None else answer_page(document, result.head)).document()
+    else:
+        text = "".join(cleaned(output, lambda paint: answer.text(document, result.head, paint, output.level)))
+        text += "".join(cleaned(output, more)) if more is not None else ""
+    return Printed([text], lambda: text, lambda: document.headline)
+
+
+_LONGEST: Final = LONGEST_PATH + 400
+"""Maximum characters of an error."""
+_UNRECOGNIZED: Final = later(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
+_NO_VALUE: Final = later(r"argument ((?:-\w/)?(--?[\w-]+)): expected one argument$")
+_NO_CHOICE: Final = later(r"(argument .{1,200}): invalid choice: '?(.{0,200}?)'? \(choose from (.{0,2000})\)$")
+_VALUE_OF_FLAG: Final = later(r"argument (?:-\w/)?(--[\w-]+): ignored explicit argument ")
+_QUOTE: Final = "'"
+SUFFIXES: Final = (".yaml", ".yml", ".json", ".gz")
+"""The ends of the names of files that probably are manifests or snapshots."""
+_FILES: Final = ("-f", "--file", "--filename")
+_UNEXPECTED: Final = later(r"unrecognized arguments: ([^- ]\S*)")
+_ABOUT_POSITIONAL: Final = later(r"argument [^-]|the following arguments are required: ")
+_IS_COMPLETE: Final = later(r"[.;] (Fix: |did you mean )|: must be (?!a whole)")
+_NOT_IN_FOREWARN: Final = {
+    "-A --all-namespaces": "leave it out, because commands about a cluster read all namespaces",
+    "--dry-run": "leave it out, because predictions never change the cluster",
+    "--ignore-daemonsets --delete-emptydir-data --force": "leave it out, because PDBs alone can block a drain",
+    "-l --selector": "name the object; a pool of nodes is LABEL=VALUE",
+    "--format": "pass -o FORMAT",
+    "--rule --rules": "pass --select RULE",
+    "--disable --skip --exclude": "pass --ignore RULE",
+    "-r -R --recursive": "leave it out, because directories are read with all their files",
+}
+"""Options of kubectl and of linters -> what to do instead, if it uses no option that the command lacks."""
+_OPTION: Final = later(r"(?:pass )(-\S+)")
+_COMMON: Final = (
+    *("--help", "--filename", "--cluster", "--clusters", "--context", "--namespace", "--output", "--verbose"),
+    "--fail-on",
+)
+"""Options that a help shows first."""
+_RARE: Final = frozenset(
+    (
+        *("--kubeconfig", "--as", "--as-group", "--as-uid", "--jobs", "--cluster-timeout", "--config", "--color"),
+        *("--kubernetes-version", "--feature-gates", "--scheduler-config", "--expendable-pods-priority-cutoff"),
+    )
+)
+"""Options that a help shows last."""
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Formats help as Python 3.13 does: the value of an option once, after its names."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser with examples and short errors, for arguments of any length and content.
+
+    `examples`: command lines without `forewarn`, shown at the end of the help. `hints`: an unknown value -> what it
+    probably means.
+    """
+
+    def __init__(self, *, examples: Sequence[str] = (), hints: Mapping[str, str] = NOTHING, **arguments: Any) -> None:
+        arguments.setdefault("formatter_class", partial(_HelpFormatter, width=columns()))
+        arguments.setdefault("allow_abbrev", False)
+        super().__init__(**arguments)
+        self.color = False  # Python 3.14 colors help by default
+        self.prog = as_invoked(self.prog)
+        self._examples, self._hints = examples, hints
+        self._given: Sequence[str] = ()
+
+    def format_help(self) -> str:
+        """Return argparse's help with the examples. Common options are first, rare ones last."""
+        for actions in (self._actions, self._optionals._group_actions):  # noqa: SLF001  (argparse has no order)
+            actions.sort(key=_rank_in_help)
+        lines = (f"  forewarn {example}\n" for example in self._examples)
+        return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Write a help text. Raises OSError, which argparse ignores, for an output that cannot be written."""
+        (file or sys.stdout).write(message)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse the arguments. Options before the name of a subcommand are an error."""
+        if self._subparsers and args and args[0][:1] == "-" and args[0] not in self._option_string_actions:
+            args = ()  # argparse would take the value of the option as the name
+        self._given = args or ()
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error with a fix, and exit with status 2."""
+        if _NO_CHOICE.match(message) and not (self._subparsers or message.startswith("argument -")):
+            # The unknown value may be that of an unknown option.
+            names = (word.partition("=")[0] for word in self._given if word[:2] == "--" != word)
+            unknown = next((name for name in names if name not in self._option_string_actions), "")
+            message = f"unrecognized arguments: {unknown}" if unknown else message
+        text = _NO_CHOICE.sub(
+            lambda m: f"{m[1]}: unknown value {quote(m[2])}; known: {m[3].replace(_QUOTE, '')}", message
+        )
+        text = cut(no_command(one_line(text)), _LONGEST)
+        text += "" if _IS_COMPLETE.search(text) else self._advice(message)
+        print(as_invoked(f"{self.prog}: {text}"), file=sys.stderr)  # noqa: T201
+        self.exit(2)
+
+    def _advice(self, message: str) -> str:
+        if unset := _NO_VALUE.match(message):
+            return self._form_of(unset[2])
+        if flag := _VALUE_OF_FLAG.match(message):
+            return f". Fix: write {flag[1]}"
+        if choice := _NO_CHOICE.match(message):
+            return self._instead_of_value(choice[1], choice[2], choice[3].replace(_QUOTE, "").split(", "))
+        if unknown := _UNRECOGNIZED.match(message):
+            return self._instead_of_option(unknown[1])
+        if word := _UNEXPECTED.match(message):
+            return self._instead_of(word[1])
+        return self._usage() if _ABOUT_POSITIONAL.match(message) and "; known: " not in message else ""
+
+    def _instead_of_option(self, option: str) -> str:
+        if option in _FILES or any(option[2:] in (each.dest, *(each.choices or ())) for each in self._positional()):
+            return self._usage()
+        for options, fix in _NOT_IN_FOREWARN.items():
+            own = _OPTION.match(fix)
+            if option in options.split() and (own is None or own[1] in self._option_string_actions):
+                return f". Fix: {fix}"
+        near = _nearest(option[2:], [name[2:] for name in self._option_string_actions if name[:2] == "--"], 0.7)
+        return f"; did you mean --{near}?" if near else f". Fix: see `{self.prog} --help`"
+
+    def _instead_of_value(self, argument: str, value: str, options: Sequence[str]) -> str:
+        """A message suffix for an unknown value. `argument`: such as `argument --each`."""
+        if value in self._hints:
+            return f"; did you mean {quote(self._hints[value])}?"
+        if f"--{value}" in self._option_string_actions:
+            return f"; did you mean --{value}?"
+        is_first = not (self._subparsers or argument.startswith("argument -"))
+        if near := _nearest(value, options):
+            return f"; did you mean {quote(near)}?{self._usage().removeprefix('.') * is_first}"
+        return "" if argument.startswith("argument -") else self._usage()
+
+    def _positional(self) -> list[argparse.Action]:
+        return [each for each in self._actions if not each.option_strings]
+
+    def _usage(self) -> str:
+        """A message suffix with the required arguments: `. Fix: write forewarn headroom -f FILE`."""
+        words = [*self._positional(), *(each for each in self._actions if each.option_strings and each.required)]
+        if not words:
+            return ". Fix: pass only options"
+        known = f"; known: {', '.join(words[0].choices or ())}" if self._subparsers else ""
+        return f". Fix: write {self.prog} {' '.join(map(_as_written, words))}{known}"
+
+    def _instead_of(self, word: str) -> str:
+        """A message suffix for one argument too many."""
+        option = next((name for name in ("-f", "--cluster") if name in self._option_string_actions), "")
+        if option and (word.endswith(SUFFIXES) or os.path.exists(word)):
+            return f"; did you mean {option} {cut(one_line(word), 80)}?"
+        return self._usage() + "".join(f", such as forewarn {example}" for example in self._examples[:1])
+
+    def _form_of(self, option: str) -> str:
+        """A message suffix with the form of a value; argparse reads the value of `--away -5m` as an option."""
+        action = self._option_string_actions[option]
+        try:
+            if callable(action.type):
+                action.type("")
+        except argparse.ArgumentTypeError as fault:
+            return f"; it {fault}. Fix: write {_as_written(action)}"
+        except ValueError:
+            pass
+        return f". Fix: write {_as_written(action)}"
+
+
+def _rank_in_help(action: argparse.Action) -> int:
+    """The position of an option in the help: common options, those of the command, rare options."""
+    names = action.option_strings[-1:]
+    common = next((place for place, name in enumerate(_COMMON) if name in names), len(_COMMON))
+    return common + len(_COMMON) * sum(name in _RARE for name in names)
+
+
+def _as_written(action: argparse.Action) -> str:
+    """An argument as the usage line of the help has it: `-f FILE`, `KIND/NAME`, `--max`."""
+    value = "" if action.nargs == 0 else str(action.metavar or "|".join(action.choices or [action.dest.upper()]))
+    return " ".join(filter(None, (*action.option_strings[:1], value)))
+
+
+def _nearest(word: str, names: Sequence[str], cutoff: float = 0.6) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word[:80], names, cutoff=cutoff)), "")
+
+
+def converted(read: Callable[[str], T], text: str, fault: type[Exception]) -> T:
+    """Return the value that `read` makes of a text. Raises argparse.ArgumentTypeError instead of its error."""
+    try:
+        return read(text)
+    except fault as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def existing(path: str) -> str:
+    """The path, if it is "" or -, or if the file exists. Raises argparse.ArgumentTypeError otherwise."""
+    if path not in ("", "-") and not os.path.exists(path):
+        from forewarn.policies.inputs.sources.files import no_such_file
+
+        raise argparse.ArgumentTypeError(f"{cut(path, LONGEST_PATH)}: {no_such_file(path)}")
+    return path
+
+
+def integer_between(least: int, limit: int) -> Callable[[str], int]:
+    """A type for argparse: a whole number between `least` and `limit`."""
+
+    def read(text: str) -> int:
+        digits = text[1:] if text[:1] == "-" else text
+        if not digits.isdecimal() or not digits.isascii():
+            given = f", not {quote(cut(text, 40))}" if text else ""
+            raise argparse.ArgumentTypeError(f"must be a whole number{given}")
+        if len(digits) > 18 or not least <= int(text) <= limit:
+            raise argparse.ArgumentTypeError(f"must be between {least} and {limit}")
+        return int(text)
+
+    return read
+
+
+def any_duration(text: str) -> float:
+    """Parse a duration: seconds, or such as `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
+    try:
+        return seconds(text, "")
+    except ValueError as fault:
+        given = f", not {quote(cut(text, 40))}" if text else ""
+        raise argparse.ArgumentTypeError(f"{str(fault).strip()}{given}") from None
+
+
+def duration_between(least: int, limit: int) -> Callable[[str], float]:
+    """A type for argparse: a duration between `least` and `limit` seconds."""
+
+    def read(text: str) -> float:
+        if not least <= (seconds := any_duration(text)) <= limit:
+            raise argparse.ArgumentTypeError(f"must be between {least}s and {limit}s, not {quote(cut(text, 40))}")
+        return seconds
+
+    return read
+
+
+def add_files_option(add: Callable[..., object], help_text: str, *, required: bool = False) -> None:
+    """Add `-f`, the files and directories of a question, by a parser's `add_argument`."""
+    more = {"type": existing, "default": [], "required": required}
+    add("-f", "--filename", action="append", metavar="FILE", help=help_text, **more)
+
+
+def add_config_option(add: Callable[..., object]) -> None:
+    """Add `--config` by a parser's `add_argument`."""
+    help_text = "configuration file (default: .forewarn.yaml in this directory or a parent)"
+    add("-c", "--config", type=existing, metavar="FILE", help=help_text)
+
+
+def add_admission_option(add: Callable[..., object]) -> None:
+    """Add `--admission-config` by a parser's `add_argument`."""
+    help_text = "kube-apiserver's AdmissionConfiguration, for limitedResources"
+    add("--admission-config", type=existing, metavar="FILE", help=help_text)
+
+
+def add_rule_options(add: Callable[..., object]) -> None:
+    """Add the options that select rules and known findings, by a parser's `add_argument`."""
+    add_config_option(add)
+    add_admission_option(add)
+    help_text = "run only these rules (repeatable, or separated by commas)"
+    add("--select", action="append", default=[], metavar="RULE", help=help_text)
+    help_text = "do not run these rules (repeatable, or separated by commas)"
+    add("--ignore", action="append", default=[], metavar="RULE", help=help_text)
+    add("--baseline", type=existing, metavar="FILE", help="file with known findings, which are not reported")
+    add("--write-baseline", metavar="FILE", help="write the current findings to a baseline file")

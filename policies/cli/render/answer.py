@@ -1,0 +1,301 @@
+"""An AnswerDocument as text and as Markdown, in the form of all answers."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.documents.answer import LABELS, AnswerDocument, AnswerStatus, Cell, Counter, Table
+from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.cli.render import Painter, plain
+from forewarn.policies.cli.render.table import markdown_table, text_of, titles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from forewarn.policies.kubernetes.cluster.cache import AnswerHead
+
+WIDTH: Final = 110
+"""Maximum columns of a line without -v."""
+MAX_LINES: Final = 28
+"""Maximum lines of an answer without -v."""
+MAX_ROWS: Final = 10
+"""Maximum rows of a table without -v, without its head and total."""
+_MAX_WARNINGS: Final = 3
+_MAX_CAUSES: Final = 4
+_MAX_FIXES: Final = 3
+_LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
+"""Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
+_ICONS: Final = {
+    AnswerStatus.OK: "✅",
+    AnswerStatus.WARN: "⚠️",
+    AnswerStatus.HARM: "🔴",
+    AnswerStatus.BLOCKED: "⛔",
+    AnswerStatus.REJECTED: "⛔",
+    AnswerStatus.PENDING: "⏳",
+    AnswerStatus.NO_ANSWER: "❔",
+}
+_STYLES: Final = {AnswerStatus.OK: "good", AnswerStatus.WARN: "warning", AnswerStatus.PENDING: "warning"}
+
+
+def number(value: int) -> str:
+    """A number with separators for thousands."""
+    return f"{value:,}"
+
+
+def counter_text(counter: Counter) -> str:
+    """A counter such as `lost 1,592 of 7,610` or `Pending 273 → 25`."""
+    return f"{label(counter.name)} {counter_value(counter)}"
+
+
+def label(name: str) -> str:
+    """The name of a counter in text."""
+    return LABELS.get(name, name.replace("_", " "))
+
+
+def counter_value(counter: Counter) -> str:
+    """A counter without its name."""
+    total = "" if counter.of is None else f" of {number(counter.of)}"
+    later = "" if counter.after is None or counter.after == counter.value else f" → {number(counter.after)}"
+    return f"{number(counter.value)}{later}{total}{counter.more}"
+
+
+def style_of(status: AnswerStatus) -> str:
+    """The style of a status on a terminal."""
+    return _STYLES.get(status, "error")
+
+
+def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = plain, level: int = 0) -> Iterator[str]:
+    """The answer as lines of text. `head`: None without an input. `level`: 1 with -v, 2 with -vv."""
+    before = [*_status_lines(document, paint), *_counter_lines(document), *_warning_lines(document, paint, level)]
+    why, fixes = [*_why_lines(document, paint, level)], [*_fix_lines(document, paint)]
+    after = [*_input_lines(head, level)] if head is not None else []
+    after += [f"MORE   {document.more}"] if document.more and not level else []
+    used = sum(map(len, (before, why, fixes, after))) + bool(why) + bool(document.tables)
+    yield from before
+    if why:
+        yield from ("", *why)
+    for table in document.tables:
+        if table.detail <= level:
+            room = MAX_LINES - used - 3 - bool(table.total) - bool(table.title)
+            lines = [*_table_lines(table, paint, 0 if level else min(MAX_ROWS, max(room, 2)))]
+            used += len(lines) + 1
+            if level or used <= MAX_LINES:
+                yield from ("", *lines)
+    if fixes:
+        yield from ("", *fixes)
+    yield from after
+
+
+def _status_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
+    indent = " " * (len(document.status) + 2)
+    first, *others = _wrapped(
+        f"{document.question}: {document.clause}" if document.clause else document.question, indent
+    )
+    style = style_of(document.status)
+    yield f"{paint(document.status, style)}  {paint(first, 'bold')}"
+    yield from (f"{indent}{paint(line, 'bold')}" for line in others)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """The text in lines that have room beside an indent; a word that is too long keeps its line."""
+    return wrap(one_line(text), WIDTH - len(indent), break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _counter_lines(document: AnswerDocument) -> Iterator[str]:
+    indent, line = " " * (len(document.status) + 2), ""
+    for part in map(counter_text, document.shown):
+        longer = f"{line} | {part}" if line else part
+        if len(indent) + len(longer) > WIDTH:
+            yield f"{indent}{line}"
+            line = part
+        else:
+            line = longer
+    yield from [f"{indent}{line}"] if line else []
+
+
+def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
+    shown = document.warnings if level else document.warnings[:_MAX_WARNINGS]
+    for warning in shown:
+        first, *others = _wrapped(warning, "WARN  ")
+        yield f"{paint('WARN', 'warning')}  {first}"
+        yield from (f"      {line}" for line in others)
+    if more := len(document.warnings) - len(shown):
+        yield f"{paint('WARN', 'warning')}  {more} more: -v"
+
+
+def _count(value: int) -> str:
+    """The number of a reason; "" for one without a number."""
+    return number(value) if value else ""
+
+
+def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
+    if document.why is None:
+        return
+    causes = document.why.causes
+    yield paint(f"WHY {document.why.heading}", "bold")
+    shown = [(cause.number, cause.reason) for cause in causes]
+    if not level and len(shown) > _MAX_CAUSES:
+        rest = causes[_MAX_CAUSES - 1 :]
+        shown[_MAX_CAUSES - 1 :] = [(sum(cause.number for cause in rest), f"{len(rest)} other reasons: -v")]
+    width = max(len(number(count)) for count, _ in shown) + 4
+    for count, reason in shown:
+        first, *others = _wrapped(reason, " " * (width + 2))
+        yield f"{_count(count):>{width}}  {first}"
+        yield from (f"{'':{width}}  {line}" for line in others)
+
+
+def _table_lines(table: Table, paint: Painter, most: int) -> Iterator[str]:
+    """`most`: maximum number of rows; 0 for all. Columns without a value are left out."""
+    used = [at for at in range(len(table.columns)) if table.zeros or any(row[at] for row in table.rows)]
+    shown = table.rows[:most] if most else table.rows
+    rows = [[_cell_text(row[at], zeros=table.zeros) for at in used] for row in shown]
+    total = [[_cell_text(table.total[at]) if table.total[at] != "" else "" for at in used]] if table.total else []
+    head = [table.columns[at].upper() for at in used]
+    is_number = [any(isinstance(row[at], int) for row in table.rows) for at in used]
+    lines = _aligned([head, *rows, *total], is_number, is_brief=bool(most))
+    if table.title:
+        yield paint(table.title, "bold")
+    yield paint(lines[0], "dim")
+    yield from lines[1 : len(rows) + 1]
+    if more := len(table.rows) - len(rows):
+        yield f"and {number(more)} more: -v"
+    yield from lines[len(rows) + 1 :]
+
+
+def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool) -> list[str]:
+    """The rows as lines of columns, numbers to the right. `is_brief`: cut to the width of a page."""
+    rows = _narrowed(rows) if is_brief else rows
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = WIDTH - sum(widths[:-1]) - 2 * (len(widths) - 1)
+
+    def line(row: Sequence[str]) -> str:
+        cells = zip(row[:-1], widths, is_number, strict=False)
+        padded = [cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells]
+        last = row[-1].rjust(widths[-1]) if is_number[-1] else _first_clauses(row[-1], room) if is_brief else row[-1]
+        return "  ".join([*padded, last]).rstrip()
+
+    return [*map(line, rows)]
+
+
+def _narrowed(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The rows with texts cut so that a line has room beside a last column of some length."""
+    for longest in _LONGEST_NAMES:
+        cut_rows = [[*(cut(cell, longest) for cell in row[:-1]), *row[-1:]] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cut_rows, strict=True)]
+        if sum(widths[:-1]) + 2 * len(widths) + min(widths[-1], longest) <= WIDTH:
+            break
+    return cut_rows
+
+
+def _first_clauses(text: str, limit: int) -> str:
+    """As many of the clauses of a text as have room; at least the first."""
+    first, *others = text.split("; ")
+    for clause in others:
+        if len(first) + len(clause) + 2 > limit:
+            break
+        first += f"; {clause}"
+    return cut(first, limit)
+
+
+def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
+    is_shown = cell or (zeros and cell == 0)
+    return (number(cell) if isinstance(cell, int) else one_line(cell)) if is_shown else "-"
+
+
+def _fix_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
+    fixes = document.fix[:_MAX_FIXES]
+    if not fixes:
+        return
+    yield paint("FIX", "bold")
+    width = max(len(one_line(fix.action)) for fix in fixes)
+    for place, fix in enumerate(fixes, 1):
+        beside = f"  {place}  {one_line(fix.action):{width}}  → {fix.effect}"
+        yield from [beside] if len(beside) <= WIDTH else [f"  {place}  {one_line(fix.action)}", f"     → {fix.effect}"]
+
+
+def input_text(head: AnswerHead) -> str:
+    """The names of the sources, their time and the release: `b.json 2026-06-09 23:59Z, Kubernetes 1.36 (assumed)`.
+
+    Without a release, the names. Those of versions (`main → change`) are complete, and those of files without
+    directories.
+    """
+    origin, release = head.origin, f"Kubernetes {head.release}"
+    time = origin.time[:16].replace("T", " ") + "Z" if origin.time else "at an unknown time"
+    profile = "" if head.profile == "default-scheduler" else f", profile {head.profile}"
+    assumed = " (assumed)" if release in head.assumes else ""
+    sources = origin.cluster.split(", ")
+    names = ", ".join(name if " → " in name else name.rstrip("/").rpartition("/")[2] for name in sources)
+    if not head.release:
+        return names
+    return f"{names} {time}, {release}{assumed}{profile}"
+
+
+def assumptions_of(head: AnswerHead) -> list[str]:
+    """What the answer assumes, beside the release."""
+    return [clause for clause in head.assumes if clause != f"Kubernetes {head.release}"]
+
+
+def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
+    """One line, which has the end of a long path, and as many of the assumptions as have room; all with -v."""
+    label, source = "INPUT  ", input_text(head)
+    if (more := len(source) + len(label) - WIDTH) > 0:
+        source = f"…{source[more + 1 :]}"
+    line, clauses = f"{label}{source}", assumptions_of(head)
+    if level:
+        yield line
+        yield from (f"       {clause}" for clause in clauses)
+        return
+    for place, clause in enumerate(clauses):
+        rest = f"; {len(clauses) - place - 1} more: -v" if place + 1 < len(clauses) else ""
+        if len(line) + len(clause) + 2 + len(rest) > WIDTH:
+            more_text = f"; {len(clauses) - place} {'more' if place else 'assumptions'}: -v"
+            line += more_text if len(line) + len(more_text) <= WIDTH else ""
+            break
+        line += f"; {clause}"
+    yield line
+
+
+# Markdown
+
+
+def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
+    """The answer as Markdown for a pull request, with the tables of `level` and below."""
+    lines = [f"### {_ICONS[document.status]} {document.status}: {text_of(document.headline)}", ""]
+    lines += [text_of(" | ".join(map(counter_text, document.shown))), ""] if document.shown else []
+    lines += [*_bullets(f"WARN: {warning}" for warning in document.warnings)]
+    if document.why is not None:
+        rows = [(_count(cause.number), cause.reason) for cause in document.why.causes]
+        lines += [*markdown_table(("", f"Why {document.why.heading.lower()}"), rows), ""]
+    lines += tables_as_markdown(table for table in document.tables if table.detail <= level)
+    if document.fix:
+        lines += [
+            "Fix:",
+            "",
+            *(f"{place}. {text_of(f'{fix.action} → {fix.effect}')}" for place, fix in enumerate(document.fix, 1)),
+            "",
+        ]
+    assumed = "; ".join(["", *assumptions_of(head)])
+    lines.append(text_of(f"Input: {input_text(head)}{assumed}"))
+    return "\n".join(lines) + "\n"
+
+
+def tables_as_markdown(tables: Iterable[Table]) -> list[str]:
+    """The lines of tables."""
+    return [line for table in tables for line in (*_markdown_of(table), "")]
+
+
+def _bullets(texts: Iterable[str]) -> list[str]:
+    lines = [f"- {text_of(text)}" for text in texts]
+    return [*lines, ""] if lines else []
+
+
+def _markdown_of(table: Table, most: int = 50) -> Iterator[str]:
+    yield from [text_of(table.title), ""] if table.title else []
+    rows = [
+        [_cell_text(cell, zeros=table.zeros) for cell in row]
+        for row in (*table.rows[:most], *([table.total] if table.total else []))
+    ]
+    yield from markdown_table(titles(table.columns), rows)
+    if (more := len(table.rows) - most) > 0:
+        yield from ("", f"and {number(more)} more rows")

@@ -1,0 +1,177 @@
+"""Tables in text and Markdown, and findings in Markdown, for pull requests and job summaries."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import Finding, cut, one_line, plural
+from forewarn.policies.cli.render import Painter, plain, within
+from forewarn.policies.cli.render.report import found
+from forewarn.policies.linting.evaluation.suppressions import path_of
+from forewarn.policies.questions.application.findings import worst_first
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    Rows = Sequence[Sequence[str | int]]
+
+
+def table(
+    heads: Sequence[str], rows: Rows, paint: Painter = plain, *, texts: Collection[str] = (), longest: int = 200
+) -> Iterator[str]:
+    """The lines of a table with aligned columns, indented by two spaces.
+
+    `texts`: heads of columns aligned to the left. `longest`: maximum characters of a cell.
+    """
+    cells = [[cut(f"{cell}", longest) for cell in row] for row in rows]
+    for number, line in enumerate(_aligned([heads, *cells], [head in texts for head in heads])):
+        yield f"  {line}" if number else paint(f"  {line}", "dim")
+
+
+def titles(heads: Iterable[str]) -> list[str]:
+    """Column heads of a text table for Markdown."""
+    return [_LOWERED.sub(lambda match: _AS_WRITTEN[match[0]], head.capitalize()) for head in heads]
+
+
+_AS_WRITTEN: Final = {"Pdb": "PDB", "pdbs": "PDBs", "pods": "Pods", "pending": "Pending", "maxreplicas": "maxReplicas"}
+_LOWERED: Final = re.compile("|".join(_AS_WRITTEN))
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], *, longest: int = 200) -> Iterator[str]:
+    """The lines of a Markdown table."""
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield f"| {' | '.join(text_of(cut(one_line(str(cell)), longest)) for cell in row)} |"
+
+
+def _aligned(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, left, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+MAX_LINES: Final = 20
+"""Maximum lines of one kind."""
+
+
+def limited(lines: Sequence[str], one: str, many: str = "", indent: str = "  ") -> Iterator[str]:
+    """Yield the first MAX_LINES lines, and the number of the others. `one`, `many`: the noun for lines."""
+    yield from (f"{indent}{line}" for line in lines[:MAX_LINES])
+    yield from left_out(len(lines), MAX_LINES, one, indent, many)
+
+
+def left_out(count: int, most: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:
+    """A line with the number of items above `most`, if there are more."""
+    if (more := count - most) > 0:
+        what = plural(more, f"more {noun}", many and f"more {many}") if noun else f"{more} more"
+        yield f"{indent}and {what}; use -o json for all"
+
+
+def fitting(texts: Iterable[str], limit: int, noun: str) -> Iterator[str]:
+    """Yield the texts that have room in so many bytes, and the number of the others."""
+    size = more = 0
+    for text in texts:
+        grown = size + len(text.encode()) + 2
+        if grown > limit:
+            more += 1
+        else:
+            size = grown
+            yield text
+    yield from left_out(more, 0, noun)
+
+
+def folded(summary: str, body: str) -> str:
+    """Markdown that GitHub and GitLab show only after a click on the summary."""
+    return f"<details><summary>{escape(cut(summary, 300), quote=False)}</summary>\n\n{body}\n\n</details>"
+
+
+MAX_ROWS: Final = 100
+_MAX_BYTES: Final = 900_000
+"""GitHub's limit for a summary."""
+_MAX_EDGES: Final = 40
+_LONGEST: Final = 400
+_SPECIAL: Final = re.compile(
+    r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
+)
+"""What changes other text; a colon makes emoji (`:name:`)."""
+_WORDS: Final = re.compile(r"\s+|\S+")
+_LINKED: Final = re.compile(
+    r"www\.|://|\w@|@\w|#\d|\b(?:mailto|xmpp|gh-\d)|^[({\[]*(?=\d*[a-f])[0-9a-f]{7,40}(?![0-9a-z-])", re.IGNORECASE
+)
+"""In a word that GitHub makes a link of, even if it is escaped: addresses, e-mail, users, issues, and commits."""
+
+
+def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint", verdict: str = "") -> str:
+    """The report as Markdown: the most severe findings first, within GitHub's size limit.
+
+    `verdict`: for the heading (default: the numbers of findings).
+    """
+    lines = [f"### {title}: {text_of(verdict) or found(findings)}", ""]
+    if findings:
+        lines += ["| | where | what | fix |", "|---|---|---|---|"]
+        lines += map(_row, worst_first(findings)[:MAX_ROWS])
+        if len(findings) > MAX_ROWS:
+            lines += ["", f"and {len(findings) - MAX_ROWS} more"]
+        lines += _picture(findings)
+    return "\n".join(within(lines, _MAX_BYTES, lambda line: len(line.encode("utf-8", "replace")) + 1))
+
+
+def _row(finding: Finding) -> str:
+    place = finding.location
+    where = f"{_code(path_of(place.file))}:{place.line}" if place.file else "the cluster"
+    about = f"**{text_of(str(finding.object))}** " if str(finding.object) else ""
+    what = f"{about}{text_of(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
+    return f"| {finding.severity} | {where} | {what} | {text_of(cut(finding.remediation, _LONGEST))} |"
+
+
+def text_of(text: str) -> str:
+    """The text with special characters of Markdown and HTML escaped. Words that GitHub would make links of are code."""
+    parts = groupby(_WORDS.findall(one_line(text)), lambda word: _LINKED.search(word) is not None)
+    return "".join(
+        "".join(map(_code, words)) if are_linked else _SPECIAL.sub(r"\\\1", "".join(words))
+        for are_linked, words in parts
+    )
+
+
+def _code(text: str) -> str:
+    return "`" + one_line(text).replace("`", "'").replace("|", "\\|") + "`"
+
+
+def _picture(findings: Sequence[Finding]) -> Iterator[str]:
+    """A Mermaid flowchart of the predicted preemptions."""
+    edges = [edge for finding in findings if finding.rule == "preempts-running-pods" for edge in _edges(finding)]
+    yield from flowchart(edges[:_MAX_EDGES]) if edges else ()
+
+
+def flowchart(edges: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """A Mermaid flowchart of (preemptor, text, victim)."""
+    names: dict[str, str] = {}
+    yield from ("", "```mermaid", "flowchart LR")
+    for preemptor, text, victim in edges:
+        one, other = (names.setdefault(name, f"n{len(names)}") for name in (preemptor, victim))
+        yield f'  {one}["{_label_of(preemptor)}"] -->|"{_label_of(text)}"| {other}["{_label_of(victim)}"]'
+    yield "```"
+
+
+def _edges(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    preemptions: Sequence[Mapping[str, Any]] = finding.detail.get("preemptions", ())
+    for preemption in preemptions:
+        for victim in preemption.get("victims", ()):
+            yield (
+                f"{finding.object} ({finding.detail.get('priority', 0)})",
+                str(preemption.get("node", "")),
+                str(victim),
+            )
+
+
+def _label_of(text: str) -> str:
+    """The text as a Mermaid label, without Mermaid's special characters."""
+    return re.sub(r'["#;<>\[\]{}|&`\\]', "'", cut(one_line(text), 120))

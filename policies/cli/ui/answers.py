@@ -1,0 +1,528 @@
+"""Answers to the questions of pages, by the functions of the commands: the report as HTML, and the JSON document.
+
+Each answer is computed in a separate process, which then exits, so it may change the cache.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import yaml
+
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.base.findings import cut, no_command, one_line
+from forewarn.policies.cli.commands import info_node_groups
+from forewarn.policies.cli.render.head import on_page
+from forewarn.policies.cli.render.html import pages
+from forewarn.policies.cli.render.html.answer import body, brief, footer
+from forewarn.policies.cli.render.html.answer import page as answer_page
+from forewarn.policies.cli.render.html.elements import Page, display_text, element, section, table
+from forewarn.policies.cli.render.html.nodes import node_data
+from forewarn.policies.cli.ui.processes import Unanswered
+from forewarn.policies.cli.ui.questions import CommandLine, links, on_standard_input
+from forewarn.policies.inputs.manifests import Fault, items_of, values
+from forewarn.policies.inputs.sources.cluster import load_cluster
+from forewarn.policies.inputs.sources.files import STDIN, STDIN_NAME, File, SourceError
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot, head_of
+from forewarn.policies.kubernetes.kinds.registry import POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.fields import (
+    InvalidInput,
+    InvalidObject,
+    at,
+    group_kind,
+    list_at,
+)
+from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
+from forewarn.policies.questions.application.audit import audit
+from forewarn.policies.questions.application.changes import CHANGES
+from forewarn.policies.questions.application.classes import ClassPlanRequest, plan_classes
+from forewarn.policies.questions.application.cluster import Cluster, Progress
+from forewarn.policies.questions.application.headroom import HeadroomRequest, headroom, read_buffers
+from forewarn.policies.questions.application.node import NodePods, PressureRequest, node_pressure, periods
+from forewarn.policies.questions.application.predict import PredictRequest, PredictResult, predicted
+from forewarn.policies.questions.application.whatif import Workloads, risk, whatif, whatif_each
+from forewarn.policies.questions.application.why import WhyRequest, why
+from forewarn.policies.questions.whatif.class_change import with_class
+from forewarn.policies.questions.whatif.node_bands import NodeBands, zone_of
+from forewarn.policies.questions.whatif.node_groups import POOL_LABELS, pool_of
+from forewarn.policies.questions.whatif.occupancy import Placed
+from forewarn.policies.questions.whatif.questions import only_workload, workloads_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from xml.etree.ElementTree import Element
+
+    from forewarn.policies.base.documents.answer import AnswerStatus, Effects
+    from forewarn.policies.kubernetes.objects.node import Node
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.linting.config.model import Config
+    from forewarn.policies.prediction.forecast.apply_order import Applied
+    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.questions.whatif.answer import Preemption
+    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+    from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
+    from forewarn.policies.questions.whatif.risk_answer import WorkloadRisk
+
+    PrintNotice = Callable[[str], None]
+
+
+_MAX_NODES: Final = 60
+"""In the picture of a prediction."""
+_MAX_VICTIMS: Final = 500
+"""As in predict.js."""
+_MAX_LOSSES: Final = 2
+
+
+class ClassOnNode(NamedTuple):
+    """The Pods of a PriorityClass on a node. An empty `priorityClass`: Pods without a class."""
+
+    priority_class: str
+    priority: int
+    pods: int
+
+
+class UiNode(NamedTuple):
+    """A node. `milli_cpu` and `memory` (bytes): allocatable."""
+
+    name: str
+    pool: str
+    zone: str
+    cordoned: bool
+    milli_cpu: int
+    memory: int
+    classes: Sequence[ClassOnNode]
+
+
+class UiCluster(NamedTuple):
+    """The nodes of the Cluster page of `forewarn ui`, by name."""
+
+    nodes: Sequence[UiNode]
+
+
+class UiVictim(NamedTuple):
+    """A victim. `by`: the preemptor."""
+
+    pod: str
+    workload: str
+    priority_class: str
+    priority: int
+    node: str
+    by: str
+
+
+def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
+    """Return all nodes by node pool and zone, without changes over time."""
+    return node_data(NodeBands(Placed(cluster, ()), ()), (), between=False) | {"frames": []}
+
+
+def pools_of(cluster: ClusterSnapshot) -> list[str]:
+    """Return the node pools that labels of nodes name, each as `LABEL=VALUE`."""
+    labels = (node.labels for node in cluster.objects.nodes.values())
+    named = (next((f"{key}={label[key]}" for key in POOL_LABELS if key in label), "") for label in labels)
+    return sorted(set(named) - {""})
+
+
+def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]:
+    """Return the nodes that get new Pods, with the victims on these nodes."""
+    every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
+    names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MAX_NODES]
+    shown = [band for band in every if band[1].node in names]
+    preemptions = list(pages.preemptions_of(shown, cluster))
+    going = {victim.identity for _, prediction in shown for victim in prediction.victims}
+    bands = NodeBands(Placed(cluster, pages.arrivals(shown), going, names), preemptions)
+    return node_data(bands, preemptions, between=False)
+
+
+def touched(result: PredictResult) -> list[UiVictim]:
+    """Return the victims of all predictions, then those of PodGroups: at most `_MAX_VICTIMS`.
+
+    Skips victims that are already terminating.
+    """
+    every = ((placement, prediction) for placement in result.applied.placed for prediction in placement.predictions)
+    preemptions = pages.preemptions_of(every, result.cluster, result.groups)
+    return [_victim(preemption) for preemption in islice(preemptions, _MAX_VICTIMS)]
+
+
+def _victim(preemption: Preemption) -> UiVictim:
+    texts = preemption.victim, preemption.workload, preemption.priority_class, preemption.node, preemption.by
+    pod, workload, priority_class, node, by = map(display_text, texts)
+    return UiVictim(pod, workload, priority_class, preemption.priority, node, by)
+
+
+def document_of(cluster: ClusterSnapshot) -> dict[str, Any]:
+    """Return the nodes with the number of Pods of each PriorityClass, as JSON."""
+    infos = sorted(cluster.scheduling.node_infos, key=lambda info: info.node.name)
+    return to_dict(UiCluster([_node(info.node, info.pods) for info in infos]))
+
+
+def _node(node: Node, pods: Iterable[Pod]) -> UiNode:
+    counts = Counter((pod.priority_class_name, pod.effective_priority) for pod in pods)
+    ordered = sorted(counts.items(), key=lambda item: (-item[0][1], item[0][0]))
+    classes = [ClassOnNode(name, priority, number) for (name, priority), number in ordered]
+    size = node.allocatable
+    return UiNode(node.name, pool_of(node), zone_of(node), node.unschedulable, size.milli_cpu, size.memory, classes)
+
+
+NEW_CLASS: Final = "forewarn-ui-new-class"
+"""The name of a PriorityClass that only the page has."""
+NO_NODE_GROUPS: Final = "no new nodes (no node groups found; on the command line, --node-templates describes them)"
+_REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
+
+
+class EditableObject(NamedTuple):
+    """An object of a manifest, with the fields that the Predict page can change. `container`: the first container."""
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int | None
+    priority_class: str
+    container: str
+    cpu: str
+    memory: str
+
+
+class UiPrediction(NamedTuple):
+    """The answer of the Predict page of `forewarn ui`.
+
+    `status`, `counters`: as in `predict`. `markup`: the answer as HTML. `manifest`: the manifest with changes.
+    `command`: the equivalent shell command. `nodes`: data of the drawing, whose format can change.
+    """
+
+    objects: Sequence[EditableObject]
+    manifest: str
+    command: str
+    status: AnswerStatus
+    counters: Effects
+    markup: str
+    faults: Sequence[str]
+    victims: Sequence[UiVictim]
+    nodes: dict[str, Any]
+
+
+def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObject]]:
+    """The manifest with the changes, and the objects that can be changed. Raises Unanswered.
+
+    `edits`: `object` (number of an object), `replicas`, `priorityClass`, `value` and `policy` (of a new PriorityClass),
+    `cpu` and `memory`; a missing one changes nothing. A manifest without changes stays as it is written; otherwise it
+    loses its comments.
+    """
+    try:
+        documents = [value for value, _ in values(text.encode(), STDIN_NAME)]
+    except Fault as fault:
+        raise Unanswered(f"line {fault.start}: {fault.message}") from None
+    except (ValueError, RecursionError) as fault:
+        raise Unanswered(str(fault)) from None
+    objects = list(_objects(documents))
+    place = edits.get("object", 0)
+    changes = {key: value for key, value in edits.items() if key != "object" and value not in (None, "")}
+    if changes and isinstance(place, int) and 0 <= place < len(objects):
+        documents = json.loads(json.dumps(documents, default=str))  # plain, and without aliases
+        objects = list(_objects(documents))
+        _change(objects[place], changes)
+        if "value" in changes:
+            documents.append(_new_class(changes["value"], changes.get("policy", "PreemptLowerPriority")))
+        text = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
+    return text, [_editable(obj) for obj in objects]
+
+
+def _objects(documents: list[Any]) -> Iterator[dict[str, Any]]:
+    for document in documents:
+        members = items_of(document)
+        if members is not None:
+            yield from _objects(list(members))
+        elif isinstance(document, dict) and _spec_path(document) is not None:
+            yield document
+
+
+def _spec_path(obj: dict[str, Any]) -> tuple[str, ...] | None:
+    path = () if group_kind(obj) == POD else POD_TEMPLATE_PATHS.get(group_kind(obj))
+    return None if path is None else (*path, "spec")
+
+
+def _spec(obj: dict[str, Any]) -> dict[str, Any]:
+    return _mapping(at(obj, *(_spec_path(obj) or ())))
+
+
+def _container(obj: dict[str, Any]) -> dict[str, Any]:
+    return _mapping(next(iter(list_at(_spec(obj), "containers")), None))
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _new_class(value: int, policy: str, name: str = NEW_CLASS) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": policy,
+    }
+
+
+def _change(obj: dict[str, Any], changes: dict[str, Any]) -> None:
+    spec, field = _spec(obj), _REPLICAS.get(str(obj.get("kind")))
+    if "replicas" in changes and field and isinstance(obj.get("spec"), dict):
+        obj["spec"][field] = changes["replicas"]
+    name = NEW_CLASS if "value" in changes else changes.get("priorityClass")
+    if name:
+        spec.pop("priority", None)
+        spec["priorityClassName"] = name
+    container = _container(obj)
+    for name in ("cpu", "memory"):
+        if name in changes and container:
+            resources = container.setdefault("resources", {})
+            if isinstance(resources, dict) and isinstance(resources.setdefault("requests", {}), dict):
+                resources["requests"][name] = changes[name]
+
+
+def _editable(obj: dict[str, Any]) -> EditableObject:
+    field = _REPLICAS.get(str(obj.get("kind")))
+    replicas = at(obj, "spec", field) if field else None
+    requests = _mapping(at(_container(obj), "resources", "requests"))
+    name = str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or "")
+    ref = str(obj.get("kind")), str(at(obj, "metadata", "namespace") or "default"), name
+    number = (replicas if isinstance(replicas, int) else 1) if field else None
+    own = str(_spec(obj).get("priorityClassName") or ""), str(_container(obj).get("name") or "")
+    return EditableObject(*ref, number, *own, str(requests.get("cpu", "")), str(requests.get("memory", "")))
+
+
+_MAX_LINES: Final = 500
+_LONGEST: Final = 500
+_SAMPLE: Final = """
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sample"},
+ "spec": {"containers": [{"name": "sample", "resources": {"requests": {"cpu": "1000"}}}]}}
+"""
+"""A Pod that fits nowhere: the reasons of all nodes are computed."""
+
+
+class State(NamedTuple):
+    """The data that all questions use. `named`: the command-line options that select the cluster and the release.
+
+    `sources`: of the cluster; questions about single Pods read them again. `buffers`: the CapacityBuffers of files.
+    """
+
+    cache: DumpCache
+    autoscaling: Autoscaling
+    config: Config
+    named: Sequence[str]
+    sources: Sequence[str]
+    buffers: CapacityBuffers
+
+    def warm_up(self) -> None:
+        """Import and compute the data that all questions share, before processes are forked."""
+        prepare_for_all(self.cache.snapshot().scheduling)
+        with suppress(Unanswered, SourceError, ValueError):
+            self.prediction(_SAMPLE, {})
+
+    def answer(self, question: dict[str, Any], print_notice: PrintNotice) -> Any:
+        """Return the answer to a question as JSON data. Raises Unanswered."""
+        try:
+            if question["command"] == "predict":
+                answer = self.prediction_document if question["document"] else self.prediction
+                return answer(question["manifest"], question["edits"])
+            return getattr(self, question["command"])(question, print_notice)
+        except (SourceError, InvalidObject, ValueError) as fault:
+            raise Unanswered(_one_line(str(fault))) from None
+
+    def whatif(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the result of a change."""
+        fields, command = question["fields"], ""
+        if text := fields.get("manifests"):
+            words = (question["change"].lower(), "-f", "-", "-n", fields.get("namespace", "default"))
+            command = on_standard_input(CommandLine("whatif", words), self.named, text)
+        cluster = Cluster(self.cache, self.config, self.sources)
+        change = CHANGES[question["change"]](**_with_files(fields))
+        progress = _progress_of(print_notice)
+        result = whatif(cluster, change, nodes_over_time=True, autoscaling=self.autoscaling, progress=progress)
+        page = pages.whatif_page(replace(result, head=self._head(result.head)))
+        return _answer(page, result.to_dict(), command)
+
+    def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the results of the separate losses of all zones or nodes."""
+        progress = _counting("preparing the simulations", "losses", print_notice)
+        cluster = Cluster(self.cache, self.config)
+        sweep = whatif_each(cluster, question["change"], autoscaling=self.autoscaling, progress=progress)
+        return _answer(answer_page(sweep.document, self._head(sweep.head)), sweep.to_dict())
+
+    def risk(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the risks of workloads."""
+        fields = {"most": 100, **question["fields"]}
+        most, workloads = fields.pop("most"), Workloads(**fields)
+        progress = _counting("preparing the simulations", "losses", print_notice)
+        risks = risk(Cluster(self.cache), workloads, most=most, autoscaling=self.autoscaling, progress=progress)
+        if not risks.workloads and str(workloads):
+            raise Unanswered(f"no running workload{workloads}")
+        asked = [(risk.workload, _questions(risk)) for risk in risks.workloads]
+        simulate = section("Simulate", "simulate", table("Simulate", ("workload", "simulate"), asked, len(asked)))
+        shown = answer_page(risks.document, self._head(risks.head), *([simulate] if asked else []))
+        return _answer(shown, risks.to_dict())
+
+    def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the result of `forewarn audit`."""
+        progress = _counting("checking the objects", "restarts", print_notice)
+        result = audit(Cluster(self.cache, self.config), autoscaling=self.autoscaling, progress=progress)
+        return _answer(answer_page(result.document, self._head(result.head)), result.to_dict())
+
+    def headroom(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return how many more replicas of a workload fit, and its placeholder Pods."""
+        fields = {"namespace": "default", **question["fields"]}
+        (obj,) = workloads_of(self.cache.snapshot(), [fields.pop("workload")], fields["namespace"])
+        request = HeadroomRequest([obj], autoscaling=self.autoscaling, options=self.config.options, **fields)
+        result = headroom(self.cache.snapshot(), request, read_buffers(self.sources, self.buffers))
+        count = [f"--placeholders={request.placeholders}"] if request.placeholders else []
+        line = CommandLine("headroom", ("-f", "-", "-n", request.namespace, *count))
+        page = pages.headroom_page(result, self._head(result.head))
+        return _answer(page, result.to_dict(), on_standard_input(line, self.named, _yaml([obj])))
+
+    def plan(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the steps that replace a PriorityClass."""
+        fields = {"namespace": "default", "workloads": (), "delete": (), **question["fields"]}
+        name, namespace, snapshot = fields["name"], fields["namespace"], self.cache.snapshot()
+        workloads = workloads_of(snapshot, fields["workloads"], namespace)
+        new = _new_class(fields["value"], fields.get("preemption_policy", "PreemptLowerPriority"), name)
+        objects = [new, *(with_class(obj, name) for obj in workloads)]
+        request = ClassPlanRequest(objects, fields["delete"], namespace)
+        result = plan_classes(Cluster(self.cache), request, progress=_progress_of(print_notice))
+        words = [word for each in fields["delete"] for word in ("--delete", each)]
+        line = CommandLine("classes", ("plan", "-f", "-", "-n", namespace, *words))
+        command = on_standard_input(line, self.named, _yaml(objects))
+        return _answer(answer_page(result.document, result.head), result.to_dict(), command)
+
+    def why(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return why a Pod is Pending or ended."""
+        cluster, request, command = Cluster(self.cache, self.config, self.sources), WhyRequest(**question["fields"]), ""
+        try:
+            result = why(cluster, request)
+        except InvalidInput:
+            key = only_workload(cluster.cache.snapshot(), request.name, request.namespace, POD_TEMPLATE_PATHS)
+            if key is None:
+                raise
+            name = f"{key[1]}/{key[0].rpartition('/')[2].lower()}/{key[2]}"
+            result, command = why(cluster, name), CommandLine("why", (name,)).line(self.named)
+        return _answer(answer_page(result.document, result.head), result.to_dict(), command)
+
+    def pressure(self, question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return which Pods a node evicts for a critical Pod, and in which order it terminates Pods."""
+        fields = _with_files(question["fields"])
+        if "shutdown" in fields:
+            fields["shutdown"] = periods(fields["shutdown"])
+        pods = NodePods(fields["node"])
+        result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
+        return _answer(answer_page(result.document, result.head), result.to_dict())
+
+    def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
+        """Return the node groups and NodePools that autoscalers may scale up."""
+        cluster = self.cache.snapshot()
+        groups = info_node_groups.groups_of(self.cache.discovery, cluster.scheduling)
+        page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
+        return _answer(on_page(page, head_of(cluster)), to_dict(groups))
+
+    def _head(self, head: AnswerHead) -> AnswerHead:
+        """Return the head, which names missing node groups: these pages have no --node-templates."""
+        is_known = self.autoscaling.grows or self.autoscaling.has_node_pools
+        return head if is_known else replace(head, assumes=(*head.assumes, NO_NODE_GROUPS))
+
+    def _read(self, collect: Callable[[Mapping[str, Any]], bool | None]) -> Cache:
+        """Read the sources again, for data that the cache does not keep."""
+        cache = load_cluster(*self.sources, into=Cache(collect=collect))
+        cache.semantics = self.cache.semantics
+        return cache
+
+    def prediction(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
+        text, objects = edited(manifest, edits)
+        result = self._predicted(text)
+        command = on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text)
+        located = (fault if text != manifest else result.places.located(fault) for fault in result.faults)
+        faults = [_one_line(str(fault)) for fault in located]
+        document = result.document
+        markup = Page("", [brief(document), *body(document), footer(result.head)]).markup()
+        prediction = UiPrediction(
+            *(objects, text, command, document.status, result.predicted.effects()),
+            markup=markup,
+            faults=faults,
+            victims=touched(result),
+            nodes={},
+        )
+        return {**to_dict(prediction), "nodes": of_predictions(result.applied, result.cluster)}
+
+    def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the document of `forewarn predict -o json` for a manifest with changes (`edits`)."""
+        text, _ = edited(manifest, edits)
+        return self._predicted(text).to_dict()
+
+    def _predicted(self, text: str) -> PredictResult:
+        manifest = File(STDIN, data=text.encode())
+        request = PredictRequest([manifest], autoscaling=self.autoscaling, options=self.config.options)
+        return predicted(self.cache.snapshot(), request)
+
+
+def _questions(risk: WorkloadRisk) -> Element:
+    """Links to the state of a workload, and to its worst losses."""
+    losses = Counter(risk.loses_replicas_with).most_common(_MAX_LOSSES)
+    others = len(risk.loses_replicas_with) - len(losses)
+    worst = {loss: loss.partition(" ")[::2] for loss, _ in losses}
+    asked = {f"Lose {loss}": {"change": f"lose-{what}", "name": name} for loss, (what, name) in worst.items()}
+    kind, _, name = risk.workload.rpartition(" ")  # `Kind NAMESPACE/NAME` if several kinds share the name
+    path = name.replace("/", f"/{kind.lower()}/") if kind else name
+    shown = links(risk.workload, {"State now": {"change": "why", "name": path}} | asked)
+    shown.extend([element("span", f"and {others} more")] * bool(others))
+    return shown
+
+
+def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request, with manifests as files."""
+    texts = {key: File(STDIN, data=fields[key].encode()) for key in ("admit", "manifests") if key in fields}
+    return {**fields, **texts}
+
+
+def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:
+    """`command`: with the manifests; "" if the address alone gives the command."""
+    answer = {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
+    return {**answer, "command": command}
+
+
+def _with_lines(page: Page, text: Iterable[str]) -> Page:
+    """The page with the lines of a command, of which the first is the verdict."""
+    first, *rest = (re.sub(r"\S+( \S+)*", lambda part: _one_line(part[0]), line) for line in text)
+    header = page.parts[0] if page.parts else element("header", element("h1", first.strip()))
+    shown = element("pre", "\n".join(rest[:_MAX_LINES]), class_="lines", tabindex=0)
+    own = [section("Details", "details-title", shown)] if rest else []
+    return page._replace(parts=[header, *own, *page.parts[1:]], scripts=page.scripts if page.parts else ("tables.js",))
+
+
+def _yaml(objects: Iterable[Any]) -> str:
+    return yaml.safe_dump_all(json.loads(json.dumps(list(objects))), sort_keys=False, allow_unicode=True)
+
+
+def _progress_of(print_notice: PrintNotice) -> Progress:
+    return lambda seconds, steps: print_notice(f"{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
+
+
+def _counting(first: str, what: str, print_notice: PrintNotice) -> Progress:
+    """Print `first`, and return a function that prints each number once; a question calls it more often, so that it
+    can be cancelled.
+    """
+    print_notice(first)
+    last = -1
+
+    def show(count: float, total: int) -> None:
+        nonlocal last
+        if count > last:
+            last = int(count)
+            print_notice(f"{last} of {total} {what} simulated")
+
+    return show
+
+
+def _one_line(text: str) -> str:
+    return cut(no_command(one_line(text)), _LONGEST)

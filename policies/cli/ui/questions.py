@@ -1,0 +1,285 @@
+"""The questions of the pages, their addresses, and the commands that answer them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.cli.render.html.elements import display_text, element
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from xml.etree.ElementTree import Element
+
+MAX_NAMES: Final = 200
+_LONGEST: Final = 20_000
+
+
+class Field(NamedTuple):
+    """An input of a question. `key`: its name in the address. `field`: of the request. `option`: of the command; "" for
+    an argument.
+
+    `kind`: `word`, `words`, `number`, `flag`, `policy`, `class`, `object` or `text`. `names`: the list of suggestions.
+    """
+
+    key: str
+    label: str
+    field: str = ""
+    option: str = ""
+    kind: str = "word"
+    names: str = ""
+    hint: str = ""
+    least: int = 0
+    most: int = 10_000
+    required: bool = False
+
+    def read(self, text: str) -> tuple[list[str], Any]:
+        """The words of the command and the value of the request. Raises BadLink."""
+        if self.kind == "text":
+            return [self.option, f"{self.key}.yaml"], text
+        words = text.split()[:MAX_NAMES] if self.kind == "words" else [text.strip()]
+        for word in words:
+            _check(word)
+        if self.kind == "flag":
+            return [self.option], True
+        if self.kind == "policy" and text not in POLICIES:
+            raise BadLink(f"{self.label} must be one of {', '.join(POLICIES)}")
+        if self.kind in ("number", "policy"):
+            value = self._number(words[0]) if self.kind == "number" else text
+            return [f"{self.option}={value}" if self.option else f"{value}"], value
+        if not self.option:
+            return words, words if self.kind == "words" else words[0]
+        return [part for word in words for part in (self.option, word)], words if self.kind == "words" else words[0]
+
+    def _number(self, word: str) -> int:
+        digits = word.removeprefix("-")
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= 11
+        if not is_number or not self.least <= int(word) <= self.most:
+            raise BadLink(f"{self.label} must be a whole number from {self.least} to {self.most}")
+        return int(word)
+
+
+class Question(NamedTuple):
+    """A question of the pages: its name, the words of its command, the inputs, and the request type of a change.
+
+    `answer`: the function of `State`. `least`: the number of inputs that must be filled in.
+    """
+
+    name: str
+    words: str
+    fields: Sequence[Field] = ()
+    request: str = ""
+    answer: str = "whatif"
+    least: int = 0
+
+
+POLICIES: Final = ("PreemptLowerPriority", "Never")
+_ZONE: Final = Field("name", "Zone", "zone", names="zones", required=True)
+_NODE: Final = Field("name", "Node", "node", names="nodes", required=True)
+_NODES: Final = Field("name", "Nodes", "names", kind="words", names="nodes", required=True)
+_POOL: Final = Field("name", "Pool", "pool", names="pools", hint="LABEL=VALUE", required=True)
+_CLASS: Final = Field("name", "PriorityClass", "name", names="classes", required=True)
+_WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint="NAMESPACE/NAME", required=True)
+_NAMESPACE: Final = Field("namespace", "Namespace", "namespace", "-n", hint="default")
+_COUNT: Final = Field("number", "Number", "count", "--count", "number", hint="1", least=1)
+_ENOUGH: Final = Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")
+_NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
+_MANIFEST: Final = Field("manifest", "Manifest", "manifests", "-f", "text", hint="YAML or JSON", required=True)
+_POLICY: Final = Field("policy", "Policy", "preemption_policy", "--preemption-policy", "policy")
+_UNAVAILABLE: Final = Field("number", "At once", "max_unavailable", "--max-unavailable", "number", hint="1", least=1)
+_SURGE: Final = Field("surge", "Surge", "max_surge", "--max-surge", "number", hint="0")
+_SHUTDOWN: Final = Field("shutdown", "Priority=seconds", "shutdown", "--shutdown", hint="0=30,100000=10")
+_ADMIT: Final = Field("manifest", "Critical Pod", "admit", "--admit", "text", hint="manifest of the Pod")
+_POD: Final = Field("name", "Pod or workload", "name", names="pods", hint="NAMESPACE/NAME", required=True)
+_REPLICAS: Final = Field("number", "Replicas", "replicas", kind="number", hint="new number", required=True)
+_PLACEHOLDERS: Final = Field("number", "Replicas", "placeholders", "--placeholders", "number", least=1, required=True)
+_DEFAULT: Final = Field("default", "Global default", "default", "--default", "flag")
+_DELETE: Final = Field("delete", "Delete", "delete", "--delete", "flag")
+_ITS_WORKLOADS: Final = Field(
+    "workloads", "Its workloads", "workloads", "--workloads", "words", "workloads", "NAMESPACE/NAME"
+)
+_NEW_CLASS: Final = Field("name", "New PriorityClass", "name", required=True)
+_REPLACED: Final = Field("replaced", "Delete class", "delete", "--delete", "words", "classes")
+_PLANNED_VALUE: Final = _NEW_VALUE._replace(required=True)
+_PLANNED_WORKLOADS: Final = _ITS_WORKLOADS._replace(option="")
+_OF_CLASS: Final = Field("class", "PriorityClass", "priority_class", "--class", names="classes")
+_MOST: Final = Field("most", "Zones and nodes to simulate", "most", "--most", "number", hint="100", most=100_000)
+GROUPS: Final = {
+    "Nodes": {
+        "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
+        "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="each"),
+        "each-node": Question("Lose each node in turn", "whatif lose --each node", request="node", answer="each"),
+        "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
+        "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
+        "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
+        "upgrade": Question(
+            "Upgrade nodes, one after another",
+            "whatif upgrade",
+            (_POOL._replace(option="--pool", required=False, hint="all nodes"), _UNAVAILABLE, _SURGE),
+            "Upgrade",
+        ),
+        "add-node": Question("Add nodes like a node", "whatif add node", (_NODE, _COUNT), "Add"),
+        "add-pool": Question("Add nodes to a pool", "whatif add pool", (_POOL, _COUNT, _ENOUGH), "Add"),
+        "pressure": Question(
+            "Shut down a node, or admit a critical Pod",
+            "whatif pressure",
+            (_NODE, _SHUTDOWN, _ADMIT, _NAMESPACE),
+            answer="pressure",
+            least=2,
+        ),
+        "groups": Question("Show node groups", "info node-groups", answer="groups"),
+    },
+    "Workloads": {
+        "why": Question("Why is a Pod Pending, or did it end?", "why", (_POD, _NAMESPACE), answer="why"),
+        "headroom": Question("How many more replicas fit?", "headroom", (_WORKLOAD, _NAMESPACE), answer="headroom"),
+        "placeholders": Question(
+            "Which placeholder Pods let replicas start at once?",
+            "headroom",
+            (_WORKLOAD, _PLACEHOLDERS, _NAMESPACE),
+            answer="headroom",
+        ),
+        "scale": Question("Scale a workload", "whatif scale", (_WORKLOAD, _REPLICAS, _NAMESPACE), "Scale"),
+        "restart": Question("Restart a workload", "whatif restart", (_WORKLOAD, _NAMESPACE), "Restart"),
+        "apply": Question("Apply manifests", "whatif apply", (_MANIFEST, _NAMESPACE), "Apply"),
+        "delete": Question("Delete the objects of manifests", "whatif delete", (_MANIFEST, _NAMESPACE), "Delete"),
+        "hpa": Question("Scale all HPAs to maxReplicas", "whatif hpa", (), "MaxReplicas"),
+    },
+    "PriorityClasses": {
+        "class": Question(
+            "Create, change or delete a PriorityClass",
+            "whatif class",
+            (_CLASS, _NEW_VALUE, _POLICY, _DEFAULT, _DELETE, _ITS_WORKLOADS, _NAMESPACE),
+            "ChangeClass",
+            least=2,
+        ),
+        "class-plan": Question(
+            "Plan the replacement of a PriorityClass",
+            "classes plan",
+            (_NEW_CLASS, _PLANNED_VALUE, _POLICY, _PLANNED_WORKLOADS, _REPLACED, _NAMESPACE),
+            answer="plan",
+        ),
+    },
+}
+"""Heading in the list of questions -> value of `change` -> the question."""
+QUESTIONS: Final = {key: question for group in GROUPS.values() for key, question in group.items()}
+"""Value of `change` -> the question."""
+OTHERS: Final = {
+    "risk": Question("Risk", "risk", (_NAMESPACE._replace(hint="all"), _OF_CLASS, _MOST), answer="risk"),
+    "audit": Question("Audit", "audit", answer="audit"),
+}
+"""Page of one question -> the question."""
+FORM: Final = {"groups": GROUPS, "questions": QUESTIONS, "others": OTHERS, "policies": POLICIES}
+"""The values in the template of the form of questions."""
+EDITS: Final = {
+    each.key: each
+    for each in (
+        Field("object", "object", kind="object", most=100_000),
+        Field("replicas", "replicas", kind="number", most=100_000),
+        Field("priorityClass", "PriorityClass", kind="class"),
+        Field("value", "or a new class, value", kind="number", least=-(2**31), most=10**9),
+        Field("policy", "its preemptionPolicy", kind="policy"),
+        Field("cpu", "cpu request"),
+        Field("memory", "memory request"),
+    )
+}
+"""The fields of an object that the Predict page can change, by key."""
+
+
+class BadLink(Exception):
+    """An address is invalid; the message gives the problem."""
+
+
+class CommandLine(NamedTuple):
+    """A question of a page, as a command without its options about the cluster.
+
+    `fields`: of the request. `change`: the request type of `whatif`. `answer`: the function of `State`. `query`: of the
+    address.
+    """
+
+    command: str
+    arguments: tuple[str, ...] = ()
+    fields: tuple[tuple[str, Any], ...] = ()
+    change: str = ""
+    answer: str = ""
+    query: str = ""
+
+    def line(self, cluster: Sequence[str]) -> str:
+        """Return the command line with shell quoting. `cluster`: the options about the cluster and the release."""
+        return shlex.join(["forewarn", self.command, *self.arguments, *cluster])
+
+
+def on_standard_input(command_line: CommandLine, cluster: Sequence[str], text: str) -> str:
+    """Return the command line with a text on standard input, as a here-document.
+
+    If a shell could misread the text, the command reads the file manifest.yaml instead.
+    """
+    if any(not line.isprintable() for line in text.replace("\t", " ").split("\n")) or len(text) > _LONGEST:
+        arguments = tuple("manifest.yaml" if word == "-" else word for word in command_line.arguments)
+        return command_line._replace(arguments=arguments).line(cluster)
+    end = "EOF"
+    while end in text:
+        end += "_"
+    return f"{command_line.line(cluster)} <<'{end}'\n{text.rstrip()}\n{end}"
+
+
+def command_line_of(page: str, query: Mapping[str, str]) -> CommandLine | None:
+    """The question of an address; None if it has none. Raises BadLink."""
+    if sum(map(len, query.values())) > _LONGEST:
+        raise BadLink("the address is too long")
+    question = OTHERS.get(page) or QUESTIONS.get(query.get("change", ""))
+    if question is None:
+        if key := query.get("change"):
+            raise BadLink(f"{cut(one_line(key), 40)} is not a change that can be simulated here")
+        return None
+    return _asked(question, _with_namespace(question, query), "" if page in OTHERS else query["change"])
+
+
+def _asked(question: Question, query: Mapping[str, str], key: str) -> CommandLine | None:
+    arguments, options, fields = list[str](), list[str](), list[tuple[str, Any]]()
+    used = {"change": key} if key else {}
+    for field in question.fields:
+        text = query.get(field.key, "")
+        if text.strip():
+            used[field.key] = text
+            words, value = field.read(text)
+            (options if field.option else arguments).extend(words)
+            fields.append((field.field, tuple(value) if isinstance(value, list) else value))
+        elif field.required:
+            return None
+    if len([field for field in fields if field[0] != "namespace"]) < question.least:
+        others = (field.label for field in question.fields[1:] if field is not _NAMESPACE)
+        raise BadLink(f"fill in one more of {', '.join(others)}")
+    command, *words = question.words.split()
+    words = [*words, *arguments, *options]
+    address = urlencode(used) if key else ""
+    return CommandLine(command, tuple(words), tuple(fields), question.request, question.answer, address)
+
+
+def _with_namespace(question: Question, query: Mapping[str, str]) -> Mapping[str, str]:
+    """The inputs; of `NAMESPACE/KIND/NAME` as a name, the namespace is an input of its own."""
+    namespace, slash, name = query.get("name", "").strip().partition("/")
+    if _NAMESPACE in question.fields and slash and "/" in name:
+        return {**query, "namespace": namespace, "name": name}
+    return query
+
+
+def links(about: str, questions: Mapping[str, Mapping[str, Any]]) -> Element:
+    """Links to questions about an object. `questions`: text -> address."""
+    asked = ((display_text(text), f"/whatif?{urlencode(query)}") for text, query in questions.items())
+    shown = (element("a", text, href=path, aria_label=f"{text}: {display_text(about)}") for text, path in asked)
+    return element("span", *shown, class_="links")
+
+
+def is_name(word: str) -> bool:
+    """Report whether a word can be a name in an address; all names of API objects can."""
+    return bool(word) and word.isprintable() and not word.startswith("-")
+
+
+def _check(word: str) -> None:
+    """Check a word of an address. Raises BadLink for a word that a command would read as an option."""
+    if word.startswith("-") and not word[1:].isdecimal():
+        raise BadLink(f"{cut(one_line(word), 40)}: a name does not begin with -")
+    if not word.isprintable():
+        raise BadLink("a name contains a control character")

@@ -1,0 +1,1 @@
+"""Manifests, snapshots, revisions and live clusters as objects."""

@@ -1,0 +1,616 @@
+"""Groups the objects in a directory tree by change set.
+
+A repository is more than one change set: it contains the same objects for production and staging, unrelated examples,
+and bases that only overlays use.
+
+- A kustomization does not separate objects. Its files get its namespace, and files outside its directory count as
+inside.
+- Directories that define the same object are alternatives: each is evaluated with shared objects only.
+- A quota without a namespace applies to its directory and the directories below.
+- Definitions for the whole cluster are visible in every directory except its alternatives.
+- Configuration may name groups; their files are in no other group, and see definitions of `--definitions`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import reachable
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.inputs.manifests.documents import Fault
+from forewarn.policies.inputs.manifests.values import first_value, values
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.objects.fields import group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
+from forewarn.policies.kubernetes.selectors import one_of
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.options import NamedGroup
+
+
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+CLUSTER_SCOPED: Final = (
+    *(registry.PRIORITY_CLASS, registry.WORKLOAD_PRIORITY_CLASS),
+    *(kind for kind in registry.APPLIED if not registry.is_namespaced(kind)),
+)
+"""Kinds that an object may refer to regardless of the directory of their definition."""
+LIMITS: Final = (registry.RESOURCE_QUOTA, registry.LIMIT_RANGE)
+DEFINITIONS: Final = frozenset(
+    (*CLUSTER_SCOPED, *LIMITS, registry.CLAIM, registry.RESOURCE_CLAIM, registry.CLAIM_TEMPLATE)
+)
+MAX_PAIRS: Final = 300_000
+"""Maximum objects of other branches in all groups together; above it, only limits and definitions are included."""
+SHARED: Final = ""
+"""The branch of objects outside all branches."""
+Identity = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+
+class Member:
+    """An object and its file. `reported`: report findings on the object; false for objects that others only refer to.
+
+    `home`: the directory of the kustomization that includes the object from outside; for an object inside another
+    object, a unique name; None: the file's directory.
+    """
+
+    def __init__(self, subject: ReviewedObject, file: str, reported: bool = True, home: str | None = None) -> None:
+        self.subject: Final = subject
+        self.file: Final = file
+        self.reported: Final = reported
+        self.home: Final = home
+
+    def _replace(self, **changes: Any) -> Member:
+        """A copy with other values, as in named tuples."""
+        return Member(**({name: getattr(self, name) for name in ("subject", "file", "reported", "home")} | changes))
+
+    @classmethod
+    def from_object(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
+        """A member for an object of a file."""
+        home = f"{os.path.normpath(file)}: {subject.within.replace(os.sep, '.')}" if subject.within else None
+        return cls(subject, file, reported, home)
+
+    @property
+    def directory(self) -> str:
+        """The directory of the member; "" for standard input."""
+        return os.path.dirname(os.path.normpath(self.file)) if self.home is None else self.home
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Kind, namespace and name: a later object with the same identity replaces an earlier object.
+
+        The name of an object of a template is "", because templates may be rendered for one environment at a time. So
+        is that of a kind that only rules read.
+        """
+        ref, kind = self.subject.ref, group_kind(self.subject.object)
+        return kind, ref.namespace, "" if self.subject.is_partial or kind in registry.ONLY_LINTED else ref.name
+
+    @property
+    def names_its_namespace(self) -> bool:
+        """Whether the manifest itself sets a namespace, instead of the command line."""
+        metadata = self.subject.object.get("metadata")
+        return isinstance(metadata, dict) and bool(metadata.get("namespace"))
+
+    @property
+    def applies_to_all(self) -> bool:
+        """Whether all groups see the object: a definition or limit of `--definitions`."""
+        return not self.reported and self.identity[0] in (*CLUSTER_SCOPED, *LIMITS)
+
+
+class Group(NamedTuple):
+    """A change set: its objects in order, and the objects whose findings are reported. `name`: configured, or a
+    directory.
+
+    `subjects` excludes objects that are only partially known, so that rules do not see them as definitions.
+    """
+
+    name: str
+    subjects: tuple[ReviewedObject, ...]
+    evaluated: tuple[ReviewedObject, ...]
+
+
+def group_of(name: str, members: Sequence[Member], context: Sequence[Member] = ()) -> Group:
+    """Return a group of the members. `context`: objects of the group whose findings are not reported."""
+    subjects = in_order([*context, *members])
+    reported = {id(m.subject) for m in members if m.reported}
+    evaluated = tuple(new for old, new in subjects if id(old) in reported)
+    return Group(name, tuple(new for _, new in subjects if not new.is_partial), evaluated)
+
+
+def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
+    """Return pairs (subject, the same subject as reviewed in this order: an update if the same object precedes)."""
+    last: dict[Identity, ReviewedObject] = {}
+    pairs = []
+    for member in members:
+        subject, identity = member.subject, member.identity
+        before = last.get(identity) if identity[2] and not identity[2].endswith("*") else None
+        if before is not None and subject.old is None:
+            subject = subject._replace(operation=Operation.UPDATE, old=before.object)
+        last[identity] = subject
+        pairs.append((member.subject, subject))
+    return pairs
+
+
+_MAX_DEFINITIONS: Final = 1_000_000
+"""Maximum number of limits and definitions that subdirectories see, so that no class is reported as missing."""
+
+
+class Tree:
+    """Files by directory. A branch is a directory whose objects form a group, separate from its siblings."""
+
+    def __init__(self, members: Sequence[Member], *, limits_stay: bool) -> None:
+        self._members = members
+        self._chains: dict[str, tuple[str, ...]] = {}
+        self.alternatives = self._alternatives()
+        self._branches = {*self.alternatives, *(self._limited() if limits_stay else ())}
+        self.unseen = 0
+        """Definitions that not every branch sees which should; known when all groups were asked for."""
+
+    def _alternatives(self) -> dict[str, set[int]]:
+        """Return the directories that define the same objects as others, each with the numbers of these objects.
+
+        Example: the same Deployment in an overlay for production and in one for staging. A class of a shared base is
+        the same in all overlays, so it makes no alternatives.
+        """
+        homes: dict[Identity, dict[str, int]] = defaultdict(dict)
+        for member in self._members:
+            if member.identity[2] and member.reported:
+                homes[member.identity][member.directory] = id(member.subject)
+        numbers: dict[str, set[int]] = defaultdict(set)
+        for number, (identity, places) in enumerate(homes.items()):
+            if len(places) > 1 and (identity[1] or len({*places.values()}) > 1):
+                for branch in _distinguishing({*places}):
+                    numbers[branch].add(number)
+        return numbers
+
+    def _limited(self) -> Iterator[str]:
+        """Yield the directories, except the topmost, that contain a ResourceQuota or LimitRange without a namespace."""
+        top = _common({m.directory for m in self._members})
+        for member in self._members:
+            is_limit = group_kind(member.subject.object) in LIMITS
+            if is_limit and member.reported and not member.names_its_namespace and member.directory != top:
+                yield member.directory
+
+    def groups(self) -> Iterator[Group]:
+        """Yield the groups: the shared objects first, then those of each branch."""
+        chains: dict[str, tuple[str, ...]] = {}
+        by_branch_and_id: dict[str, dict[int, Member]] = defaultdict(dict)
+        for member in self._members:
+            chain = self._chain(member.directory)
+            branch = chain[-1] if chain else SHARED
+            chains[branch] = chain
+            # Overlays may bring the same object of a base.
+            by_branch_and_id[branch].setdefault(id(member.subject), member)
+        by_branch = {branch: list(own.values()) for branch, own in by_branch_and_id.items()}
+        above = _affordable(by_branch, chains)
+        wide = _Wide(self.alternatives)
+        for branch, own in by_branch.items():
+            wide.add(chains[branch], self._wide(chains[branch], own))
+        far = len(by_branch) * max(wide.count, 1) <= _MAX_DEFINITIONS
+        hidden = not far or (len(by_branch) > 1 and above is _NOTHING)
+        self.unseen = wide.count if hidden else 0
+        for branch, own in by_branch.items():
+            chain = chains[branch]
+            context = [m for outer in (SHARED, *chain)[: len(chain)] for m in above.get(outer, ())]
+            redefined = {m.identity for m in own}
+            context = [m for m in context if m.identity not in redefined]
+            redefined.update(m.identity for m in context)
+            others = wide.visible(chain) if far and len(by_branch) > 1 else {}
+            yield group_of(branch, own, [*(m for key, m in others.items() if key not in redefined), *context])
+
+    def _wide(self, chain: tuple[str, ...], own: Sequence[Member]) -> list[Member]:
+        """Return a branch's definitions for the whole cluster; quotas of alternatives only apply to their own."""
+        kinds = CLUSTER_SCOPED if self.alternatives.keys() & chain else (*CLUSTER_SCOPED, *LIMITS)
+        wide = [m for m in own if m.reported and m.identity[0] in kinds]
+        wide = [m for m in wide if m.identity[0] not in LIMITS or m.names_its_namespace]
+        return wide + [m for m in own if m.applies_to_all]
+
+    def _chain(self, directory: str) -> tuple[str, ...]:
+        """The branches that contain a directory, the outermost first. Directories may be thousands of levels deep."""
+        way = []
+        while directory not in self._chains:
+            way.append(directory)
+            parent = os.path.dirname(directory)
+            if parent == directory:
+                break
+            directory = parent
+        chain = self._chains.get(directory, ())
+        for below in reversed(way):
+            chain = (*chain, below) if below in self._branches else chain
+            self._chains[below] = chain
+        return chain
+
+
+class _Wide:
+    """Definitions for the whole cluster, and the branches that see them. Sets are integers with one bit for each
+    source.
+
+    A branch sees all definitions except those of its alternatives: directories that define the same objects.
+    Alternatives are never nested.
+    """
+
+    def __init__(self, alternatives: Mapping[str, set[int]]) -> None:
+        self._alternatives = alternatives
+        self._sources: list[list[Member]] = []
+        self._below: dict[str, int] = defaultdict(int)
+        """Alternative -> the sources in it."""
+        self._defining: dict[int, int] = defaultdict(int)
+        """Number of an object -> the sources in the alternatives that define it."""
+        self.count = 0
+
+    def add(self, chain: tuple[str, ...], definitions: Sequence[Member]) -> None:
+        """Add the definitions of a branch. `chain`: the branches that contain it.
+
+        Definitions whose findings are not reported, such as those of `--definitions`, are visible in all branches.
+        """
+        self.count += len(definitions)
+        for reported in (True, False):
+            if chosen := [m for m in definitions if m.reported is reported]:
+                self._sources.append(chosen)
+                if reported:
+                    self._add_to_alternatives(chain, 1 << (len(self._sources) - 1))
+
+    def _add_to_alternatives(self, chain: tuple[str, ...], bit: int) -> None:
+        for branch in chain:
+            if branch in self._alternatives:
+                self._below[branch] |= bit
+                for number in self._alternatives[branch]:
+                    self._defining[number] |= bit
+
+    def visible(self, chain: tuple[str, ...]) -> dict[Identity, Member]:
+        """Return the definitions that a branch sees; the first one for each object."""
+        left = (1 << len(self._sources)) - 1
+        for branch in chain:
+            if branch in self._alternatives:
+                conflicting = 0
+                for number in self._alternatives[branch]:
+                    conflicting |= self._defining[number]
+                left &= ~conflicting | self._below[branch]
+        definitions: dict[Identity, Member] = {}
+        while left:
+            lowest = left & -left
+            for member in self._sources[lowest.bit_length() - 1]:
+                definitions.setdefault(member.identity, member)
+            left ^= lowest
+        return definitions
+
+
+_NOTHING: Final[dict[str, Sequence[Member]]] = {}
+
+
+def _affordable(
+    by_branch: Mapping[str, Sequence[Member]], chains: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, Sequence[Member]]:
+    """Return the objects of each branch that its subdirectories see: all, only limits and definitions, or none.
+
+    The choice depends on the number of objects, which must stay bounded.
+    """
+    definitions = {branch: [m for m in own if m.identity[0] in DEFINITIONS] for branch, own in by_branch.items()}
+    for seen, most in ((by_branch, MAX_PAIRS), (definitions, _MAX_DEFINITIONS)):
+        sizes = {branch: len(members) for branch, members in seen.items()}
+        if sum(sizes.get(outer, 0) for chain in chains.values() for outer in (SHARED, *chain)[: len(chain)]) <= most:
+            return seen
+    return _NOTHING
+
+
+def _common(directories: Iterable[str]) -> str:
+    """The common parent directory, which may be one of the directories; "" if relative and absolute paths are mixed."""
+    paths = list(directories)
+    if len({os.path.isabs(path) for path in paths}) > 1:
+        return ""
+    return os.path.commonpath(paths) if paths else ""
+
+
+def _distinguishing(directories: set[str]) -> Iterator[str]:
+    """Yield the directories at which the paths to these directories diverge; these are alternatives of each other."""
+    common = _common(directories)
+    for directory in directories:
+        if directory != common:
+            rest = os.path.relpath(directory, common or os.curdir) if common else directory
+            first = rest.split(os.sep, 2)
+            step = os.sep + first[1] if not common and rest.startswith(os.sep) else first[0]
+            yield os.path.join(common, step) if common else step
+
+
+class Kustomization(NamedTuple):
+    """The `resources` and `patches` of a kustomization.yaml as real paths.
+
+    `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
+    `namePrefix` and `nameSuffix`. `changed`: the names of the objects that it changes, as far as it names them itself;
+    EVERY for all objects. `remotes`: the addresses of other resources. `inline`: the number of patches in the file.
+    """
+
+    directory: str
+    resources: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    namespace: str = ""
+    home: str | None = None
+    affixes: tuple[str, str] = ("", "")
+    changed: frozenset[str] = frozenset()
+    remotes: tuple[str, ...] = ()
+    inline: int = 0
+
+
+class Grouping(NamedTuple):
+    """All groups. `alternatives`: directories that define the same objects. `patches`: number of objects that are
+    patches.
+
+    `apart`: number of kustomizations that were not combined, because the total number of objects is too large.
+    `unseen`: number of definitions that are not visible in other directories, because there are too many.
+    """
+
+    groups: tuple[Group, ...]
+    alternatives: tuple[str, ...] = ()
+    patches: int = 0
+    apart: int = 0
+    unseen: int = 0
+
+
+def grouped(
+    members: Sequence[Member],
+    kustomizations: Iterable[Kustomization] = (),
+    named: Iterable[NamedGroup] = (),
+    *,
+    limits_stay: bool = True,
+) -> Grouping:
+    """Return the groups of a directory tree.
+
+    `named`: groups of the configuration. `limits_stay`: a ResourceQuota or LimitRange without a namespace applies
+    only to its directory and those below.
+    """
+    groups: list[Group] = []
+    rest = list(members)
+    given = [m for m in members if m.applies_to_all]
+    for spec in named:
+        own = [m for m in members if matches(m.file, spec.paths)]
+        defined = {m.identity for m in own}
+        groups.append(group_of(spec.name, own, [m for m in given if m.identity not in defined]))
+        taken = {id(m.subject) for m in own}
+        rest = [m for m in rest if id(m.subject) not in taken]
+    rest, patches, apart = kustomized(rest, {k.directory: k for k in kustomizations})
+    tree = Tree(rest, limits_stay=limits_stay)
+    groups += tree.groups()
+    evaluated = tuple(group for group in groups if group.evaluated)
+    return Grouping(evaluated, tuple(sorted(tree.alternatives)), patches, apart, tree.unseen)
+
+
+def matches(file: str, patterns: Iterable[str]) -> bool:
+    """True if the path of a file, as given or relative to the working directory, matches one of the shell patterns."""
+    path = os.path.normpath(file)
+    return one_of(patterns, path) or one_of(patterns, os.path.relpath(path))
+
+
+def kustomized(members: list[Member], kustomizations: Mapping[str, Kustomization]) -> tuple[list[Member], int, int]:
+    """Return the members as top-level kustomizations change them: one copy for each namespace and home.
+
+    Also returns the number of removed patches, and the number of kustomizations that are skipped because they contain
+    too many objects.
+    """
+    if not kustomizations:
+        return members, 0, 0
+    split = {member.file: os.path.split(member.file) for member in members}
+    directories = {
+        directory: os.path.realpath(directory) for directory in {directory for directory, _ in split.values()}
+    }
+    real = {file: _real(directories[directory], name) for file, (directory, name) in split.items()}
+    sizes = Counter(real[member.file] for member in members)
+    patches = {path for k in kustomizations.values() for path in k.patches} & sizes.keys()
+    named: dict[str, set[str]] = defaultdict(set)
+    """File of patches -> the names of the objects that it changes."""
+    for member in (m for m in members if real[m.file] in patches):
+        named[real[member.file]].add(member.subject.ref.name)
+    copies, apart = _copies(kustomizations, sizes, named, MAX_PAIRS + len(members))
+    placed = [
+        _into(member, place, changed)
+        for member in members
+        if (file := real[member.file]) not in patches
+        for place, changed in (copies.get(file) or _UNCHANGED).items()
+    ]
+    inline = sum(k.inline for k in kustomizations.values())
+    return placed, sum(sizes[path] for path in patches) + inline, apart
+
+
+def _copies(
+    kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], named: Mapping[str, set[str]], remaining: int
+) -> tuple[dict[str, dict[_Place, frozenset[str]]], int]:
+    """Return the places of each file with the names of changed objects, and the number of skipped kustomizations.
+
+    `named`: the names in files of patches. `remaining`: maximum number of steps.
+    """
+    copies: dict[str, dict[_Place, frozenset[str]]] = defaultdict(dict)
+    """File -> where kustomizations put it, each with the names of the objects that they change."""
+    in_place: dict[str, dict[_Place, frozenset[str]]] = {}
+    apart, bases = 0, {path for k in kustomizations.values() for path in k.resources}
+    for directory in [k for k in kustomizations if k not in bases]:
+        files, used, steps = _reached(directory, kustomizations, sizes, remaining)
+        remaining -= steps
+        apart += remaining < 0
+        if remaining < 0:
+            continue
+        built = [kustomizations[k] for k in used]
+        changed = _changed_by(built, named)
+        for file, place in files:
+            copies[file][place] = changed if copies[file].get(place, changed) == changed else _ALL
+        for file in sizes.keys() & {path for k in built for path in k.resources} if changed else ():
+            in_place[file] = {
+                _AS_IT_IS: changed if file not in in_place or changed == in_place[file][_AS_IT_IS] else _ALL
+            }
+    return {**in_place, **copies}, apart
+
+
+def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set[str]]) -> frozenset[str]:
+    names = set[str]()
+    for kustomization in kustomizations:
+        names.update(kustomization.changed, *(named.get(path, ()) for path in kustomization.patches))
+        if len(names) > _MAX_CHANGED:
+            return _ALL
+    return frozenset(names)
+
+
+_Place = tuple[str, str | None]
+"""The namespace and home that a kustomization sets for a file."""
+_AS_IT_IS: Final[_Place] = ("", None)
+_UNCHANGED: Final[Mapping[_Place, frozenset[str]]] = {_AS_IT_IS: frozenset()}
+EVERY: Final = "*"
+_ALL: Final = frozenset((EVERY,))
+_MAX_CHANGED: Final = 100
+"""Maximum names of changed objects; above it, every object counts as changed."""
+
+
+def _reached(
+    directory: str, kustomizations: Mapping[str, Kustomization], sizes: Mapping[str, int], limit: int
+) -> tuple[list[tuple[str, _Place]], set[str], int]:
+    """Return the files that a kustomization and its bases move, with namespace and home; the directories of these; and
+    the number of steps.
+
+    The outermost namespace applies. A file remains in its directory unless a kustomization includes the file from
+    outside. `limit`: maximum number of steps.
+    """
+    to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
+    files, steps = dict[tuple[str, _Place], None](), 0
+    while to_do and steps <= limit:
+        current, (namespace, home) = given = to_do.popleft()
+        if given in seen:
+            continue
+        seen.add(given)
+        kustomization = kustomizations[current]
+        steps += len(kustomization.resources)
+        inside = os.path.join(current, "")
+        outer = (
+            home if home is not None else os.path.relpath(current) if kustomization.home is None else kustomization.home
+        )
+        for path in kustomization.resources:
+            place = (namespace or kustomization.namespace, home if path.startswith(inside) else outer)
+            if path in kustomizations:
+                to_do.append((path, place))
+            elif path in sizes and place != _AS_IT_IS and (path, place) not in files:
+                files[path, place] = None
+                steps += sizes[path]
+    return list(files), {current for current, _ in seen}, steps
+
+
+def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Collection[str]:
+    """The real paths of all files of a kustomization: of its patches and resources, then of its bases."""
+    used = reachable([directory], lambda k: filter(kustomizations.__contains__, kustomizations[k].resources))
+    return dict.fromkeys(path for k in map(kustomizations.__getitem__, used) for path in (*k.patches, *k.resources))
+
+
+def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
+    """Return the member as a kustomization places it. `changed`: names of patched objects, with or without prefix."""
+    subject, (namespace, home) = member.subject, place
+    if changed and subject.namespace and (EVERY in changed or any(subject.ref.name in name for name in changed)):
+        subject = subject._replace(is_patched=True)
+    metadata = subject.object.get("metadata")
+    if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
+        moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
+        subject = subject._replace(object=moved, namespace=namespace)
+    return member._replace(subject=subject, home=home if home is not None else member.home)
+
+
+REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)
+"""The start of addresses. Source: kustomize api/internal/git/repospec.go, api/internal/loader/fileloader.go."""
+_PATCH_LISTS: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
+_PATCHES: Final = (*_PATCH_LISTS, "replacements", "configurations")
+MAX_NAMED: Final = 100_000
+"""The maximum number of files and directories that kustomizations name."""
+_MAX: Final = 10_000
+"""The maximum number of changes in one list."""
+_CHANGING: Final = ("components", "transformers", "replacements", "configurations")
+"""Keys of a kustomization that may change any object."""
+_RESOURCES: Final = ("resources", "bases", "components")
+_KEYS: Final = {
+    key.casefold(): key
+    for key in ("namespace", "namePrefix", "nameSuffix", "replicas", *_RESOURCES, *_PATCHES, *_CHANGING)
+}
+"""The keys of a kustomization that are read, by their names in lower case: kustomize ignores the case, as Go's decoder
+does.
+"""
+_NAME: Final = later(r"[a-z0-9][a-z0-9.-]*")
+
+
+def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.path.realpath) -> Kustomization | None:
+    """Return the kustomization in a file; None for other or invalid files (the linter reports the error elsewhere).
+
+    `real`: returns the real path of a directory.
+    """
+    if not isinstance(given := first_value(text, path), dict):
+        return None
+    content = {_KEYS.get(str(key).casefold(), str(key)): value for key, value in given.items()}
+    directory = real(os.path.dirname(path) or os.curdir)
+    namespace = content.get("namespace")
+    return Kustomization(
+        directory,
+        tuple(_real(directory, p) for p in _paths(content, _RESOURCES, directory)),
+        tuple(_real(directory, p) for p in _paths(content, _PATCHES, directory)),
+        namespace if isinstance(namespace, str) else "",
+        os.path.dirname(os.path.normpath(path)),
+        (text_at(content, "namePrefix"), text_at(content, "nameSuffix")),
+        frozenset(_changed(content)),
+        tuple(_remotes(content, directory)),
+        sum(1 for key in _PATCH_LISTS for entry in list_at(content, key)[:_MAX] if _inline(entry)),
+    )
+
+
+def _inline(entry: object) -> str:
+    """The text of a patch in a kustomization itself; "" for an entry that names a file."""
+    patch = entry.get("patch") if isinstance(entry, dict) else entry
+    return patch if isinstance(patch, str) and ("\n" in patch or patch is not entry) else ""
+
+
+def _remotes(content: dict[str, Any], directory: str) -> Iterator[str]:
+    for entry in (entry for key in _RESOURCES for entry in list_at(content, key)[:MAX_NAMED]):
+        is_remote = isinstance(entry, str) and REMOTE.match(entry) is not None
+        if is_remote and not os.path.lexists(os.path.join(directory, entry.replace("\0", ""))):
+            yield entry
+
+
+def _changed(content: dict[str, Any]) -> Iterator[str]:
+    """Yield the names of the objects that a kustomization changes, except those that only its files of patches name."""
+    if any(map(content.get, _CHANGING)):
+        yield EVERY
+    for key in ("replicas", *_PATCH_LISTS):
+        for entry in list_at(content, key)[:_MAX]:
+            target = entry if key == "replicas" else entry.get("target") if isinstance(entry, dict) else None
+            if isinstance(target, dict):
+                name = text_at(target, "name")
+                yield name if _NAME.fullmatch(name) else EVERY
+            elif patch := _inline(entry):
+                yield from _names_in(patch)
+
+
+def _names_in(patch: str) -> Iterator[str]:
+    try:
+        yield from (text_at(v.value, "metadata", "name") or EVERY for v in values(patch.encode(), ""))
+    except Fault:
+        yield EVERY
+
+
+def _real(directory: str, path: str) -> str:
+    """Return the real path of an entry. `directory` is real, so only steps of the entry can be links."""
+    current = directory
+    for step in () if os.path.isabs(path) else path.split(os.sep):
+        if step == os.pardir:
+            current = os.path.dirname(current)
+        elif step not in ("", os.curdir):
+            current = os.path.join(current, step)
+            if os.path.islink(current):
+                return os.path.realpath(os.path.join(directory, path))
+    return os.path.realpath(path) if os.path.isabs(path) else current
+
+
+def _paths(content: dict[str, Any], keys: tuple[str, ...], directory: str) -> Iterator[str]:
+    """Yield the local paths in these lists of a kustomization: strings, or the `path` of entries.
+
+    What looks like a URL or an inline patch is a path if a file has this name.
+    """
+    for key in keys:
+        for entry in list_at(content, key)[: MAX_NAMED + 1]:
+            path = entry.get("path") if isinstance(entry, dict) else entry
+            if not isinstance(path, str) or not path or "\0" in path:
+                continue
+            if ("\n" not in path and "://" not in path) or os.path.lexists(os.path.join(directory, path)):
+                yield path

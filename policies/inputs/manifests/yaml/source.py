@@ -1,0 +1,547 @@
+"""YAML text to JSON values as kubectl sends them, with the positions of fields.
+
+Source of the limit for aliases: go.yaml.in/yaml/v2 decode.go (`allowedAliasRatio`), sigs.k8s.io/yaml yaml.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from yaml.error import YAMLError
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    DocumentEndEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.inputs.manifests.documents import MAX_DEPTH, Document, Fault
+from forewarn.policies.inputs.manifests.yaml.nodes import (
+    Alias,
+    Collection,
+    Node,
+    Scalar,
+    compose,
+    extent,
+    followed,
+    parser,
+)
+from forewarn.policies.inputs.manifests.yaml.scalars import (
+    FILE_MODES,
+    STARTS,
+    Unreadable,
+    key_of,
+    may_surprise,
+    value_of,
+)
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Location, Path
+
+
+_LOW: Final = 400_000
+_HIGH: Final = 4_000_000
+
+
+def check_aliasing(root: Node) -> None:
+    """Raise Fault if following aliases would make the document too large or nest it too deeply, or would never end.
+
+    Visits nodes in the order of kubectl's decoder; the limit stops the check after at most some hundred thousand
+    steps.
+    """
+    if not _has_alias(root):
+        return
+    steps = aliased = 0
+    stack: list[tuple[Node | None, int]] = [(root, 0)]
+    followed: dict[int, Alias] = {}
+    while stack:
+        node, depth = stack.pop()
+        if node is None:
+            followed.popitem()
+            continue
+        steps += 1
+        aliased += bool(followed)
+        if aliased > 100 and steps > 1000 and aliased / steps > _allowed(steps):
+            raise Fault("document contains excessive aliasing", *_outermost(followed, node))
+        if depth > MAX_DEPTH:
+            raise Fault(
+                f"nested more than {MAX_DEPTH} levels deep through aliases", *_outermost(followed, node), is_own=True
+            )
+        if type(node) is Alias:
+            if id(node) in followed:
+                raise Fault(f"anchor {node.name!r} contains itself", node.start, node.end)
+            followed[id(node)] = node
+            stack += ((None, 0), (node.target, depth))
+        elif type(node) is Collection:
+            stack.extend((child, depth + 1) for child in reversed(node.children))
+
+
+def _outermost(followed: dict[int, Alias], node: Node) -> tuple[int, int]:
+    """Return the span of the outermost alias that is followed; if none is, the span of the node."""
+    alias = next(iter(followed.values()), node)
+    return alias.start, alias.end
+
+
+def _allowed(steps: int) -> float:
+    if steps <= _LOW:
+        return 0.99
+    if steps >= _HIGH:
+        return 0.10
+    return 0.99 - 0.89 * ((steps - _LOW) / (_HIGH - _LOW))
+
+
+def _has_alias(root: Node) -> bool:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if type(node) is Alias:
+            return True
+        if type(node) is Collection:
+            stack.extend(node.children)
+    return False
+
+
+MAX_SCALAR: Final = 3 * 1024 * 1024
+"""Maximum bytes of a scalar: the API server rejects requests above 3 MiB."""
+
+
+class MappingEntry(NamedTuple):
+    """One entry of a mapping. `merged`: added by a merge key (`<<`)."""
+
+    key: str
+    key_node: Node
+    value: Node
+    merged: bool = False
+
+
+class Repeated(NamedTuple):
+    """A key that occurs twice: `lost` is the entry that kubectl ignores, `kept` the entry that kubectl uses."""
+
+    lost: MappingEntry
+    kept: MappingEntry
+
+
+class Construction:
+    """The value of one document, and its repeated keys."""
+
+    def __init__(self, root: Node | None) -> None:
+        """Construct the value. Raises Fault if kubectl rejects the document."""
+        self.repeated: list[Repeated] = []
+        self._shared: dict[int, Any] = {}
+        if root is not None:
+            check_aliasing(root)
+        self.value: Any = None if root is None else self._value(root)
+
+    def _value(self, node: Node) -> Any:
+        if type(node) is Scalar:
+            text = node.text
+            if node.tag is None and text and text[0] not in STARTS and len(text) < MAX_SCALAR:
+                return text
+            return scalar_value(node)
+        if type(node) is Alias:
+            target = node.target
+            if id(target) not in self._shared:
+                self._shared[id(target)] = self._value(target)
+            return self._shared[id(target)]
+        assert type(node) is Collection
+        return self._mapping(node) if node.is_mapping else [self._value(child) for child in node.children]
+
+    def _mapping(self, node: Collection) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        children = node.children
+        for index in range(0, len(children), 2):
+            key = children[index]
+            if type(key) is not Scalar or key.text == "<<":
+                return self._unusual(node)
+            name = key_text(key)
+            if name in result:
+                return self._unusual(node)
+            result[name] = self._value(children[index + 1])
+        return result
+
+    def _unusual(self, node: Collection) -> dict[str, Any]:
+        """Return the value of a mapping with merge keys, aliases as keys, or repeated keys."""
+        kept: dict[str, MappingEntry] = {}
+        for entry in entries(node):
+            before = kept.get(entry.key)
+            if before is not None and not before.merged:
+                self.repeated.append(Repeated(before, entry))
+            kept[entry.key] = entry
+        return {key: self._value(entry.value) for key, entry in kept.items()}
+
+
+def scalar_value(node: Scalar) -> Any:
+    """The JSON value of a scalar. Raises Fault."""
+    if len(node.text) > MAX_SCALAR:
+        raise Fault(
+            f"a value of {len(node.text)} characters: the API server takes 3 MiB in all", node.start, is_own=True
+        )
+    try:
+        return value_of(node.text, node.tag, node.plain)
+    except Unreadable as error:
+        raise Fault(str(error), node.start, node.end) from None
+
+
+def key_text(node: Scalar) -> str:
+    """The JSON key for a scalar. Raises Fault."""
+    try:
+        return key_of(node.text, node.tag, node.plain)
+    except Unreadable as error:
+        raise Fault(str(error), node.start, node.end) from None
+
+
+def entries(node: Collection) -> Iterator[MappingEntry]:
+    """Yield the entries of a mapping in order; for equal keys, the last entry counts. Raises Fault.
+
+    kubectl's parser does not prefer explicit entries over merged entries: a later `<<` overwrites earlier entries.
+    """
+    children = iter(node.children)
+    for key, value in zip(children, children, strict=True):
+        if is_merge(key):
+            for mapping in _merged(value):
+                for entry in entries(mapping):
+                    yield entry._replace(merged=True)
+            continue
+        target = followed(key)
+        if isinstance(target, Collection):
+            what = "a mapping" if target.is_mapping else "a list"
+            raise Fault(f"{what} cannot be a key", key.start, key.end)
+        yield MappingEntry(key_text(target), key, value)
+
+
+def is_merge(key: Node) -> bool:
+    """Report whether a key is a merge key (`<<`)."""
+    return isinstance(key, Scalar) and key.text == "<<" and (key.plain or key.tag == "tag:yaml.org,2002:merge")
+
+
+def _merged(value: Node) -> Iterator[Collection]:
+    """Yield the mappings that a merge key merges; a list in reverse, so that its first mapping counts."""
+    target = followed(value)
+    if isinstance(target, Collection) and target.is_mapping:
+        yield target
+        return
+    is_list = isinstance(value, Collection)
+    for part in reversed(value.children) if is_list else (value,):  # type: ignore[union-attr]
+        target = followed(part)
+        if not isinstance(target, Collection) or not target.is_mapping:
+            raise Fault("map merge requires map or sequence of maps as the value", part.start, part.end)
+        yield target
+
+
+UNUSUAL: Final = object()
+"""The result of `quick_value` for a document that needs the complete parser."""
+_ITEM: Final = object()
+"""The place of the next value in a sequence: its end."""
+
+_LONG: Final = 100_000
+_CACHED: Final = 64
+_MAX_ALIASED: Final = 400
+"""Maximum nodes that all aliases of a document may add; with so few, kubectl rejects none (`aliasing`)."""
+
+
+def quick_value(document: Document) -> Any:
+    """Return the JSON value of a document, or UNUSUAL.
+
+    UNUSUAL: an error, a key with an anchor, many aliases, a tag, a merge key, a repeated key, a key that is not a
+    string, deep nesting, a very long scalar, or an ambiguous scalar. `Construction` supports all documents, including
+    these.
+    """
+    next_event: Callable[[], Any] = parser(document).get_event
+    try:
+        next_event()
+        if type(next_event()) is not DocumentStartEvent:
+            return UNUSUAL
+        value = _build(next_event)
+        return value if type(next_event()) is StreamEndEvent else UNUSUAL
+    except (YAMLError, _Unusual):
+        return UNUSUAL
+
+
+class _Unusual(Exception):
+    """The error if a document needs the complete parser."""
+
+
+def _build(next_event: Callable[[], Any]) -> Any:
+    """Return the value of the root node. Raises YAMLError and _Unusual.
+
+    One loop without calls for scalars, because the loop runs for every token of every wanted document. `slot`: where
+    the next value belongs in `current`: the key of a mapping, None if the value is a key, or _ITEM.
+    """
+    top: list[Any] = []
+    current: Any = top
+    slot: Any = _ITEM
+    open_nodes = _OpenNodes()
+    while (kind := type(event := next_event())) is not DocumentEndEvent:
+        if kind is ScalarEvent:
+            value = event.value
+            if event.tag is not None or len(value) > _LONG:
+                raise _Unusual
+            if event.implicit[0] and (not value or value[0] in STARTS):
+                convert = _plain_key if slot is None else _plain_mode if slot in FILE_MODES else _plain
+                value = convert(value) if len(value) < _CACHED else convert.__wrapped__(value)
+            if event.anchor is not None:
+                open_nodes.add_anchor(event.anchor, value, slot)
+            if slot is None:
+                if value == "<<" or value in current:
+                    raise _Unusual
+                slot = value
+            elif slot is _ITEM:
+                current.append(value)
+            else:
+                current[slot], slot = value, None
+        elif kind is MappingEndEvent or kind is SequenceEndEvent:
+            current, slot = open_nodes.parents.pop()
+        else:
+            current, slot = open_nodes.enter(event, current, slot)
+    return top[0]
+
+
+class _OpenNodes:
+    """The collections that contain the current one, with their slots; the anchored nodes before."""
+
+    def __init__(self) -> None:
+        self.parents: list[tuple[Any, Any]] = []
+        self._anchored, self._aliased = dict[str, Any](), 0
+
+    def add_anchor(self, anchor: str, value: Any, slot: Any) -> None:
+        """Store the value of an anchored node. Raises _Unusual for a key."""
+        if slot is None:
+            raise _Unusual
+        self._anchored[anchor] = value
+
+    def enter(self, event: Any, current: Any, slot: Any) -> tuple[Any, Any]:
+        """Put an event's alias or collection into `current`; return the next `current` and slot. Raises _Unusual."""
+        kind = type(event)
+        if slot is None or len(self.parents) == MAX_DEPTH:
+            raise _Unusual
+        if kind is AliasEvent:
+            value = self._value_of_alias(event.anchor, current)
+        elif kind is MappingStartEvent or kind is SequenceStartEvent:
+            value = {} if kind is MappingStartEvent else []
+            if event.anchor is not None:
+                self._anchored[event.anchor] = value
+        else:
+            raise _Unusual
+        if slot is _ITEM:
+            current.append(value)
+        else:
+            current[slot], slot = value, None
+        if kind is AliasEvent:
+            return current, slot
+        self.parents.append((current, slot))
+        return value, None if kind is MappingStartEvent else _ITEM
+
+    def _value_of_alias(self, anchor: str, current: Any) -> Any:
+        value = self._anchored.get(anchor, UNUSUAL)
+        nodes = _count_nodes(value)
+        self._aliased += nodes
+        is_open = value is current or any(value is parent for parent, _ in self.parents)
+        is_deep = len(self.parents) + nodes > MAX_DEPTH  # there are no more levels than nodes
+        if value is UNUSUAL or is_open or is_deep or self._aliased > _MAX_ALIASED:
+            raise _Unusual
+        return value
+
+
+def _count_nodes(value: Any) -> int:
+    """Return the number of nodes of a value, including keys; stop soon after `_MAX_ALIASED`."""
+    to_do, count = [value], 0
+    while to_do and count <= _MAX_ALIASED:
+        current = to_do.pop()
+        count += 1
+        if isinstance(current, dict):
+            count += len(current)
+            to_do += current.values()
+        elif isinstance(current, list):
+            to_do += current
+    return count
+
+
+def _unquoted(decode: Callable[[str, None, bool], Any], text: str, *, is_mode: bool = False) -> Any:
+    """Return `decode` of an unquoted scalar. Raises _Unusual if ambiguous or unreadable. `is_mode`: may be octal."""
+    if may_surprise(text) and not (is_mode and text.isdigit()):
+        raise _Unusual
+    try:
+        return decode(text, None, True)
+    except Unreadable:
+        raise _Unusual from None
+
+
+_plain: Final = lru_cache(maxsize=8192)(partial(_unquoted, value_of))
+_plain_mode: Final = lru_cache(maxsize=100)(partial(_unquoted, value_of, is_mode=True))
+_plain_key: Final = lru_cache(maxsize=8192)(partial(_unquoted, key_of))
+
+
+def seek(document: Document, path: Path) -> Scalar | None:
+    """The scalar at a path of a document that `quick_value` can read; None if it is absent or empty."""
+    next_event: Callable[[], Any] = parser(document).get_event
+    next_event()
+    next_event()
+    event = next_event()
+    for step in path:
+        entered = _enter(next_event, event, step)
+        if entered is None:
+            return None
+        event = entered
+    if type(event) is not ScalarEvent:
+        return None
+    start, end = extent(event)
+    return Scalar(event.value, event.tag, event.implicit[0], start, end) if start < end else None
+
+
+def _enter(next_event: Callable[[], Any], parent: Any, step: str | int) -> Any:
+    """Return the first event of a child, after reading up to it; None if the child does not exist."""
+    if isinstance(step, str) and type(parent) is MappingStartEvent:
+        while type(key := next_event()) is not MappingEndEvent:
+            if key_of(key.value, None, key.implicit[0]) == step:
+                return next_event()
+            _skip(next_event, next_event())
+    elif isinstance(step, int) and type(parent) is SequenceStartEvent:
+        for _ in range(step):
+            event = next_event()
+            if type(event) is SequenceEndEvent:
+                return None
+            _skip(next_event, event)
+        event = next_event()
+        return None if type(event) is SequenceEndEvent else event
+    return None
+
+
+def _skip(next_event: Callable[[], Any], event: Any) -> None:
+    depth = 0
+    while True:
+        kind = type(event)
+        if kind is MappingStartEvent or kind is SequenceStartEvent:
+            depth += 1
+        elif kind is not ScalarEvent and kind is not AliasEvent and issubclass(kind, CollectionEndEvent):
+            depth -= 1
+        if depth == 0:
+            return
+        event = next_event()
+
+
+_PROPERTIES: Final = later(
+    r"(?:(?:!<[^>]*>|[&!][^\s,\[\]{}]*)(?:[ \t]+(?:#[^\n]*)?|(?=[\s,\[\]{}]|\Z))(?:\r?\n[ \t]*(?:#[^\n]*)?)*)*"
+)
+"""Anchor and tag before a value, which may be on earlier lines."""
+
+
+_FEW: Final = 4
+"""Number of lookups in one document from which parsing all its nodes is faster."""
+_WIDE: Final = 64
+"""Number of children from which an index by key is faster."""
+
+
+class Tree:
+    """The nodes of one document, parsed only if positions are needed, which is rare.
+
+    `ordinary`: `quick_value` can read the document, so that one field can be found without all nodes.
+    """
+
+    def __init__(self, document: Document, *, ordinary: bool = False) -> None:
+        self.document = document
+        self._to_seek = _FEW if ordinary else 0
+        self._keys: dict[int, dict[str, MappingEntry]] = {}
+
+    def scalar(self, path: Path) -> Scalar | None:
+        """Return the scalar at a path if found without all nodes. After many calls None: reading all is faster."""
+        self._to_seek -= 1
+        return seek(self.document, path) if self._to_seek >= 0 else None
+
+    @cached_property
+    def root(self) -> Node | None:
+        """The root node; None for an empty or invalid document."""
+        try:
+            return compose(self.document)[0]
+        except Fault:
+            return None
+
+    def child(self, node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
+        """Find a child as `_child`, with a cached index for large mappings, which may have thousands of findings."""
+        parent = followed(node)
+        if isinstance(step, int) or not isinstance(parent, Collection) or len(parent.children) < _WIDE:
+            return _child(parent, step)
+        if id(parent) not in self._keys:
+            self._keys[id(parent)] = {e.key: e for e in entries(parent)} if parent.is_mapping else {}
+        entry = self._keys[id(parent)].get(step)
+        return (entry.value, entry) if entry else None
+
+
+class YamlSource(NamedTuple):
+    """The source of an object in a YAML document. `prefix`: path from the document's root to the object (an item of a
+    List).
+    """
+
+    tree: Tree
+    prefix: Path = ()
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """Return the position of the value at `path` (with `key`, of its key); of the nearest parent if absent.
+
+        For an alias, the position of the anchored value. For a value of several lines, its first line.
+        """
+        full = (*self.prefix, *path)
+        scalar = None if key else self.tree.scalar(full)
+        if scalar is not None:
+            return self._span(scalar)
+        node, entry = self.tree.root, None
+        if node is None:
+            return self.tree.document.location(0)
+        for depth, step in enumerate(full):
+            child = self.tree.child(node, step)
+            if child is None:
+                return self._parent(node, entry)
+            node, entry = child
+            if key and entry and depth == len(full) - 1:
+                return self._span(entry.key_node)
+        return self._parent(node, entry) if _is_empty(node) else self._span(node)
+
+    def _parent(self, node: Node, entry: MappingEntry | None) -> Location:
+        """The position of an entry's key, for a value without a position; without `entry`, the position of the node."""
+        return self._span(entry.key_node if entry else node)
+
+    def _span(self, node: Node) -> Location:
+        return span(self.tree.document, node)
+
+
+def span(document: Document, node: Node) -> Location:
+    """The position of a node, without its anchor and tag."""
+    node = followed(node)
+    match = _PROPERTIES.match(document.text, node.start)
+    start = match.end() if match and match.end() < node.end else node.start
+    return document.location(start, node.end)
+
+
+def node_at(root: Node, path: Path) -> Node | None:
+    """The node at a path from the root; None if there is none."""
+    node: Node = root
+    for step in path:
+        child = _child(node, step)
+        if child is None:
+            return None
+        node = child[0]
+    return node
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, Scalar) and not node.text and node.start == node.end
+
+
+def _child(node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
+    """The child of a node at a key or index, and its entry if the node is a mapping; None if there is no such child."""
+    parent = followed(node)
+    if not isinstance(parent, Collection):
+        return None
+    if isinstance(step, int):
+        is_item = not parent.is_mapping and step < len(parent.children)
+        return (parent.children[step], None) if is_item else None
+    entry = {entry.key: entry for entry in entries(parent)}.get(step) if parent.is_mapping else None
+    return (entry.value, entry) if entry else None

@@ -1,0 +1,1 @@
+"""What Kubernetes does: scheduler, controllers, kubelet, kube-apiserver, objects."""

@@ -1,0 +1,133 @@
+"""Evictions of Pods from a node with NoExecute taints, now or later. Source: pkg/controller/tainteviction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from forewarn.policies.kubernetes.controllers.view import DeletePod, PodState
+from forewarn.policies.kubernetes.objects.devices import (
+    AllocatedDevice,
+    DeviceId,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from forewarn.policies.kubernetes.objects.node import NO_EXECUTE, Taint, Toleration
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.pod import Pod
+
+
+class Eviction(NamedTuple):
+    """A scheduled eviction. `since`: start of the tolerated time; `due`: of the eviction; in seconds since 1970."""
+
+    since: float
+    due: float
+
+
+def evict(
+    taints: Iterable[Taint], pods: Sequence[PodState], scheduled: Mapping[str, Eviction], now: float
+) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
+    """Return the deletions of Pods of one node now, and the scheduled evictions by uid.
+
+    `taints`: of the node. `pods`: on the node. `scheduled`: the previous result. The caller has to call this function
+    again at the earliest `due`. Source: `handleNodeUpdate`, `processPodOnNode`.
+    """
+    evicting = [taint for taint in taints if taint.effect == NO_EXECUTE]
+    if not evicting:
+        return [], {}
+    left: dict[str, Eviction] = {}
+    deletes: list[DeletePod] = []
+    for pod in pods:
+        if _is_unaffected(pod):
+            continue
+        seconds = tolerated_for(evicting, pod.pod.spec.tolerations)
+        if seconds is None:
+            continue
+        eviction = scheduled.get(pod.pod.uid) or Eviction(now, now + seconds)
+        if seconds < 0 or eviction.due <= now:
+            deletes.append(DeletePod(pod.pod.namespace, pod.pod.name))
+        else:
+            left[pod.pod.uid] = eviction
+    return deletes, left
+
+
+def evict_scheduled(
+    pods: Iterable[PodState], scheduled: Mapping[str, Eviction], now: float
+) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
+    """Return the deletions now, and the remaining scheduled evictions by uid, for the Pods of a node that no longer
+    exists.
+
+    Source: `handleNodeUpdate`.
+    """
+    evictions = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _is_unaffected(pod)]
+    deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in evictions if eviction.due <= now]
+    return deletes, {pod.pod.uid: eviction for pod, eviction in evictions if eviction.due > now}
+
+
+def _is_unaffected(pod: PodState) -> bool:
+    """Report whether a Pod is terminal, or terminating not by preemption. Source: `addConditionAndDeletePod`."""
+    return pod.pod.terminal or (pod.terminating and not pod.pod.preempted)
+
+
+def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
+    """Return how many seconds a Pod may stay on a node with these taints: None: forever; -1: it does not tolerate a
+    taint.
+
+    Source: `processPodOnNode`, `GetMatchingTolerations`, `getMinTolerationTime`.
+    """
+    used = [next((t for t in tolerations if t.tolerates(taint)), None) for taint in taints]
+    if None in used:
+        return -1
+    return min((max(t.seconds, 0) for t in used if t is not None and t.seconds is not None), default=None)
+
+
+def taints_of_devices(slices: Iterable[ResourceSlice]) -> dict[DeviceId, tuple[Taint, ...]]:
+    """Return device -> taints, from the newest generation of each pool."""
+    newest: dict[tuple[str, str], int] = {}
+    parts = tuple(slices)
+    for part in parts:
+        key = part.driver, part.pool
+        newest[key] = max(part.generation, newest.get(key, part.generation))
+    return {
+        DeviceId(part.driver, part.pool, device.name): device.taints
+        for part in parts
+        if part.generation == newest[part.driver, part.pool]
+        for device in part.devices
+        if device.taints
+    }
+
+
+def eviction_time(
+    pod: Pod,
+    claims: Mapping[tuple[str, str], ResourceClaim],
+    taints: Mapping[DeviceId, Sequence[Taint]],
+    rules: Iterable[DeviceTaintRule],
+) -> int | None:
+    """Return the time at which taints of devices evict the Pod, in seconds since 1970; None if they do not.
+
+    `claims`: by (namespace, name). Source: upstream `podEvictionTime`, `claimEvictionTime`.
+    """
+    evicting = [rule for rule in rules if rule.taint.effect == NO_EXECUTE]
+    due: list[int] = []
+    for wanted in pod.device_claims:
+        claim = claims.get((pod.namespace, wanted.claim or ""))
+        if claim is None or claim.allocation is None or pod.uid not in claim.reserved_for:
+            continue
+        if wanted.template and claim.owner_uid != pod.uid:
+            continue
+        for device in claim.allocation.devices:
+            due += _times(device, taints.get(device.id, ()), evicting)
+    return min(due, default=None)
+
+
+def _times(device: AllocatedDevice, taints: Sequence[Taint], rules: Sequence[DeviceTaintRule]) -> Iterator[int]:
+    of_rules = (rule.taint for rule in rules if rule.taints(device.id))
+    for taint in (*taints, *of_rules):
+        if taint.effect != NO_EXECUTE:
+            continue
+        used = [t for t in device.tolerations if t.effect == NO_EXECUTE and t.tolerates(taint)]
+        seconds = [max(t.seconds, 0) for t in used if t.seconds is not None]
+        if len(seconds) == len(used):
+            yield (taint.added or 0) + min(seconds, default=0)

@@ -1,0 +1,552 @@
+"""The ResourceQuota plugin: the quotas that apply to a request, its usage, and the check if it exceeds them.
+
+Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckRequest`; kubernetes `pkg/quota/v1`
+(evaluator/core/pods.go, generic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.copies import replace
+from forewarn.policies.base.findings import cut
+from forewarn.policies.base.light import later
+from forewarn.policies.base.metering import charge, charging
+from forewarn.policies.kubernetes.kube_apiserver.validation import object_meta
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
+    BEST_EFFORT,
+    COMPUTE,
+    DEVICE_CLASS,
+    HUGE_PAGES,
+    PRIORITY_CLASS_SCOPE,
+    REQUESTS,
+    is_extended,
+    is_huge_page,
+    is_native,
+    pod_limits,
+    pod_qos,
+    pod_requests,
+    read_pod_resources,
+)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, int32, text, timestamp
+from forewarn.policies.kubernetes.objects.resource_list import (
+    ResourceList,
+    add,
+    exceeded,
+    mask,
+    subtract_to_zero,
+    without_zeros,
+)
+from forewarn.policies.kubernetes.objects.resource_list import text as amounts_text
+from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
+from forewarn.policies.kubernetes.quantity import Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import PodResources
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+
+
+POD_COUNT: Final = "count/pods"
+POD_RESOURCES: Final = COMPUTE | {POD_COUNT, "pods"}
+_TERM_KINDS: Final = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+
+
+QUOTAS: Final = "ResourceQuotas"
+_LONGEST_NAME: Final = 100
+_OF_QUOTA: Final = later("(?:exceeded|failed) quota: ([^,:]+)")
+_MISSING: Final = later(r"(?:must specify|;) (\S+) for: ")
+
+
+class InvalidScope(ValueError):
+    """A scope's values are not valid label values, so upstream fails; the message is upstream's."""
+
+
+def matching_resources(names: Iterable[str]) -> set[str]:
+    """The resources of a quota that Pods use (`MatchingResources`)."""
+    return {name for name in charging(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
+
+
+def counts(quota: ResourceQuota, pod: ApiObject) -> bool:
+    """Report whether a stored Pod is part of a quota's usage; false for a quota with an invalid scope."""
+    with suppress(InvalidScope):
+        return PODS.matches(quota, pod)
+    return False
+
+
+def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector]) -> bool:
+    """Report whether a matching scope of a quota covers a limited scope: only the names are compared.
+
+    Source: `UncoveredQuotaScopes`. Thus a quota without limits, or a quota with `NotIn [x]`, covers the scope.
+    """
+    return any(scope.scope_name == limited.scope_name for scope in quota_scopes)
+
+
+def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
+    """True if a Pod matches one scope; unknown scopes match nothing. Raises InvalidScope."""
+    match selector.scope_name:
+        case "Terminating":
+            return is_terminating(pod)
+        case "NotTerminating":
+            return not is_terminating(pod)
+        case "BestEffort":
+            return pod_qos(pod) == BEST_EFFORT
+        case "NotBestEffort":
+            return pod_qos(pod) != BEST_EFFORT
+        case "CrossNamespacePodAffinity":
+            return _uses_cross_namespace_pod_affinity(pod)
+        case "PriorityClass":
+            return _matches_class(selector, at(pod, "spec", "priorityClassName") or "")
+    return False
+
+
+def is_terminating(pod: ApiObject) -> bool:
+    """Report whether a Pod has `activeDeadlineSeconds`, which quotas call terminating (`IsTerminating`)."""
+    deadline = at(pod, "spec", "activeDeadlineSeconds")
+    return deadline is not None and deadline >= 0
+
+
+def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
+    """Whether a PriorityClass scope matches a class name; NotIn and DoesNotExist also match Pods without a class."""
+    if selector.operator == "Exists":
+        return bool(class_name)
+    # Values must be valid label values (`NewRequirement`). Class names may be longer.
+    problem = _problem_of(selector)
+    if problem:
+        scope_selector = ScopeSelector(*selector[:2], selector.values[: object_meta.MAX_FAULTS])
+        raise InvalidScope(f"error on matching scope {scope_selector}: failed to parse and convert selector: {problem}")
+    if selector.operator == "In":
+        return bool(class_name) and class_name in selector.values
+    if selector.operator == "NotIn":
+        return not class_name or class_name not in selector.values
+    return not class_name
+
+
+@lru_cache(64)
+def _problem_of(selector: ScopeSelector) -> str:
+    """Return the error of a selector. Cached, because each Pod is compared with the same quotas."""
+    if selector.operator not in ("In", "NotIn", "DoesNotExist"):
+        return f"{object_meta.go_quote(selector.operator)} is not a valid scope selector operator"
+    errors = _value_errors(selector)
+    return object_meta.aggregate(errors) if errors else ""
+
+
+def _value_errors(selector: ScopeSelector) -> list[object_meta.FieldError]:
+    errors = []
+    if selector.operator == "DoesNotExist" and selector.values:
+        errors.append(
+            object_meta.invalid(("values",), selector.values, "values set must be empty for exists and does not exist")
+        )
+    elif selector.operator != "DoesNotExist" and not selector.values:
+        errors.append(object_meta.invalid(("values",), None, "for 'in', 'notin' operators, values set can't be empty"))
+    for index, value in enumerate(charging(selector.values, 1)):
+        if len(errors) >= object_meta.MAX_FAULTS:
+            break
+        if faults := object_meta.label_value(value):
+            field = f"values[{index}][{PRIORITY_CLASS_SCOPE}]"
+            errors.append(object_meta.invalid(("values", index), value, "; ".join(faults), field))
+    return errors
+
+
+def _uses_cross_namespace_pod_affinity(pod: ApiObject) -> bool:
+    for affinity in ("podAffinity", "podAntiAffinity"):
+        for kind in _TERM_KINDS:
+            for entry in charging(at(pod, "spec", "affinity", affinity, kind) or ()):
+                term: Any = (entry or {}).get("podAffinityTerm", {}) if kind == _TERM_KINDS[1] else entry
+                if term and (term.get("namespaces") or term.get("namespaceSelector") is not None):
+                    return True
+    return False
+
+
+def _is_pod_resource(name: str) -> bool:
+    if name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES)):
+        return True
+    return name.startswith(REQUESTS) and (not is_native(name) or name.startswith(REQUESTS + DEVICE_CLASS))
+
+
+_ONE: Final = parse_quantity("1")
+_NAMED: Final = ("cpu", "memory", "ephemeral-storage")
+_MUST_BE_SET: Final = frozenset(name for name in COMPUTE if not name.endswith(_NAMED[2]))
+
+
+def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
+    """The requests and limits under their names in quotas (`podComputeUsageHelper`)."""
+    used = {"pods": _ONE}
+    for name in _NAMED:
+        if name in requests:
+            used[name] = used[f"{REQUESTS}{name}"] = requests[name]
+        if name in limits:
+            used[f"limits.{name}"] = limits[name]
+    for name, quantity in requests.items():
+        if is_huge_page(name):
+            used[name] = used[f"{REQUESTS}{name}"] = quantity
+        elif is_extended(name) or name.startswith(DEVICE_CLASS):
+            used[f"{REQUESTS}{name}"] = quantity
+    return used
+
+
+def _is_charged(pod: ApiObject, now: float) -> bool:
+    """Report whether quotas count a Pod's resources. Source: upstream `QuotaV1Pod`."""
+    if text(pod, "status", "phase") in ("Failed", "Succeeded"):
+        return False
+    deleted = timestamp(pod, "metadata", "deletionTimestamp")
+    grace = int32(pod, "metadata", "deletionGracePeriodSeconds")
+    return deleted is None or grace is None or now <= deleted + grace
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Quota usage of Pods (upstream `quota.Evaluator`). `now`: seconds since 1970."""
+
+    now: float = 0
+    resource: str = "pods"
+
+    def matching_resources(self, names: Iterable[str]) -> set[str]:
+        return matching_resources(names)
+
+    def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
+        """The selectors that the Pod matches (`MatchingScopes`). Raises InvalidScope."""
+        return [selector for selector in selectors if matches_scope(selector, obj)]
+
+    def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
+        """Report whether a quota applies to a Pod: it limits a resource of Pods, and all its scopes match. Raises
+        InvalidScope.
+
+        Uses `status.hard`, as upstream. `obj`: as stored, after the Priority plugin.
+        """
+        return bool(matching_resources(quota.hard)) and all(matches_scope(s, obj) for s in quota.scope_selectors)
+
+    def constraints(self, obj: ApiObject, required: Collection[str]) -> str:
+        """Return a text about fields that a quota on the resources in `required` needs and the Pod does not have; "" if
+        there are none. Raises InvalidObject.
+
+        Each container and init container must set limited cpu and memory, unless the Pod has Pod-level resources.
+        """
+        resources = self.resources(obj)
+        if resources.sets_pod_level:
+            return ""
+        missing: dict[str, set[str]] = {}
+        for container in (*resources.containers, *resources.init_containers):
+            for name in _MUST_BE_SET.intersection(required) - {*_by_quota_name(container.requests, container.limits)}:
+                missing.setdefault(name, set()).add(container.name)
+        lines = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(missing.items())]
+        return f"must specify {'; '.join(lines)}" if lines else ""
+
+    def usage(self, obj: ApiObject) -> ResourceList:
+        """Return the quota usage of the Pod. Raises InvalidObject.
+
+        A Pod that has ended (by phase, or deletion and grace period) counts only as an object, `count/pods`.
+        """
+        counted: dict[str, Quantity] = {POD_COUNT: Quantity(_ONE.nano)}
+        if not _is_charged(obj, self.now):
+            return counted
+        resources = self.resources(obj)
+        return add(counted, _by_quota_name(pod_requests(resources), pod_limits(resources)))
+
+    def resources(self, obj: ApiObject) -> PodResources:
+        return read_pod_resources(obj)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedPods(Pods):
+    """The same for Pods that are evaluated again: computes each result once. The objects must exist as long as this."""
+
+    read: dict[int, PodResources] = field(default_factory=dict)
+    used: dict[int, ResourceList] = field(default_factory=dict)
+
+    def usage(self, obj: ApiObject) -> ResourceList:
+        if id(obj) not in self.used:
+            self.used[id(obj)] = Pods.usage(self, obj)
+        return self.used[id(obj)]
+
+    def resources(self, obj: ApiObject) -> PodResources:
+        if id(obj) not in self.read:
+            self.read[id(obj)] = read_pod_resources(obj)
+        return self.read[id(obj)]
+
+
+PODS: Final = Pods()
+
+
+class FaultKind(StrEnum):
+    """The reason why a request is rejected."""
+
+    MUST_SPECIFY = "must-specify"
+    STATUS_UNKNOWN = "status-unknown"
+    INVALID_SCOPE = "invalid-scope"
+    NEGATIVE_USAGE = "negative-usage"
+    UNCOVERED_RESOURCE = "uncovered-resource"
+    UNCOVERED_SCOPE = "uncovered-scope"
+    EXCEEDED = "exceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One reason for a rejection, in upstream's words. `quota`: its name; "" if no single quota is the cause."""
+
+    kind: FaultKind
+    message: str
+    quota: str = ""
+    resources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The errors of the first stage that failed; without errors, the quotas with the added usage."""
+
+    faults: tuple[Fault, ...]
+    quotas: tuple[ResourceQuota, ...]
+
+
+def quota_in(message: str) -> str:
+    """Return the name of the quota in upstream's message about a rejection; "" if it names none."""
+    found = _OF_QUOTA.match(message)
+    return found[1] if found else ""
+
+
+def rejecting(messages: Collection[tuple[str, str]]) -> str:
+    """Return what rejects Pods, without a name if there are several: `quota shop/a (must specify requests.cpu)`.
+
+    `messages`: upstream's with their namespaces.
+    """
+    quotas = {(namespace, quota_in(message)) for namespace, message in messages}
+    missing = {", ".join(_MISSING.findall(message)) for _, message in messages}
+    why = f" (must specify {', '.join(missing)})" if len(missing) == 1 and all(missing) else ""
+    return f"quota {cut('/'.join(*quotas), _LONGEST_NAME)}{why}" if len(quotas) == 1 and all(*quotas) else QUOTAS
+
+
+def check_request(
+    obj: ApiObject,
+    quotas: Sequence[ResourceQuota],
+    limited: Sequence[LimitedResource] = (),
+    *,
+    old: ApiObject | None = None,
+    evaluator: Pods = PODS,
+) -> Check:
+    """Check whether an object, after the Priority plugin, exceeds a quota of its namespace. Raises InvalidObject.
+
+    `quotas`: the namespace's quotas, sorted by name (upstream's order is arbitrary). `limited`: the plugin's
+    limitedResources. `old`: the replaced object, whose usage the quotas already include. A limited scope that cannot
+    be parsed disables all checks, as upstream.
+    """
+    try:
+        limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
+    except InvalidScope:
+        return Check((), tuple(quotas))
+    demands: dict[frozenset[str], str] = {}
+    if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator, demands)]:
+        return Check(tuple(faults), tuple(quotas))
+    interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
+    used = evaluator.usage(obj)
+    if negative := sorted(name for name, quantity in used.items() if quantity.nano < 0):
+        message = f"quota usage is negative for resource(s): {','.join(negative)}"
+        return Check((Fault(FaultKind.NEGATIVE_USAGE, message, resources=tuple(negative)),), tuple(quotas))
+    deltas = _deltas(old, interesting, used, evaluator)
+    if not any(deltas.values()):
+        return Check((), tuple(quotas))
+    if limited and (faults := _uncovered(obj, quotas, limited, limited_scopes, evaluator)):
+        return Check(tuple(faults), tuple(quotas))
+    return _charge(quotas, deltas)
+
+
+def first_rejected(pod: ApiObject, quotas: Sequence[ResourceQuota], *, replicas: int) -> tuple[int, Check]:
+    """Return the number of the first rejected Pod of `replicas` equal Pods, from 1 (0 if none), and the last check.
+
+    The check contains the quotas with the usage of the Pods before. Excludes limitedResources, for which all Pods are
+    equal: see `uncovered`.
+    """
+    evaluator = RepeatedPods()
+    check = check_request(pod, quotas, evaluator=evaluator)
+    if check.faults or replicas < 1:
+        return (1 if check.faults else 0), check
+    used = without_zeros(evaluator.usage(pod))
+    is_met = [evaluator.matches(quota, pod) for quota in quotas]
+    fitting = min([replicas, *(_max_replicas(quota, used) for quota, met in zip(quotas, is_met, strict=True) if met)])
+    charged = tuple(_charged(q, used, fitting) if met else q for q, met in zip(quotas, is_met, strict=True))
+    if fitting == replicas:
+        return 0, Check((), charged)
+    return fitting + 1, check_request(pod, charged, evaluator=evaluator)
+
+
+def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence[LimitedResource]) -> list[Fault]:
+    """Return the limitedResources that no quota covers for a Pod, independent of other requirements. Raises
+    InvalidObject.
+
+    A quota with invalid scopes covers nothing. An invalid limited scope disables the check.
+    """
+    readable = [
+        quota for quota in quotas if not any(f.kind is FaultKind.INVALID_SCOPE for f in _unmet(quota, obj, PODS, {}))
+    ]
+    try:
+        limited_scopes = [scope for entry in limited for scope in PODS.matching_scopes(entry.match_scopes, obj)]
+    except InvalidScope:
+        return []
+    return _uncovered(obj, readable, limited, limited_scopes, PODS)
+
+
+def _unmet(
+    quota: ResourceQuota, obj: ApiObject, evaluator: Pods, demands: dict[frozenset[str], str]
+) -> Iterable[Fault]:
+    """Yield the unmet requirements of a quota that do not depend on usage; none if the quota does not apply to the
+    object.
+
+    `demands`: a cache of the object's missing fields by the set of limited resources.
+    """
+    try:
+        evaluator.matching_scopes(quota.scope_selectors, obj)
+    except InvalidScope as problem:
+        message = f"error matching scopes of quota {quota.name}, err: {problem}"
+        yield Fault(FaultKind.INVALID_SCOPE, message, quota.name)
+        return
+    if not evaluator.matches(quota, obj):
+        return
+    restricted = evaluator.matching_resources(quota.hard)
+    limited = frozenset(restricted)
+    if limited not in demands:
+        demands[limited] = evaluator.constraints(obj, restricted)
+    if missing := demands[limited]:
+        yield Fault(FaultKind.MUST_SPECIFY, f"failed quota: {quota.name}: {missing}", quota.name)
+    elif restricted - {*quota.used}:
+        names = sorted(restricted)
+        message = f"status unknown for quota: {quota.name}, resources: {','.join(names)}"
+        yield Fault(FaultKind.STATUS_UNKNOWN, message, quota.name)
+
+
+def _deltas(
+    old: ApiObject | None, interesting: Sequence[ResourceQuota], used: ResourceList, evaluator: Pods
+) -> dict[str, dict[str, Quantity]]:
+    """Return quota name -> usage to add; under "" if no quota applies."""
+    if old is None:
+        return {name: without_zeros(used) for name in ([quota.name for quota in interesting] or [""])}
+    change = without_zeros(subtract_to_zero(used, evaluator.usage(old)))
+    if not interesting:
+        return {"": change}
+    return {q.name: change if evaluator.matches(q, old) else without_zeros(used) for q in interesting}
+
+
+def _uncovered(
+    obj: ApiObject,
+    quotas: Sequence[ResourceQuota],
+    limited: Sequence[LimitedResource],
+    limited_scopes: Sequence[ScopeSelector],
+    evaluator: Pods,
+) -> list[Fault]:
+    scopes = [scope for quota in quotas for scope in evaluator.matching_scopes(quota.scope_selectors, obj)]
+    interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
+    restricted = {name for quota in interesting for name in evaluator.matching_resources(quota.hard)}
+    about = [entry for entry in limited if entry.resource == evaluator.resource and not entry.api_group]
+    parts = [part for entry in about for part in entry.match_contains]
+    used = evaluator.usage(obj)
+    names = {name for name, quantity in used.items() if quantity.nano > 0 and any(part in name for part in parts)}
+    faults = []
+    if uncovered := sorted(names - restricted):
+        message = f"insufficient quota to consume: {','.join(uncovered)}"
+        faults.append(Fault(FaultKind.UNCOVERED_RESOURCE, message, resources=tuple(uncovered)))
+    if missing := [scope for scope in limited_scopes if not is_covered_by(scope, scopes)]:
+        message = f"insufficient quota to match these scopes: [{' '.join(map(str, missing))}]"
+        faults.append(Fault(FaultKind.UNCOVERED_SCOPE, message))
+    return faults
+
+
+def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantity]]) -> Check:
+    charged, faults = [], []
+    for quota in quotas:
+        requested = mask(deltas.get(quota.name) or {}, quota.hard)
+        used = add(quota.used, requested)
+        if names := exceeded(mask(used, requested), quota.hard):
+            message = (
+                f"exceeded quota: {quota.name}, requested: {amounts_text(mask(requested, names))}, "
+                f"used: {amounts_text(mask(quota.used, names))}, limited: {amounts_text(mask(quota.hard, names))}"
+            )
+            faults.append(Fault(FaultKind.EXCEEDED, message, quota.name, tuple(names)))
+        charged.append(replace(quota, used=used) if requested else quota)
+    return Check(tuple(faults), tuple(quotas if faults else charged))
+
+
+def _max_replicas(quota: ResourceQuota, used: ResourceList) -> int:
+    masked = mask(used, quota.hard)
+    free = {name: quota.hard[name].nano - quota.used[name].nano for name in masked if name in quota.used}
+    return min((max(free[name], 0) // masked[name].nano for name in free), default=2**63)
+
+
+def _charged(quota: ResourceQuota, used: ResourceList, count: int) -> ResourceQuota:
+    requested = mask(used, quota.hard)
+    total = {name: Quantity(quantity.nano * count, quantity.format) for name, quantity in requested.items()}
+    return replace(quota, used=add(quota.used, total)) if count else quota
+
+
+def given_back(quotas: Iterable[ResourceQuota], pod: ApiObject, used: ResourceList) -> tuple[ResourceQuota, ...]:
+    """Return the quotas without these amounts, if they count the Pod."""
+    return tuple(
+        replace(quota, used=subtract_to_zero(quota.used, mask(used, quota.hard))) if counts(quota, pod) else quota
+        for quota in quotas
+    )
+
+
+_CHECKING: Final = 50
+"""Units of work to compare a Pod with a quota."""
+
+
+class RemainingQuota:
+    """The ResourceQuotas of namespaces while a simulation creates and deletes Pods.
+
+    `quotas_of`: the initial quotas of a namespace, by name; called once for each namespace. A Pod counts until its
+    deletion: upstream `QuotaV1Pod` counts a terminating Pod until its grace period ends.
+    """
+
+    def __init__(self, quotas_of: Callable[[str], Sequence[ResourceQuota]], evaluator: Pods = PODS) -> None:
+        self._quotas_of, self._evaluator = quotas_of, evaluator
+        self.now: dict[str, tuple[ResourceQuota, ...]] = {}
+        """Namespace -> its quotas with the current usage, of namespaces that were read."""
+
+    def limits(self, namespace: str) -> bool:
+        return bool(self._of(namespace))
+
+    def rejection(self, namespace: str, pod: ApiObject) -> str:
+        """Add a Pod to the used amounts and return ""; add nothing, and return upstream's message, if a quota rejects
+        the Pod. Raises InvalidObject.
+
+        A quota without a status rejects nothing.
+        """
+        charge(_CHECKING * len(self._of(namespace)))
+        check = check_request(pod, self._of(namespace), evaluator=self._evaluator)
+        rejected = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
+        if rejected is not None:
+            return rejected.message
+        self.now[namespace] = check.quotas
+        return ""
+
+    def rejections_if_recreated(self, namespace: str, pods: Sequence[ApiObject]) -> list[str]:
+        """Return for each Pod upstream's message if a quota rejects it when all these are deleted, then recreated in
+        this order; otherwise "". Raises InvalidObject.
+        """
+        before = self._of(namespace)
+        try:
+            for pod in pods:
+                self.give_back(namespace, pod)
+            return [self.rejection(namespace, pod) for pod in pods]
+        finally:
+            self.now[namespace] = before
+
+    def put(self, quota: ResourceQuota) -> None:
+        """Add a quota, or replace the one with the same name."""
+        others = (other for other in self._of(quota.namespace) if other.name != quota.name)
+        self.now[quota.namespace] = tuple(sorted((*others, quota), key=lambda other: other.name))
+
+    def give_back(self, namespace: str, pod: ApiObject) -> None:
+        """Subtract the usage of a deleted Pod. Raises InvalidObject."""
+        charge(_CHECKING * len(self._of(namespace)))
+        self.now[namespace] = given_back(self._of(namespace), pod, self._evaluator.usage(pod))
+
+    def _of(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        quotas = self.now.get(namespace)
+        if quotas is None:
+            quotas = self.now[namespace] = tuple(self._quotas_of(namespace))
+        return quotas

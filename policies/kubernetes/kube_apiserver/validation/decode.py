@@ -1,0 +1,191 @@
+"""Decoding of an object as in the API server, with the errors of encoding/json, and the Go types of its fields.
+
+Fields that go_types.json does not list accept any value.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from forewarn.policies.base.findings import Path, cut
+from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.metering import charge, charging, meter
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError, go_quote
+from forewarn.policies.kubernetes.objects.extent import is_omitted
+from forewarn.policies.kubernetes.objects.fields import ApiObject, json_type
+from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity
+
+
+class Plain(NamedTuple):
+    """A string, boolean or whole number. `kind`: the JSON type; `name`: the Go type."""
+
+    kind: str
+    name: str
+
+
+class Parsed(NamedTuple):
+    """A Go type with its own decoding (`UnmarshalJSON`). `name`: the Go type."""
+
+    name: str
+
+
+class ListOf(NamedTuple):
+    """A slice. `name`: the Go name of the slice type."""
+
+    item: Type
+    name: str
+
+
+class MapOf(NamedTuple):
+    """A map from strings. `name`: the Go name of the map type."""
+
+    value: Type
+    name: str
+
+
+class Struct(NamedTuple):
+    """A struct. `name`: without package; `package`: as in error messages."""
+
+    name: str
+    fields: Mapping[str, Type]
+    package: str = "v1"
+
+
+Type = Plain | Parsed | ListOf | MapOf | Struct
+"""The type of a field."""
+
+GO_TYPES: Final = "go_types.json"
+_BUILT_IN: Final[Mapping[str, Type]] = {
+    "string": Plain("string", "string"),
+    "bool": Plain("bool", "bool"),
+    "int32": Plain("number", "int32"),
+    "int64": Plain("number", "int64"),
+    "quantity": Parsed("quantity"),
+    "time": Parsed("time"),
+    "v1.ResourceList": MapOf(Parsed("quantity"), "v1.ResourceList"),
+}
+
+
+class GoTypes:
+    """The Go types of a file: struct -> fields, separated by blanks -> their Go type. The default package is v1."""
+
+    def __init__(self, directory: str) -> None:
+        with open(os.path.join(directory, GO_TYPES), encoding="utf-8") as file:
+            self.structs: Mapping[str, Mapping[str, str]] = json.load(file)
+
+    def struct(self, name: str) -> Struct:
+        package, _, short = name.rpartition(".")
+        fields = {field: self._of(kind) for names, kind in self.structs[name].items() for field in names.split()}
+        return Struct(short, fields, package or "v1")
+
+    def _of(self, name: str) -> Type:
+        """The type with a name of Go; a named type that is no struct is a string."""
+        if name in _BUILT_IN:
+            return _BUILT_IN[name]
+        if name.startswith("[]"):
+            return ListOf(self._of(name[2:]), name)
+        if name.startswith("map[string]"):
+            return MapOf(self._of(name.removeprefix("map[string]")), name)
+        struct = name.removeprefix("v1.")
+        return self.struct(struct) if struct in self.structs else Plain("string", name)
+
+
+_TYPES: Final = GoTypes(os.path.dirname(__file__))
+OBJECT_META: Final = _TYPES.struct("ObjectMeta")
+PRIORITY_CLASS_STRUCT: Final = _TYPES.struct("PriorityClass")
+RESOURCE_QUOTA_STRUCT: Final = _TYPES.struct("ResourceQuota")
+POD_STRUCT: Final = _TYPES.struct("Pod")
+
+
+_BITS: Final = {"int32": 2**31, "int64": 2**63}
+_FIELD: Final = 2
+"""Units of work to decode a field of a struct."""
+_RFC3339: Final = "2006-01-02T15:04:05Z07:00"
+
+
+def decode_error(obj: ApiObject, struct: Struct) -> FieldError | None:
+    """Return the same error as `decode_fault` with encoding/json's message alone."""
+    fault = decode_fault(obj, struct)
+    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
+
+
+def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
+    """Return the error for which an object cannot be decoded; None if it can.
+
+    The first error in the order of the text; but an invalid quantity or time precedes wrong types.
+    """
+    first = None
+    for fault, parsing in _decode(obj, struct, (), struct.name, ""):
+        if parsing:
+            return fault
+        first = first or fault
+    return first
+
+
+def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
+    """Yield errors, each with true if the error ends decoding.
+
+    `holder`: the innermost struct. `field`: Go's path from the root.
+    """
+    if isinstance(kind, Parsed):
+        yield from _parse(value, kind, path, holder, field)
+    elif value is None or is_omitted(value):
+        return
+    elif isinstance(kind, Plain):
+        yield from _plain(value, kind, path, holder, field)
+    elif isinstance(kind, ListOf):
+        if not isinstance(value, list | tuple):
+            yield _mismatch(json_type(value), kind.name, path, holder, field), False
+        else:
+            for index, item in enumerate(charging(value, 1)):
+                yield from _decode(item, kind.item, (*path, index), holder, field)
+    elif not isinstance(value, Mapping):
+        name = kind.name if isinstance(kind, MapOf) else f"{kind.package}.{kind.name}"
+        yield _mismatch(json_type(value), name, path, holder, field), False
+    elif isinstance(kind, MapOf):
+        work = meter()
+        for key, entry in value.items():
+            work.charge(2)
+            yield from _decode(entry, kind.value, (*path, key), holder, field)
+    else:
+        charge(_FIELD * len(value))
+        for key, entry in value.items():
+            if key in kind.fields:
+                inner = f"{field}.{key}" if field else str(key)
+                yield from _decode(entry, kind.fields[key], (*path, key), kind.name, inner)
+
+
+def _plain(value: Any, kind: Plain, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
+    given = json_type(value)
+    if given != kind.kind:
+        yield _mismatch(given, kind.name, path, holder, field), False
+    elif kind.kind == "number" and not (isinstance(value, int) and -_BITS[kind.name] <= value < _BITS[kind.name]):
+        yield _mismatch(f"number {cut(str(value), 64)}", kind.name, path, holder, field), False
+
+
+def _parse(value: Any, kind: Parsed, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
+    if kind.name == "quantity":
+        try:
+            parse_quantity(value)
+        except InvalidQuantity as problem:
+            yield FieldError(path, str(problem)), True
+    elif value is not None and not isinstance(value, str):
+        yield _mismatch(json_type(value), "string", path, holder, field), True
+    elif value and not _is_time(value):
+        text = f"parsing time {go_quote(cut(value, 64))} as {go_quote(_RFC3339)}: cannot parse"
+        yield FieldError(path, text), True
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None and text[10:11] == "T"
+    except ValueError:
+        return False
+
+
+def _mismatch(actual: str, name: str, path: Path, holder: str, field: str) -> FieldError:
+    return FieldError(path, f"json: cannot unmarshal {actual} into Go struct field {holder}.{field} of type {name}")

@@ -1,0 +1,602 @@
+"""Validation of the resources and the schedulingGroup of Pods, and of PodGroups and Workloads.
+
+Source: pkg/apis/core/validation, pkg/apis/scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.metering import charging
+from forewarn.policies.kubernetes.kinds.registry import (
+    DEFAULT_NAMESPACE,
+    GROUP_TEMPLATES,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+    REMOVED_BY_SUPPORTED,
+)
+from forewarn.policies.kubernetes.kube_apiserver.validation import decode
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
+    MAX_FAULTS,
+    FieldError,
+    dns1123_label,
+    dns1123_subdomain,
+    duplicate,
+    forbidden,
+    invalid,
+    keyed,
+    not_supported,
+    path_segment,
+    qualified_name,
+    required,
+    too_many,
+    validate_object_meta,
+    validate_object_meta_update,
+)
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
+    PodResources,
+    container_limits,
+    container_requests,
+    is_huge_page,
+    read_pod_resources,
+    validate_limits,
+    validate_requirements,
+)
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    PREEMPT_LOWER_PRIORITY,
+    PREEMPT_NEVER,
+)
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.releases.minors import PREDICTED_MINORS
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+
+
+_BY_DEFAULT: Final = " (LimitRange default). Fix: set limits in the container"
+"""What follows an error that the defaults of LimitRanges cause."""
+_BY_ITSELF: Final = ". Fix: correct requests and limits"
+
+
+def fault_of_resources(pod: ApiObject, whole: ApiObject, limit_ranges: Sequence[LimitRange] = ()) -> FieldError | None:
+    """Return the first error of the requests and limits in a new Pod; None if it is stored or cannot be decoded.
+
+    `whole`: with defaults of the LimitRanges.
+    """
+    if at(pod, "metadata", "uid") or decode.decode_fault({**pod, "kind": "Pod"}, decode.POD_STRUCT):
+        return None
+    if errors := validate_resources(whole):
+        is_own = whole is pod or bool(validate_resources(pod))
+        text = f"{errors[0].text}{_BY_ITSELF if is_own else _BY_DEFAULT}"
+        return errors[0]._replace(text=text)
+    if not limit_ranges:
+        return None
+    resources = read_pod_resources(whole)
+    for limit_range in limit_ranges:
+        for error in validate_limits(resources, limit_range):
+            return error._replace(text=f"{error.text} (LimitRange {limit_range.name}){_BY_ITSELF}")
+    return None
+
+
+def check_resources(obj: ApiObject) -> None:
+    """Raise InvalidObject for invalid requests or limits of a Pod or Pod template. Ignores other kinds."""
+    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    pod: ApiObject = {"spec": template.spec} if template is not None else NOTHING
+    if template is not None and (error := fault_of_resources(pod, pod)):
+        raise InvalidObject(error.text, template.at(*error.path[1:]), ref_of(obj, DEFAULT_NAMESPACE))
+
+
+def validate_resources(pod: ApiObject) -> list[FieldError]:
+    """Return the errors of the requests and limits in a decodable Pod, without other errors."""
+    resources = read_pod_resources(pod)
+    read = (("containers", resources.containers), ("initContainers", resources.init_containers))
+    errors = [
+        error
+        for kind, containers in read
+        for index, each in enumerate(containers)
+        for error in validate_requirements(each.limits, each.requests, ("spec", kind, index, "resources"))
+    ]
+    return errors + (validate_pod_level(resources) if resources.has_own else [])
+
+
+def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
+    """Return the errors of `schedulingGroup` in a decodable spec (`validateSchedulingGroup`)."""
+    group = spec.get("schedulingGroup")
+    if group is None:
+        return []
+    path: Path = ("spec", "schedulingGroup")
+    name = group.get("podGroupName")
+    if name is None:
+        errors = [invalid((*path, "podGroupName"), None, "must specify one of: `podGroupName`")]
+    else:
+        errors = [invalid((*path, "podGroupName"), name, fault) for fault in dns1123_subdomain(name)]
+    if spec.get("evictionResponders"):
+        errors.append(forbidden(path, "may not be set when evictionResponders is set"))
+    return errors
+
+
+def validate_pod_level(resources: PodResources) -> list[FieldError]:
+    """The errors of Pod-level resources (upstream `validatePodResources`)."""
+    path = ("spec", "resources")
+    errors = validate_requirements(resources.limits, resources.requests, path, pod_level=True)
+    huge_pages = {name: limit for name, limit in container_limits(resources).items() if is_huge_page(name)}
+    sums = (("requests", resources.requests, container_requests(resources)), ("limits", resources.limits, huge_pages))
+    for part, given, needed in sums:
+        for name, together in sorted(needed.items()):
+            if name in given and given[name] < together:
+                detail = f"must be greater than or equal to aggregate container {part} of {together}"
+                where = (*path, part)
+                errors.append(invalid((*where, name), str(given[name]), detail, keyed(where, name)))
+    return errors + _validate_under_pod(resources)
+
+
+def _validate_under_pod(resources: PodResources) -> list[FieldError]:
+    errors = []
+    for index, container in enumerate(resources.containers):
+        for name, limit in sorted(container.limits.items()):
+            most = resources.limits.get(name)
+            if most is not None and most < limit:
+                field = f"spec.resources.containers[{index}][{name}].limits"
+                where = ("spec", "containers", index, "resources", "limits", name)
+                errors.append(invalid(where, str(limit), f"must be less than or equal to pod limits of {most}", field))
+    return errors
+
+
+if TYPE_CHECKING:
+    Check = Callable[[Path, Any], list[FieldError]]
+
+
+class Form(Enum):
+    """The Go type of a field, which determines when the field is unset."""
+
+    VALUE = "value"
+    POINTER = "pointer"
+    STRUCT = "struct"
+    LIST = "slice"
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A field of a type, with its tags. `value_type`: the type of the field, or of its items.
+
+    `always`: written even if unset (without omitempty). `forbidden`: the tag for a feature gate that is off.
+    `immutable`, `max_items` (maxItems), `is_required`, `may_be_set` and `may_be_unset` (update=NoSet, NoUnset) and
+    `items_are_fixed` (update=NoAddItem, NoRemoveItem) belong to the first step, in this order. `is_keyed`: a list whose
+    items have unique names. `checks`: of the second step.
+    """
+
+    value_type: decode.Plain | Tags
+    form: Form = Form.POINTER
+    always: bool = False
+    forbidden: bool = False
+    immutable: bool = False
+    max_items: int | None = None
+    is_required: bool = False
+    may_be_set: bool = True
+    may_be_unset: bool = True
+    items_are_fixed: bool = False
+    is_keyed: bool = False
+    checks: tuple[Check, ...] = ()
+
+    def value(self, obj: ApiObject | None, name: str) -> Any:
+        """Return the value of the field in an object; Go's zero value if unset."""
+        value = None if obj is None else obj.get(name)
+        if value is not None or self.form is Form.POINTER:
+            return value
+        if self.form is Form.VALUE:
+            return 0 if isinstance(self.value_type, decode.Plain) and self.value_type.kind == "number" else ""
+        return {} if self.form is Form.STRUCT else []
+
+    def is_set(self, obj: ApiObject | None, name: str) -> bool:
+        """True if an object sets the field."""
+        value = self.value(obj, name)
+        return self.form is Form.STRUCT or (value is not None if self.form is Form.POINTER else bool(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """A type with its tagged fields, in the order of the Go type. `union`: fields of which exactly one must be set."""
+
+    name: str
+    fields: Mapping[str, Tagged] = field(default_factory=dict)
+    union: tuple[str, ...] = ()
+
+    def struct(self, package: str) -> decode.Struct:
+        """The type for decoding. `package`: the Go package in error messages."""
+        return decode.Struct(
+            self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package
+        )
+
+    def encoded(self, obj: ApiObject | None) -> dict[str, Any]:
+        """Return a decoded object as kube-apiserver writes it: only fields of this type, unset ones as in Go."""
+        written = {}
+        for name, tagged in self.fields.items():
+            value = tagged.value(obj, name)
+            if isinstance(tagged.value_type, Tags) and value is not None:
+                value_tags = tagged.value_type
+                value = (
+                    [value_tags.encoded(i) for i in charging(value, 8)]
+                    if tagged.form is Form.LIST
+                    else value_tags.encoded(value)
+                )
+            if tagged.always or tagged.is_set({name: value}, name):
+                written[name] = value
+        return written
+
+
+def _decoded(tagged: Tagged, package: str) -> decode.Type:
+    inner = tagged.value_type if isinstance(tagged.value_type, decode.Plain) else tagged.value_type.struct(package)
+    return decode.ListOf(inner, f"[]{package}.{inner.name}") if tagged.form is Form.LIST else inner
+
+
+def validate_tags(
+    tags: Tags, new: ApiObject, old: ApiObject | None, path: Path, *, is_update: bool
+) -> list[FieldError]:
+    """Return the errors of a new object or a change. `new`, `old`: of `Tags.encoded`; `old` is None on CREATE."""
+    errors = _validate_union(tags, new, old, path) if tags.union else []
+    for name, tagged in tags.fields.items():
+        value, before = tagged.value(new, name), tagged.value(old, name) if old is not None else None
+        if old is None or value != before:
+            errors += _Given(tagged, value, before, (*path, name), is_update).errors(tagged.is_set(new, name))
+    return errors[:MAX_FAULTS]
+
+
+def _validate_union(tags: Tags, new: ApiObject, old: ApiObject | None, path: Path) -> list[FieldError]:
+    """Return the errors of a union (upstream `Union`). An update does not validate unchanged members again."""
+    given = [name for name in tags.union if tags.fields[name].is_set(new, name)]
+    if old is not None and given == [name for name in tags.union if tags.fields[name].is_set(old, name)]:
+        return []
+    members = ", ".join(f"`{name}`" for name in tags.union)
+    if not given:
+        return [invalid(path, "", f"must specify one of: {members}")]
+    shown = f"{{{', '.join(given)}}}"
+    return [invalid(path, shown, f"must specify exactly one of: {members}")] if len(given) > 1 else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The new or changed value of a field. `old`: the value before an update."""
+
+    tagged: Tagged
+    value: Any
+    old: Any
+    path: Path
+    is_update: bool
+
+    def errors(self, is_set: bool) -> list[FieldError]:
+        """Return all errors of the field. `is_set`: the new object sets the field."""
+        first = list(self._first_step(is_set))
+        return first if first or not is_set else list(self._second_step())
+
+    def _first_step(self, is_set: bool) -> Iterator[FieldError]:
+        tagged = self.tagged
+        if tagged.forbidden and is_set:
+            yield forbidden(self.path, "")
+        if tagged.immutable and self.is_update:
+            yield invalid(self.path, None, "field is immutable")
+        if tagged.max_items is not None and len(self.value) > tagged.max_items:
+            yield too_many(self.path, len(self.value), tagged.max_items)
+        if tagged.is_required and not is_set:
+            yield required(self.path)
+        if self.is_update and not tagged.may_be_set and self.old is None and is_set:
+            yield invalid(self.path, None, "field cannot be set once created")
+        if self.is_update and not tagged.may_be_unset and self.old is not None and not is_set:
+            yield invalid(self.path, None, "field cannot be cleared once set")
+        if self.is_update and tagged.items_are_fixed:
+            yield from islice(self._items_added_or_removed(), MAX_FAULTS)
+
+    def _items_added_or_removed(self) -> Iterator[FieldError]:
+        names, before = _by_name(self.value), _by_name(self.old or [])
+        for index, item in enumerate(charging(self.value)):
+            if _name(item) not in before:
+                yield forbidden((*self.path, index), "item may not be added")
+        for item in charging(self.old or []):
+            if _name(item) not in names:
+                yield forbidden(self.path, "item may not be removed")
+
+    def _second_step(self) -> Iterator[FieldError]:
+        tagged = self.tagged
+        if tagged.is_keyed:
+            seen: set[str] = set()
+            for index, item in enumerate(self.value):
+                if _name(item) in seen:
+                    yield duplicate((*self.path, index), item)
+                seen.add(_name(item))
+        for check in tagged.checks:
+            yield from check(self.path, self.value)
+        if isinstance(tagged.value_type, decode.Plain):
+            return
+        if tagged.form is not Form.LIST:
+            yield from validate_tags(tagged.value_type, self.value, self.old, self.path, is_update=self.is_update)
+            return
+        before = _by_name(self.old or []) if tagged.is_keyed else {}
+        for index, item in enumerate(self.value):
+            old = before.get(_name(item))
+            if old is None or item != old:
+                yield from validate_tags(tagged.value_type, item, old, (*self.path, index), is_update=self.is_update)
+
+
+def _name(item: ApiObject) -> str:
+    name: str = item.get("name") or ""
+    return name
+
+
+def _by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
+    return {_name(item): item for item in reversed(items)}
+
+
+def at_least(least: int) -> Check:
+    """The check of `+k8s:minimum`."""
+    detail = f"must be greater than or equal to {least}"
+    return lambda path, value: [invalid(path, value, detail)] if value < least else []
+
+
+def maximum(limit: int) -> Check:
+    """The check of `+k8s:maximum`."""
+    detail = f"must be less than or equal to {limit}"
+    return lambda path, value: [invalid(path, value, detail)] if value > limit else []
+
+
+def one_of(*values: str) -> Check:
+    """The check of `+k8s:enum`; the values are in the order of the message."""
+    return lambda path, value: [] if value in values else [not_supported(path, value, values)]
+
+
+def formed(faults: Callable[[str], list[str]]) -> Check:
+    """Return the check of `+k8s:format`. `faults`: returns the errors of a text."""
+    return lambda path, value: [invalid(path, value, fault) for fault in faults(value)]
+
+
+STRING: Final = decode.Plain("string", "string")
+INT32: Final = decode.Plain("number", "int32")
+
+
+PREEMPTION_POLICY_GATE: Final = "PodGroupPreemptionPolicy"
+_PREEMPTION_GATE: Final = "WorkloadAwarePreemption"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersion:
+    """A version of the PodGroup and Workload API. `minors`: the minor versions of Kubernetes 1.x that serve it."""
+
+    name: str
+    minors: range
+    group: Tags
+    workload: Tags
+    default_mode: Any
+
+    def tags(self, kind: str) -> Tags:
+        """The tags of the spec of a `group/Kind`."""
+        return self.group if kind == POD_GROUP else self.workload
+
+
+def _required(check: Check, kind: decode.Plain = STRING) -> Tagged:
+    return Tagged(kind, Form.VALUE, always=True, is_required=True, checks=(check,))
+
+
+def _long_name(**tags: Any) -> Tagged:
+    return Tagged(STRING, checks=(formed(dns1123_subdomain),), **tags)
+
+
+def _union(name: str, **members: Tagged) -> Tags:
+    return Tags(name, members, tuple(members))
+
+
+_SHORT_NAME: Final = _required(formed(dns1123_label))
+_REQUIRED_LONG_NAME: Final = _required(formed(dns1123_subdomain))
+_SEGMENT: Final = _required(formed(path_segment))
+_REFERENCE: Final = Tags(
+    "TypedLocalObjectReference", {"apiGroup": _long_name(form=Form.VALUE), "kind": _SEGMENT, "name": _SEGMENT}
+)
+_GANG: Final = Tags("GangSchedulingPolicy", {"minCount": _required(at_least(1), INT32)})
+_CLAIM: Final = Tags(
+    "PodGroupResourceClaim",
+    {"name": _SHORT_NAME, "resourceClaimName": _long_name(), "resourceClaimTemplateName": _long_name()},
+    ("resourceClaimName", "resourceClaimTemplateName"),
+)
+_CLAIMS: Final = Tagged(_CLAIM, Form.LIST, immutable=True, max_items=4, is_keyed=True)
+_CONSTRAINT: Final = Tags("TopologyConstraint", {"key": _required(formed(qualified_name))})
+_CONSTRAINTS: Final = Tagged(
+    Tags("PodGroupSchedulingConstraints", {"topology": Tagged(_CONSTRAINT, Form.LIST, max_items=1)}), forbidden=True
+)
+_CLASS_NAME: Final = _long_name(form=Form.VALUE)
+_PRIORITY: Final = Tagged(INT32, checks=(maximum(HIGHEST_USER_DEFINABLE_PRIORITY),))
+_BASIC: Final = Tags("BasicSchedulingPolicy")
+_TEMPLATES: Final = Tagged(Tags("PodGroupTemplate"), Form.LIST, always=True, max_items=8, is_keyed=True)
+
+
+def _v1beta1(name: str) -> GroupVersion:
+    gang = Tagged(_GANG, may_be_set=False, may_be_unset=False)
+    policy = _union("PodGroupSchedulingPolicy", basic=Tagged(_BASIC, immutable=True), gang=gang)
+    single, together = (Tagged(Tags(f"{which}DisruptionMode")) for which in ("Single", "All"))
+    mode = _union("DisruptionMode", single=single, all=together)
+    policies = one_of(PREEMPT_NEVER, PREEMPT_LOWER_PRIORITY)
+    preemption = Tagged(decode.Plain("string", f"{name}.PreemptionPolicy"), immutable=True, checks=(policies,))
+    priorities = {
+        "priorityClassName": replace(_CLASS_NAME, immutable=True),
+        "priority": replace(_PRIORITY, immutable=True),
+        "preemptionPolicy": preemption,
+    }
+    template = {
+        "name": _SHORT_NAME,
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
+        "schedulingConstraints": replace(_CONSTRAINTS, always=True, immutable=True),
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": Tagged(mode, immutable=True),
+        **priorities,
+    }
+    workload = {
+        "controllerRef": Tagged(_REFERENCE, immutable=True),
+        "podGroupTemplates": replace(_TEMPLATES, value_type=Tags("PodGroupTemplate", template), items_are_fixed=True),
+        "compositePodGroupTemplates": Tagged(
+            decode.Plain("object", f"{name}.CompositePodGroupTemplate"), Form.LIST, forbidden=True
+        ),
+    }
+    reference = Tags("WorkloadReference", {"workloadName": _REQUIRED_LONG_NAME, "templateName": _SHORT_NAME})
+    group = {
+        "parentCompositePodGroupName": _long_name(forbidden=True, immutable=True),
+        "workloadRef": Tagged(reference, immutable=True),
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
+        "schedulingConstraints": _CONSTRAINTS,
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": Tagged(mode, immutable=True, is_required=True),
+        **priorities,
+    }
+    union = ("podGroupTemplates", "compositePodGroupTemplates")
+    specs = Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload, union)
+    return GroupVersion(name, range(37, PREDICTED_MINORS.stop), *specs, {"single": {}})
+
+
+def _v1alpha2() -> GroupVersion:
+    policy = _union("PodGroupSchedulingPolicy", basic=Tagged(_BASIC), gang=Tagged(_GANG))
+    mode = Tagged(decode.Plain("string", "v1alpha2.DisruptionMode"), checks=(one_of("Pod", "PodGroup"),))
+    template = {
+        "name": _SHORT_NAME,
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True),
+        "schedulingConstraints": replace(_CONSTRAINTS, always=True),
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": mode,
+        "priorityClassName": _CLASS_NAME,
+        "priority": _PRIORITY,
+    }
+    templates = replace(_TEMPLATES, value_type=Tags("PodGroupTemplate", template), immutable=True, is_required=True)
+    workload = {"controllerRef": Tagged(_REFERENCE, immutable=True), "podGroupTemplates": templates}
+    named = {"workloadName": _REQUIRED_LONG_NAME, "podGroupTemplateName": _SHORT_NAME}
+    of_workload = Tagged(Tags("WorkloadPodGroupTemplateReference", named), always=True)
+    reference = _union("PodGroupTemplateReference", workload=of_workload)
+    group = {
+        "podGroupTemplateRef": Tagged(reference, always=True, immutable=True),
+        "schedulingPolicy": Tagged(policy, Form.STRUCT, always=True, immutable=True),
+        "schedulingConstraints": _CONSTRAINTS,
+        "resourceClaims": _CLAIMS,
+        "disruptionMode": replace(mode, immutable=True, is_required=True),
+        "priorityClassName": replace(_CLASS_NAME, immutable=True),
+        "priority": replace(_PRIORITY, immutable=True),
+    }
+    minors = range(36, REMOVED_BY_SUPPORTED["scheduling.k8s.io/v1alpha2/PodGroup"].minor)
+    return GroupVersion("v1alpha2", minors, Tags("PodGroupSpec", group), Tags("WorkloadSpec", workload), "Pod")
+
+
+GROUP_VERSIONS: Final[Mapping[str, GroupVersion]] = {
+    f"scheduling.k8s.io/{version.name}": version for version in (_v1alpha2(), _v1beta1("v1alpha3"), _v1beta1("v1beta1"))
+}
+"""apiVersion -> version of PodGroups and Workloads."""
+
+
+def _struct(kind: str, version: GroupVersion) -> decode.Struct:
+    fields = {"metadata": decode.OBJECT_META, "spec": version.tags(kind).struct(version.name)}
+    return decode.Struct(kind.rpartition("/")[2], fields, version.name)
+
+
+GROUP_STRUCTS: Final[Mapping[tuple[str, str], decode.Struct]] = {
+    (api_version, kind): _struct(kind, version)
+    for api_version, version in GROUP_VERSIONS.items()
+    for kind in (POD_GROUP, GROUP_TEMPLATES)
+}
+"""(apiVersion, `group/Kind`) -> the type of the objects, for decoding."""
+
+
+def group_decode_error(obj: ApiObject) -> FieldError | None:
+    """Return the decoding error of a PodGroup or Workload; None if decodable. The version must be in GROUP_VERSIONS."""
+    return decode.decode_error(obj, GROUP_STRUCTS[obj["apiVersion"], group_kind(obj)])
+
+
+def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
+    """Return (whether the Priority plugin sets the priority of PodGroups, whether it sets their preemption policy)."""
+    if obj["apiVersion"] == "scheduling.k8s.io/v1alpha2":
+        return semantics.enabled(_PREEMPTION_GATE), False
+    return True, semantics.enabled(PREEMPTION_POLICY_GATE)
+
+
+def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
+    """The spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
+    version = GROUP_VERSIONS[obj["apiVersion"]]
+    spec = version.tags(group_kind(obj)).encoded(obj.get("spec") or NOTHING)
+    if group_kind(obj) != POD_GROUP:
+        return spec
+    defaults = {"disruptionMode": version.default_mode}
+    if "preemptionPolicy" in version.group.fields and semantics.enabled(PREEMPTION_POLICY_GATE):
+        defaults["preemptionPolicy"] = PREEMPT_LOWER_PRIORITY
+    return version.group.encoded({**defaults, **spec})
+
+
+def validate_group(
+    obj: ApiObject, spec: ApiObject, old: ApiObject | None, semantics: Semantics
+) -> tuple[list[FieldError], dict[str, Any]]:
+    """Return all errors of a PodGroup or Workload in upstream's order, and the spec that kube-apiserver stores.
+
+    `spec`: with defaults and resolved priority. `old`: the stored object, None on CREATE; both objects must be
+    decodable.
+    """
+    kind, version = group_kind(obj), GROUP_VERSIONS[obj["apiVersion"]]
+    before = None if old is None else defaulted_group({**old, "apiVersion": obj["apiVersion"]}, semantics)
+    tags, dropped = version.tags(kind), _dropped(version, kind, spec, before, semantics)
+    encoded = tags.encoded(dropped)
+    if old is None:
+        errors = validate_object_meta(obj, namespaced=True)
+    else:
+        errors = validate_object_meta_update(obj, old, namespaced=True)
+    if kind != POD_GROUP and "compositePodGroupTemplates" in tags.fields:
+        # Source: `validateWorkloadPriority`.
+        given = [(t.get("priorityClassName"), t.get("priority")) for t in charging(encoded["podGroupTemplates"])]
+        several = any(priority != given[0] for priority in given)
+        errors += [invalid(("spec",), None, "detected multiple priority configurations")] if several else []
+    required = _with_gates(version, kind, semantics)
+    return errors + validate_tags(required, encoded, before, ("spec",), is_update=old is not None), encoded
+
+
+_OF_OTHER_GATES: Final = (
+    "schedulingConstraints", "resourceClaims", "parentCompositePodGroupName", "compositePodGroupTemplates",
+)  # fmt: skip
+_OF_PREEMPTION: Final = ("disruptionMode", "priorityClassName", "priority")
+
+
+def _gated(version: GroupVersion, semantics: Semantics) -> tuple[str, ...]:
+    policy = () if semantics.enabled(PREEMPTION_POLICY_GATE) else ("preemptionPolicy",)
+    preemption = () if version.name != "v1alpha2" or semantics.enabled(_PREEMPTION_GATE) else _OF_PREEMPTION
+    return (*_OF_OTHER_GATES, *policy, *preemption)
+
+
+def _dropped(
+    version: GroupVersion, kind: str, spec: ApiObject, old: ApiObject | None, semantics: Semantics
+) -> ApiObject:
+    """Return the spec without fields of disabled gates, unless stored; templates by position (`dropDisabled…`)."""
+    gated = _gated(version, semantics)
+    kept = {key: value for key, value in spec.items() if key not in gated or (old or NOTHING).get(key) is not None}
+    if kind == POD_GROUP or not isinstance(templates := spec.get("podGroupTemplates"), list):
+        return kept
+    before = (old or NOTHING).get("podGroupTemplates") or []
+    stored = [*before[: len(templates)], *[NOTHING] * (len(templates) - len(before))]
+    kept["podGroupTemplates"] = [
+        {key: value for key, value in template.items() if key not in gated or was.get(key) is not None}
+        for template, was in zip(templates, stored, strict=True)
+    ]
+    return kept
+
+
+def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
+    """The tags of a spec with the feature gates applied: fields of disabled gates are forbidden."""
+    gated = {*_gated(version, semantics)} - {*_OF_OTHER_GATES}
+
+    def off(name: str, tagged: Tagged) -> Tagged:
+        immutable = tagged.immutable and name not in _OF_PREEMPTION
+        return replace(tagged, forbidden=True, is_required=False, immutable=immutable)
+
+    def with_gates(tags: Tags) -> Tags:
+        fields = {name: off(name, tagged) if name in gated else tagged for name, tagged in tags.fields.items()}
+        return replace(tags, fields=fields)
+
+    gated_tags = with_gates(version.tags(kind))
+    templates = gated_tags.fields.get("podGroupTemplates")
+    if templates is None or not isinstance(templates.value_type, Tags):
+        return gated_tags
+    fields = {**gated_tags.fields, "podGroupTemplates": replace(templates, value_type=with_gates(templates.value_type))}
+    return replace(gated_tags, fields=fields)

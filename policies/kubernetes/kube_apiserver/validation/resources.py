@@ -1,0 +1,526 @@
+"""Resources of containers and Pods: names and amounts, where they are valid, API defaults, and the sum of a Pod.
+
+Sources: pkg/apis/core/helper, pkg/apis/core/validation, pkg/apis/core/v1/defaults.go `SetDefaults_Pod`,
+component-helpers `resource/helpers.go`; of ResourceQuotas: `ValidateResourceQuota`, `ValidateResourceQuotaUpdate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.copies import replace
+from forewarn.policies.base.metering import charge, charging, meter
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
+    MAX_FAULTS,
+    FieldError,
+    Named,
+    forbidden,
+    invalid,
+    keyed,
+    not_supported,
+    qualified_name,
+    required,
+    validate_object_meta,
+    validate_object_meta_update,
+)
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, text
+from forewarn.policies.kubernetes.objects.resource_list import (
+    ResourceList,
+    add,
+    exact_resource_list,
+    mask,
+    resource_list,
+    rounded,
+)
+from forewarn.policies.kubernetes.objects.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    is_pod_level,
+    largest_of,
+    sum_of_containers,
+)
+from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.objects.resource_quota import LimitRange, LimitRangeItem
+
+
+HUGE_PAGES: Final = "hugepages-"
+REQUESTS: Final = "requests."
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+_DEFAULT_NAMESPACE: Final = "kubernetes.io/"
+_CONTAINER: Final = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+_COUNTED: Final = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+COMPUTE: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _CONTAINER)
+_QUOTA: Final = COMPUTE | _COUNTED | {"requests.storage"}
+_STANDARD: Final = _QUOTA | {"storage"}
+
+
+def is_huge_page(name: str) -> bool:
+    """True for huge pages (upstream `IsHugePageResourceName`)."""
+    return name.startswith(HUGE_PAGES)
+
+
+def is_native(name: str) -> bool:
+    """True if the name is reserved for Kubernetes (`IsNativeResource`)."""
+    return "/" not in name or _DEFAULT_NAMESPACE in name
+
+
+def is_extended(name: str) -> bool:
+    """True for an extended resource such as `nvidia.com/gpu` (`IsExtendedResourceName`)."""
+    return not is_native(name) and not name.startswith(REQUESTS) and not qualified_name(f"{REQUESTS}{name}")
+
+
+def is_standard_quota(name: str) -> bool:
+    """True for a standard resource of quotas (upstream `IsStandardQuotaResourceName`)."""
+    return name in _QUOTA or name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
+
+
+def validate_quota_resource_name(name: str, path: Path, field: str) -> list[FieldError]:
+    """The errors of a resource name in a quota (upstream `ValidateResourceQuotaResourceName`)."""
+    errors = _validate_resource_name(name, path, field)
+    if "/" not in name and not is_standard_quota(name):
+        errors.append(invalid(path, Named(name), "must be a standard resource for quota", field))
+    return errors
+
+
+def validate_quantity_value(name: str, value: Quantity, path: Path, field: str) -> list[FieldError]:
+    """The errors of an amount: negative, or a fraction of a countable resource (`ValidateResourceQuantityValue`)."""
+    errors = []
+    if value.nano < 0:
+        errors.append(invalid(path, str(value), "must be greater than or equal to 0", field))
+    if (name in _COUNTED or is_extended(name)) and value.milli_value % 1000:
+        errors.append(invalid(path, str(value), "must be an integer", field))
+    return errors
+
+
+def validate_requirements(
+    limits: ResourceList, requests: ResourceList, path: Path, *, pod_level: bool = False
+) -> list[FieldError]:
+    """The errors of requests and limits, by name, without claims (`validateResourceRequirements`)."""
+    errors: list[FieldError] = []
+    charge(5 * (len(limits) + len(requests)))
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        for name, quantity in sorted(amounts.items()):
+            errors += _validate_entry(name, quantity, (*path, part), pod_level=pod_level)
+            errors += _validate_against_limit(name, quantity, limits.get(name), path) if part == "requests" else []
+            errors += _validate_huge_pages(name, quantity, (*path, part))
+    names = {*limits, *requests}
+    if any(map(is_huge_page, names)) and not names & {CPU, MEMORY}:
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    return errors
+
+
+def validate_limits(pod: PodResources, limit_range: LimitRange) -> Iterator[FieldError]:
+    """Yield why a LimitRange rejects a new Pod with defaults (plugin LimitRanger, `PodValidateLimitFunc`)."""
+    kinds = (("containers", pod.containers), ("initContainers", pod.init_containers))
+    requests = {**container_requests(pod), **mask(pod.requests, (CPU, MEMORY))}
+    limits = {**container_limits(pod), **mask(pod.limits, (CPU, MEMORY))}
+    parts: dict[str, list[tuple[Path, Container]]] = {
+        "Container": [(("spec", kind, i), each) for kind, containers in kinds for i, each in enumerate(containers)],
+        "Pod": [(("spec",), Container("", limits, requests))],
+    }
+    for item in limit_range.limits:
+        for path, part in parts.get(item.type, ()):
+            charge(5 * sum(map(len, item[1:])))
+            yield from (FieldError((*path, "resources"), problem) for problem in _violated(item, part))
+
+
+def _violated(item: LimitRangeItem, part: Container) -> Iterator[str]:
+    """Yield the requirements that amounts violate (`minConstraint`, `maxConstraint`, `limitRequestRatioConstraint`)."""
+    given = (("request", part.requests), ("limit", part.limits))
+    for bound, bounds, sign in (("minimum", item.min, 1), ("maximum", item.max, -1)):
+        for name, enforced in bounds.items():
+            order = [(field, of.get(name)) for field, of in given[::sign]]
+            why = [f", but {field} is {q}" for field, q in order if q is not None and sign * (q - enforced).nano < 0]
+            why[:0] = [f".  No {field} is specified" for field, q in order[:1] if q is None]
+            yield from (f"{bound} {name} usage per {item.type} is {enforced}{text}" for text in why[:1])
+    for name, enforced in item.max_limit_request_ratio.items():
+        start = f"{name} max limit to request ratio per {item.type} is {enforced}, but"
+        request, limit = (min(of.get(name, ZERO).milli_value, 2**63 - 1) for _, of in given)
+        if missing := [field for field, of in given if not of.get(name)]:
+            yield f"{start} no {missing[0]} is specified or {missing[0]} is 0"
+        elif limit / request * 1000 > enforced.milli_value:
+            yield f"{start} provided ratio is {limit / request:f}"
+
+
+def _validate_entry(name: str, quantity: Quantity, path: Path, *, pod_level: bool) -> list[FieldError]:
+    where, field = (*path, name), keyed(path, name)
+    errors = _validate_resource_name(name, where, field)
+    if pod_level:
+        if not errors and not is_pod_level(name):
+            errors = [not_supported(where, name, (CPU, HUGE_PAGES, MEMORY), field)]
+    elif "/" not in name:
+        if name not in _CONTAINER and not is_huge_page(name):
+            errors.append(invalid(where, Named(name), "must be a standard resource for containers", field))
+    elif not is_native(name) and not is_extended(name):
+        errors.append(invalid(where, Named(name), "doesn't follow extended resource name standard", field))
+    return errors + validate_quantity_value(name, quantity, where, field)
+
+
+def _validate_resource_name(name: str, path: Path, field: str) -> list[FieldError]:
+    errors = [invalid(path, Named(name), fault, field) for fault in qualified_name(name)]
+    if not errors and "/" not in name and name not in _STANDARD and not is_standard_quota(name):
+        errors.append(invalid(path, Named(name), "must be a standard resource type or fully qualified", field))
+    return errors
+
+
+def _validate_against_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> list[FieldError]:
+    overcommit = is_native(name) and not is_huge_page(name)
+    where = (*path, "requests")
+    if limit is None:
+        detail = "Limit must be set for non overcommitable resources"
+        return [] if overcommit else [required((*path, "limits"), detail)]
+    if not overcommit and request != limit:
+        return [invalid(where, str(request), f"must be equal to {name} limit of {limit}")]
+    if limit < request:
+        return [invalid(where, str(request), f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def _validate_huge_pages(name: str, quantity: Quantity, path: Path) -> list[FieldError]:
+    """The error of a fraction of a huge page (`validateResourceQuantityHugePageValue`)."""
+    if not is_huge_page(name):
+        return []
+    try:
+        page = parse_quantity(name.removeprefix(HUGE_PAGES))
+    except InvalidQuantity:
+        page = Quantity(0)
+    if page.nano > 0 and page.milli_value % 1000 == 0 and quantity.value % page.value == 0:
+        return []
+    detail = f"{quantity} is not positive integer multiple of {name}"
+    return [invalid((*path, name), str(quantity), detail, keyed(path, name))]
+
+
+BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
+_CONTAINER_WORK: Final = 12
+"""Units of work to read a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container's resources. `actual_…` and `allocated`: the amounts in the container's status; None if absent."""
+
+    name: str
+    limits: ResourceList
+    requests: ResourceList
+    is_sidecar: bool = False
+    actual_limits: ResourceList | None = None
+    actual_requests: ResourceList | None = None
+    allocated: ResourceList | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """A Pod's resources with defaults. `has_own`: `spec.resources` exists, even if empty."""
+
+    containers: tuple[Container, ...]
+    init_containers: tuple[Container, ...]
+    limits: ResourceList
+    requests: ResourceList
+    overhead: ResourceList
+    has_own: bool = False
+    resize_infeasible: bool = False
+
+    @property
+    def sets_pod_level(self) -> bool:
+        """True if the Pod has Pod-level resources (`IsPodLevelResourcesSet`)."""
+        return any(is_pod_level(name) for name in (*self.limits, *self.requests))
+
+
+def read_pod_resources(pod: ApiObject, *, limits_too: bool = False) -> PodResources:
+    """Return the resources of a Pod or Pod template with defaults, which stored Pods already have. Raises
+    InvalidObject.
+
+    `limits_too`: with the defaults since PodLevelResourcesFixDefaulting. Amounts are rounded last, as in upstream: the
+    Pod-level defaults are sums of exact amounts.
+    """
+    statuses = {
+        status.get("name"): status
+        for key in ("containerStatuses", "initContainerStatuses")
+        for status in _objects(pod, "status", key)
+    }
+    containers, init_containers = (
+        tuple(_container(container, statuses, key) for container in _objects(pod, "spec", key))
+        for key in ("containers", "initContainers")
+    )
+    # Source: `IsPodResizeInfeasible`.
+    pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
+    resources = PodResources(
+        containers,
+        init_containers,
+        limits=exact_resource_list(pod, "spec", "resources", "limits"),
+        requests=exact_resource_list(pod, "spec", "resources", "requests"),
+        overhead=resource_list(pod, "spec", "overhead"),
+        has_own=at(pod, "spec", "resources") is not None,
+        resize_infeasible=bool(next(iter(pending), NOTHING).get("reason") == "Infeasible"),
+    )
+    return _rounded(_with_defaults(resources, limits_too=limits_too) if resources.has_own else resources)
+
+
+def container_requests(pod: PodResources) -> ResourceList:
+    """The sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
+    return _aggregate(pod, lambda container: container.requests)
+
+
+def container_limits(pod: PodResources) -> ResourceList:
+    """The sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
+    return _aggregate(pod, lambda container: container.limits)
+
+
+def pod_requests(pod: PodResources) -> ResourceList:
+    """The requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
+    total = _aggregate(pod, lambda c: _effective(pod, c.requests, c.actual_requests, c.allocated or {}))
+    return add(total | _pod_level(pod.requests), pod.overhead)
+
+
+def pod_limits(pod: PodResources) -> ResourceList:
+    """The limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
+    total = _aggregate(pod, lambda c: _effective(pod, c.limits, c.actual_limits, {})) | _pod_level(pod.limits)
+    return add(total, {name: q for name, q in pod.overhead.items() if total.get(name)})
+
+
+def _effective(
+    pod: PodResources, desired: ResourceList, actual: ResourceList | None, allocated: ResourceList
+) -> ResourceList:
+    if actual is None:
+        return desired
+    return largest_of((actual, allocated) if pod.resize_infeasible else (desired, actual, allocated))
+
+
+def _pod_level(amounts: ResourceList) -> dict[str, Quantity]:
+    return {name: quantity for name, quantity in amounts.items() if is_pod_level(name)}
+
+
+def pod_qos(pod: ApiObject) -> str:
+    """Return the QoS class, of the status if given. Raises InvalidObject. Source: helper/qos `GetPodQOS`."""
+    return text(pod, "status", "qosClass") or compute_pod_qos(read_pod_resources(pod))
+
+
+def compute_pod_qos(pod: PodResources) -> str:
+    """Return the QoS class by the resources of a Pod. Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`."""
+    holders = (pod,) if pod.has_own else (*pod.containers, *pod.init_containers)
+    pairs = [
+        (holder.requests.get(name, ZERO), holder.limits.get(name, ZERO)) for holder in holders for name in (CPU, MEMORY)
+    ]
+    if not any(request or limit for request, limit in pairs):
+        return BEST_EFFORT
+    return GUARANTEED if all(limit and request == limit for request, limit in pairs) else BURSTABLE
+
+
+def _aggregate(pod: PodResources, amounts: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
+    init_containers = [(amounts(container), container.is_sidecar) for container in pod.init_containers]
+    return sum_of_containers([*map(amounts, pod.containers)], init_containers)
+
+
+def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str) -> Container:
+    limits = exact_resource_list(container, "resources", "limits")
+    requests = exact_resource_list(container, "resources", "requests")
+    is_sidecar = key == "initContainers" and container.get("restartPolicy") == "Always"
+    # The status of an init container that runs to its end does not count.
+    status = statuses.get(container.get("name"), NOTHING) if is_sidecar or key == "containers" else NOTHING
+    reported = status.get("resources") is not None
+    return Container(
+        name=container.get("name") or "",
+        limits=limits,
+        requests=requests | {name: q for name, q in limits.items() if name not in requests},
+        is_sidecar=is_sidecar,
+        actual_limits=resource_list(status, "resources", "limits") if reported else None,
+        actual_requests=resource_list(status, "resources", "requests") if reported else None,
+        allocated=resource_list(status, "allocatedResources") if reported else None,
+    )
+
+
+def _with_defaults(pod: PodResources, *, limits_too: bool) -> PodResources:
+    """The resources with Pod-level defaults (upstream `defaultHugePagePodLimits` and `defaultPodRequests`).
+
+    `limits_too`: those of upstream `DefaultPodLevelResources`.
+    """
+    limits = dict(pod.limits)
+    if pod.limits or pod.requests:
+        huge = {name: q for name, q in container_limits(pod).items() if is_huge_page(name) and name not in pod.requests}
+        limits = huge | limits
+    requests = dict(pod.requests)
+    if limits or (limits_too and requests):
+        together = container_requests(pod).items()
+        requests |= {n: q for n, q in together if n not in requests and n in (CPU, MEMORY)}
+        requests |= {n: q for n, q in limits.items() if n not in requests and is_pod_level(n)}
+    limits = limits | _missing_limits(pod, requests, limits) if limits_too else limits
+    return replace(pod, limits=limits, requests=requests)
+
+
+def _missing_limits(pod: PodResources, requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
+    """The limits of resources that every container limits (upstream `defaultPodLevelLimits`)."""
+    sums, containers = container_limits(pod), (*pod.containers, *pod.init_containers)
+    return {
+        name: max(request, sums[name])
+        for name, request in requests.items()
+        if name in sums and name not in limits and is_pod_level(name) and all(name in c.limits for c in containers)
+    }
+
+
+def _rounded(pod: PodResources) -> PodResources:
+    containers, init_containers = (
+        tuple(replace(c, limits=rounded(c.limits), requests=rounded(c.requests)) for c in containers)
+        for containers in (pod.containers, pod.init_containers)
+    )
+    limits, requests = rounded(pod.limits), rounded(pod.requests)
+    return replace(pod, containers=containers, init_containers=init_containers, limits=limits, requests=requests)
+
+
+def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:
+    return (item if item is not None else NOTHING for item in charging(at(obj, *path) or (), _CONTAINER_WORK))
+
+
+PRIORITY_CLASS_SCOPE: Final = "PriorityClass"
+TERMINATING, NOT_TERMINATING = "Terminating", "NotTerminating"
+NOT_BEST_EFFORT: Final = "NotBestEffort"
+CROSS_NAMESPACE_POD_AFFINITY: Final = "CrossNamespacePodAffinity"
+VOLUME_ATTRIBUTES_CLASS: Final = "VolumeAttributesClass"
+
+_QUOTA_COMPUTE: Final = frozenset(name for name in COMPUTE if not name.endswith(EPHEMERAL_STORAGE)) | {"pods"}
+_ONLY_EXISTS: Final = (TERMINATING, NOT_TERMINATING, BEST_EFFORT, NOT_BEST_EFFORT, CROSS_NAMESPACE_POD_AFFINITY)
+_FITTING: Final = {
+    **dict.fromkeys((*_ONLY_EXISTS, PRIORITY_CLASS_SCOPE), _QUOTA_COMPUTE),
+    BEST_EFFORT: frozenset({"pods"}),
+    VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+"""Scope -> the standard resources that it supports. Every scope supports other resources."""
+_CONFLICTING: Final = ((BEST_EFFORT, NOT_BEST_EFFORT), (TERMINATING, NOT_TERMINATING))
+_ONLY_EXISTS_WORDS: Final = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+_SCOPES: Final[Path] = ("spec", "scopes")
+_SELECTOR: Final[Path] = ("spec", "scopeSelector", "matchExpressions")
+
+
+def validate_resource_quota(obj: ApiObject) -> list[FieldError]:
+    """Return all errors of a new quota in upstream's order. The quota must be decodable and have a namespace."""
+    return validate_object_meta(obj, namespaced=True, own_generation=True) + validate_quota_spec(obj)
+
+
+def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
+    """All errors of a change of a quota in upstream's order. `scopes` is immutable, scopeSelector is not."""
+    errors = validate_object_meta_update(new, old, namespaced=True) + validate_quota_spec(new)
+    scopes = at(new, *_SCOPES)
+    if set(scopes or ()) != set(at(old, *_SCOPES) or ()):
+        errors.append(invalid(_SCOPES, scopes, "field is immutable"))
+    return errors
+
+
+def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
+    """The errors of `spec`: resources by name, then scopes, then the selector (`ValidateResourceQuotaSpec`)."""
+    errors: list[FieldError] = []
+    hard, work = resource_list(obj, "spec", "hard"), meter()
+    for name, quantity in sorted(hard.items()):
+        if len(errors) >= MAX_FAULTS:
+            break
+        work.charge(4)
+        path, field = ("spec", "hard", name), keyed(("spec", "hard"), name)
+        errors += validate_quota_resource_name(name, path, field)
+        errors += validate_quantity_value(name, quantity, path, field)
+    return errors + _validate_scopes(at(obj, *_SCOPES), hard) + _validate_scope_selector(obj, hard)
+
+
+def is_scope_valid_for(scope: str, resource: str) -> bool:
+    """True if a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
+    return not is_standard_quota(resource) or scope not in _FITTING or resource in _FITTING[scope]
+
+
+def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
+    """Return scope -> resources that the scope does not support, up to the maximum number of reported errors."""
+    unfit_by_scope: dict[str, list[str]] = {}
+    for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
+        unfit = (name for name in charging(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
+        unfit_by_scope[scope] = list(islice(unfit, MAX_FAULTS))
+    return unfit_by_scope
+
+
+def _validate_scopes(scopes: list[str] | None, hard: Iterable[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    unfit = _unfit(scopes or (), hard)
+    for scope in scopes or ():
+        if len(errors) >= MAX_FAULTS:
+            break
+        if scope not in _FITTING:
+            errors.append(invalid(_SCOPES, scopes, "unsupported scope"))
+        errors += [invalid(_SCOPES, scopes, "unsupported scope applied to resource") for _ in unfit.get(scope, ())]
+    conflicts = [pair for pair in _CONFLICTING if {*pair} <= set(scopes or ())]
+    return errors + [invalid(_SCOPES, scopes, "conflicting scopes") for _ in conflicts]
+
+
+def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    expressions = [expression or {} for expression in at(obj, *_SELECTOR) or ()]
+    unfit, shown = _unfit((expression.get("scopeName") for expression in expressions), hard), None
+    for index, expression in enumerate(charging(expressions, 2)):
+        if len(errors) >= MAX_FAULTS:
+            break
+        path = (*_SELECTOR, index)
+        scope = expression.get("scopeName") or ""
+        if scope not in _FITTING:
+            errors.append(invalid((*path, "scopeName"), Named(scope), "unsupported scope", _field("scopeName")))
+        if unfit.get(scope):
+            shown = shown or _as_go(expressions)  # upstream shows all of them, each time
+            fault = invalid((*path, "scopeName"), shown, "unsupported scope applied to resource", _field())
+            errors += [fault] * len(unfit[scope])
+        errors += _validate_operator(expression, path)
+    scopes = {expression.get("scopeName") for expression in expressions}
+    conflicts = [pair for pair in _CONFLICTING if {*pair} <= scopes]
+    # Upstream shows spec.scopes here, whatever the selector says.
+    return errors + [invalid(_SELECTOR, at(obj, *_SCOPES), "conflicting scopes") for _ in conflicts]
+
+
+def _validate_operator(expression: ApiObject, path: Path) -> list[FieldError]:
+    errors = []
+    operator, values = expression.get("operator") or "", expression.get("values") or []
+    if expression.get("scopeName") in _ONLY_EXISTS and operator != "Exists":
+        errors.append(invalid((*path, "operator"), Named(operator), _ONLY_EXISTS_WORDS, _field("operator")))
+    if operator in ("In", "NotIn"):
+        if not values:
+            detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            errors.append(required((*path, "values"), detail, _field("values")))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            errors.append(invalid((*path, "values"), values, detail, _field("values")))
+    else:
+        detail = "not a valid selector operator"
+        errors.append(invalid((*path, "operator"), Named(operator), detail, _field("operator")))
+    return errors
+
+
+def _field(name: str = "") -> str:
+    """Return the path of a matchExpression in upstream's messages, which omit the index."""
+    return ".".join(("spec", "scopeSelector", "matchExpressions", *([name] if name else [])))
+
+
+def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
+    """Return the selector as upstream prints it, with the field names of the internal type, which has no JSON tags."""
+    shown = [
+        {
+            "ScopeName": expression.get("scopeName") or "",
+            "Operator": expression.get("operator") or "",
+            "Values": expression.get("values"),
+        }
+        for expression in expressions[:MAX_FAULTS]
+    ]
+    return {"MatchExpressions": shown}

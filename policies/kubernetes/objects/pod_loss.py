@@ -1,0 +1,160 @@
+"""What the loss of one Pod does to the workload of the Pod: by the table of owners, or by the Job's spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from forewarn.policies.base.documents import Hidden, in_json
+from forewarn.policies.base.findings import cut, one_line
+from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.kubernetes.kinds.owners import Loss, role_of
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
+from forewarn.policies.kubernetes.objects.workload import fails_with_one_pod
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.pod import Owner, Pod
+
+_LONGEST: Final = 253
+_MAX_LOSSES: Final = 5
+
+
+class PodLoss(NamedTuple):
+    """The effect of losing a Pod on the workload `kind` `name`. `pod`: `namespace/name`.
+
+    `condition`: a condition that changes the effect, as text, such as `unless …`; empty without such a condition.
+    """
+
+    pod: str
+    namespace: Hidden[str]
+    loss: Hidden[Loss]
+    kind: str
+    name: str
+    condition: str = ""
+
+    @property
+    def fails(self) -> bool:
+        return self.loss is Loss.FAILS
+
+    @property
+    def effect(self) -> str:
+        """The effect as text: `fails SparkApplication spark-pi`."""
+        return f"{self.loss} {self.kind} {self.name}"
+
+    @property
+    def sentence(self) -> str:
+        """The effect and condition: `fails SparkApplication spark-pi, unless spec.restartPolicy.type is Always`."""
+        return f"{self.effect}{self.condition and ', '}{self.condition}"
+
+    @in_json
+    def effect_(self) -> Literal["fails", "interrupts"]:
+        return "fails" if self.fails else "interrupts"
+
+
+class DaemonSetVictim(NamedTuple):
+    """A victim that DaemonSet `daemonSet` (`namespace/name`) recreates on the same node only."""
+
+    pod: str
+    daemon_set: str
+    node: str
+
+
+class Consequences(NamedTuple):
+    """What the preemption of Pods does to their workloads.
+
+    `losses`: what fails or is interrupted without the victims. `daemonSetVictims`: victims that return on the same node
+    only.
+    """
+
+    losses: Sequence[PodLoss] = ()
+    daemon_set_victims: Sequence[DaemonSetVictim] = ()
+
+    @classmethod
+    def from_victims(cls, victims: Sequence[Pod], workload: Workloads) -> Consequences:
+        """Return the consequences for these victims. `workload`: see `losses_of`."""
+        daemons = [
+            DaemonSetVictim(pod.key, f"{pod.namespace}/{pod.owner.name}", pod.node_name)
+            for pod in victims
+            if pod.owner is not None and pod.owner_kind == DAEMON_SET
+        ]
+        return cls(losses_of(victims, workload), daemons)
+
+    def phrases(self) -> Iterator[str]:
+        """Yield what fails or is interrupted, and which Pods their DaemonSet recreates on the same node only."""
+        yield from loss_phrases(self.losses, _MAX_LOSSES, "preempting")
+        for victim in self.daemon_set_victims[:_MAX_LOSSES]:
+            yield f"DaemonSet {victim.daemon_set} recreates {victim.pod} on {victim.node} only"
+        if len(self.daemon_set_victims) > _MAX_LOSSES:
+            yield f"{len(self.daemon_set_victims) - _MAX_LOSSES} more victims are of DaemonSets"
+
+
+class _Stored(Protocol):
+    @property
+    def object(self) -> ApiObject: ...
+
+
+Workloads = Callable[[str, str, str], _Stored | None]
+"""The workload of this `group/Kind`, namespace and name."""
+
+
+def losses_of(pods: Iterable[Pod], workload: Workloads) -> list[PodLoss]:
+    """Return the effects of losing these Pods: one for each affected workload, failures first.
+
+    `workload`: returns the workload with a `group/Kind`, namespace and name.
+    """
+    pod_loss: dict[tuple[str, str, str], PodLoss] = {}
+    for pod in pods:
+        loss = loss_of(pod, workload)
+        if loss is not None:
+            earlier = pod_loss.setdefault((loss.namespace, loss.kind, loss.name), loss)
+            if loss.fails and not earlier.fails:
+                pod_loss[loss.namespace, loss.kind, loss.name] = loss
+    return sorted(pod_loss.values(), key=lambda loss: (not loss.fails, loss.pod))
+
+
+def loss_phrases(losses: Sequence[PodLoss], limit: int, verb: str, rest: str = "") -> Iterator[str]:
+    """Yield `VERB batch/pi-driver fails SparkApplication pi, unless …` for `limit` losses, and the others' number."""
+    yield from (f"{verb} {loss.pod} {loss.sentence}" for loss in losses[:limit])
+    if len(losses) > limit:
+        yield f"{len(losses) - limit} more fail or are interrupted{rest}"
+
+
+def loss_of(pod: Pod, workload: Workloads) -> PodLoss | None:
+    """Return the effect of losing a Pod; None if the workload continues without it, or if the effect is unknown.
+
+    `workload`: returns the workload with a `group/Kind`, namespace and name.
+    """
+    owner = pod.owner
+    if owner is not None and owner.group_kind == JOB:
+        job = workload(JOB, pod.namespace, owner.name)
+        if job is None or not _fails(job.object):
+            return None
+    return named_loss(pod.namespace, pod.name, owner, pod.labels)
+
+
+def named_loss(namespace: str, name: str, owner: Owner | None, labels: Mapping[str, str]) -> PodLoss | None:
+    """Return the effect of losing a Pod with this owner and these labels; None if there is none.
+
+    For the Pod of a Job, assumes that the Job fails with the Pod.
+    """
+    role = role_of("" if owner is None else owner.group_kind, labels)
+    if role is not None and role.loss is not Loss.NOTHING:
+        kind, keys = role.whole
+        of_owner = ("", "") if owner is None else (owner.kind, owner.name)
+        whole = (kind, "/".join(labels.get(key, "") for key in keys)) if kind else of_owner
+        return PodLoss(f"{namespace}/{name}", namespace, role.loss, whole[0], _line(whole[1]), role.condition)
+    if owner is not None and owner.group_kind == JOB:
+        return PodLoss(f"{namespace}/{name}", namespace, Loss.FAILS, owner.kind, _line(owner.name))
+    return None
+
+
+def _line(name: str) -> str:
+    return cut(one_line(name[: 2 * _LONGEST]), _LONGEST)
+
+
+def _fails(job: ApiObject) -> bool:
+    try:
+        return fails_with_one_pod(job)
+    except InvalidObject:
+        return False

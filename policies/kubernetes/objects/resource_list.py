@@ -1,0 +1,81 @@
+"""Amounts by resource name, and the arithmetic of ResourceQuotas with them (apiserver `pkg/quota/v1/resources.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from forewarn.policies.base.metering import FEW, charge, meter
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, mapping, ref_of
+from forewarn.policies.kubernetes.objects.resources import add_to
+from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Path
+
+ResourceList = Mapping[str, Quantity]
+"""Resource names to amounts, in thousandths as the API server stores them."""
+
+
+def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
+    """Return the amounts at a path, rounded up to thousandths as stored; empty if absent. Raises InvalidObject."""
+    return rounded(exact_resource_list(obj, *path))
+
+
+def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
+    """Return the amounts at a path as written, not rounded; empty if absent or null. Raises InvalidObject."""
+    work = meter()
+    amounts = {}
+    for name, value in mapping(obj, *path).items():
+        work.charge(2)
+        amounts[name] = _amount(obj, value, (*path, name))
+    return amounts
+
+
+def rounded(resources: ResourceList) -> dict[str, Quantity]:
+    """Return the amounts rounded up to thousandths, as the API server stores them (`SetDefaults_ResourceList`)."""
+    if len(resources) > FEW:
+        charge(len(resources) // 4)
+    return {name: quantity.round_up_to_milli() for name, quantity in resources.items()}
+
+
+def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
+    try:
+        return parse_quantity(value)
+    except InvalidQuantity as problem:
+        raise InvalidObject(str(problem), path, ref_of(obj)) from None
+
+
+def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
+    """Return the sum of both amounts for each resource name (upstream `Add`)."""
+    total = dict(first)
+    add_to(total, second)
+    return total
+
+
+def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
+    """Return `first` minus `second` for each resource name, at least 0 (upstream `SubtractWithNonNegativeResult`)."""
+    if len(first) + len(second) > FEW:
+        charge(len(second) // 32 + len(first) // 2)
+    rest = {name: quantity - second.get(name, ZERO) for name, quantity in first.items()}
+    return {name: quantity if quantity.nano > 0 else ZERO for name, quantity in rest.items()}
+
+
+def mask(resources: ResourceList, names: Collection[str]) -> dict[str, Quantity]:
+    """Return only the amounts of these resource names (upstream `Mask`)."""
+    return {name: quantity for name, quantity in resources.items() if name in names}
+
+
+def without_zeros(resources: ResourceList) -> dict[str, Quantity]:
+    """Return only the amounts that are not zero (upstream `RemoveZeros`)."""
+    return {name: quantity for name, quantity in resources.items() if quantity}
+
+
+def exceeded(used: ResourceList, hard: ResourceList) -> list[str]:
+    """Return the sorted names of resources of which more is used than allowed (upstream `LessThanOrEqual`)."""
+    return sorted(name for name, limit in hard.items() if name in used and limit < used[name])
+
+
+def text(resources: ResourceList) -> str:
+    """Return the amounts as text, such as `cpu=1,pods=2` (upstream `prettyPrint`)."""
+    return ",".join(f"{name}={quantity}" for name, quantity in sorted(resources.items()))

@@ -1,0 +1,42 @@
+"""Views of API objects whose fields name the functions that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, Self
+
+from forewarn.policies.kubernetes.objects.fields import ApiObject, text, timestamp
+
+Reader = Mapping[str, Callable[[ApiObject], Any]]
+"""Metadata of a field."""
+
+
+def by(read: Callable[..., Any], *path: str, **more: Any) -> Reader:
+    """Return the metadata of a field that `read` reads from the path of an API object."""
+    return {"read": lambda obj: read(obj, *path, **more)}
+
+
+NAME: Final = by(text, "metadata", "name")
+NAMESPACE: Final = by(text, "metadata", "namespace", default="default")
+CREATED: Final = by(lambda obj: timestamp(obj, "metadata", "creationTimestamp") or 0)
+"""In seconds since 1970."""
+
+
+class View:
+    """The parent of dataclasses whose fields all have a Reader."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> Self:
+        """Read an API object. Raises InvalidObject."""
+        of: Any = cls
+        view: Self = of(*(read(obj) for read in _readers(of)))
+        return view
+
+
+@cache
+def _readers(of: Any) -> tuple[Callable[[ApiObject], Any], ...]:
+    return tuple(each.metadata["read"] for each in fields(of))

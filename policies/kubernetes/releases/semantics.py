@@ -1,0 +1,236 @@
+"""The differences between Kubernetes releases, feature gates and scheduler profiles, as methods of one frozen value.
+
+A `Semantics` belongs to a cluster: it is part of `ClusterObjects`, so it is available with each snapshot. No other code
+compares versions: code that differs between releases calls a named method. The model is pod-security-admission, which
+gives each check with its first minor version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final, Self, overload
+
+from forewarn.policies.kubernetes.releases.gates import MODELLED, default
+from forewarn.policies.kubernetes.releases.minors import (
+    KNOWN_MINORS,
+    PREDICTED_MINORS,
+    PREVIEW,
+    PREVIEW_MINORS,
+    RECORDED_MINOR,
+)
+from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER, SchedulerConfiguration
+
+_DEFAULTS: Final = {name: {minor: default(name, minor) for minor in PREDICTED_MINORS} for name in MODELLED}
+
+
+class _Property:
+    """A property of `Semantics`: true from the minor `since` up to `until`, if the feature gate is on.
+
+    `first`, `before`: the first release with the property, and the last one before it, as text.
+    """
+
+    __slots__ = ("_gate", "_since", "_until", "before", "first")
+
+    def __init__(self, since: int = 0, until: int = 1 << 31, gate: str = "") -> None:
+        self._since, self._until, self._gate = since, until, gate
+        self.first, self.before = f"1.{since}", f"1.{since - 1}"
+
+    @overload
+    def __get__(self, owner: None, _: type[Semantics]) -> Self: ...
+    @overload
+    def __get__(self, owner: Semantics, _: type[Semantics]) -> bool: ...
+    def __get__(self, owner: Semantics | None, _: type[Semantics]) -> bool | Self:
+        if owner is None:
+            return self
+        return self._since <= owner.minor <= self._until and (not self._gate or owner.enabled(self._gate))
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """One release with feature gates.
+
+    `minor`: minor of Kubernetes 1. `gates`: the gates that were set, as (name, state). `scheduler`: the scheduler's
+    configuration; None: the default of the release. `fault`: why the options do not describe the release. `assumed`:
+    neither the options nor the cluster name a release. Equal values mean equal decisions; a change needs a new
+    snapshot.
+    """
+
+    minor: int = RECORDED_MINOR
+    gates: tuple[tuple[str, bool], ...] = ()
+    scheduler: SchedulerConfiguration | None = None
+    fault: str = ""
+    assumed: bool = field(default=False, compare=False)
+
+    def with_gates(self, **gates: bool) -> Semantics:
+        return replace(self, gates=tuple(sorted({**dict(self.gates), **gates}.items())))
+
+    def enabled(self, gate: str) -> bool:
+        """Report whether a feature gate is on. Raises KeyError for gates that are not modelled."""
+        for name, value in self.gates:
+            if name == gate:
+                return value
+        defaults = _DEFAULTS[gate]
+        return defaults[self.minor] if self.minor in defaults else default(gate, self.minor)
+
+    def is_at_least(self, minor: int) -> bool:
+        """Report whether the release is 1.`minor` or a later one."""
+        return self.minor >= minor
+
+    @property
+    def scheduler_names(self) -> frozenset[str]:
+        """The values of `spec.schedulerName` for which the scheduler has profiles."""
+        return frozenset({DEFAULT_SCHEDULER} if self.scheduler is None else self.scheduler.profiles)
+
+    @property
+    def release(self) -> str:
+        """The release as text: `1.36`."""
+        return f"1.{self.minor}"
+
+    @property
+    def unknown(self) -> str:
+        """Why forewarn does not predict this release; "" for a supported release."""
+        if self.fault:
+            return f"the cluster runs Kubernetes {self.release}: {self.fault}"
+        if self.minor in PREDICTED_MINORS:
+            return ""
+        return f"the cluster runs Kubernetes {self.release}; predictions hold for {_KNOWN}"
+
+    @property
+    def preview(self) -> str:
+        """A notice for a release whose predictions are not verified; "" for other releases."""
+        return f"Kubernetes {self.release}: {PREVIEW}" if self.minor in PREVIEW_MINORS else ""
+
+    empty_selectors_count = _Property(since=38)
+    """Whether PDBs with an empty selector, and Pods without labels, count in preemption (kubernetes #141785).
+
+    Topology spread then also counts Pods for an empty labelSelector (kubernetes #141340).
+    """
+    pods_carry_topology_labels = _Property(gate="PodTopologyLabelsAdmission")
+    """Whether a Pod gets the zone and region of its node as labels when it is bound."""
+    balanced_allocation_scores_the_change = _Property(since=36)
+    """Whether NodeResourcesBalancedAllocation scores the improvement of a node's balance instead of its balance."""
+
+    @property
+    def pods_are_grouped(self) -> bool | None:
+        """Whether Pods belong to PodGroups, by the gate GenericWorkload; None: not set, so stored objects decide."""
+        return self.minor >= 35 and dict(self.gates).get("GenericWorkload")
+
+    groups_are_preempted_together = _Property(since=37)
+    """Whether preemption by a Pod without a group treats victims' PodGroups as units, with their priorities."""
+    pod_groups_have_preemption_policies = _Property(gate="PodGroupPreemptionPolicy")
+    """Whether the preemption policy of a PodGroup replaces that of its Pods."""
+    successful_preemptions_are_reported = _Property(since=37)
+    """Whether the condition PodScheduled names the node and the number of victims, and no claims."""
+    every_nominated_pod_is_passed_over = _Property(since=36)
+    """Whether cluster-autoscaler of this minor also skips Pods that are nominated to a deleted node.
+
+    Source: kubernetes/autoscaler, `ArrangePodsBySchedulability`; until 1.35 `FilterOutExpendableAndSplit`.
+    """
+    image_volumes_count_for_locality = _Property(since=36)
+    """Whether ImageLocality counts the images of volumes in addition to those of containers."""
+    image_volumes_raise_the_threshold = _Property(since=37)
+    """Whether the maximum threshold of ImageLocality also grows with image volumes, not only with containers."""
+    devices_are_scored = _Property(since=35)
+    """Whether DynamicResources scores nodes."""
+    devices_of_resources_are_scored = _Property(since=35, gate="DRAExtendedResource")
+    """Whether extended resources of a DeviceClass are scored like those of device plugins."""
+    expected_bindings_are_announced = _Property(gate="NominatedNodeNameForExpectation")
+    """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding is delayed."""
+    devices_are_allocated = _Property(gate="DynamicResourceAllocation")
+    """Whether DynamicResources is a default plugin."""
+
+    @property
+    def device_binding_conditions_are_awaited(self) -> bool:
+        """Whether DynamicResources waits for devices to be ready before it binds a Pod."""
+        return self.enabled("DRADeviceBindingConditions") and self.enabled("DRAResourceClaimDeviceStatus")
+
+    devices_are_shared = _Property(since=36, gate="DRAConsumableCapacity")
+    """Whether several claims may share a device, each with a part of its capacity. Not modelled until 1.35."""
+    devices_are_partitioned = _Property(since=36, gate="DRAPartitionableDevices")
+    """Whether devices consume counters of their pool. Not modelled until 1.35."""
+    capacity_ranges_may_be_fractional = _Property(gate="DRAFractionalCapacityRange")
+    """Whether the steps of a device capacity may be fractions, counted in thousandths."""
+    counters_reach_every_node = _Property(until=36)
+    """Whether a slice with counters makes its pool available on every node (Kubernetes 1.36 only)."""
+    full_devices_are_passed_over = _Property(until=36)
+    """Whether a request for all devices skips devices without free capacity (Kubernetes 1.36 only)."""
+    shares_need_capacity = _Property(until=36)
+    """Whether a share of a device without capacity consumes no counters (Kubernetes 1.36 only)."""
+    distinct_values_by_request = _Property(until=36)
+    """Whether distinctAttribute compares only the last device of each request (Kubernetes 1.36 only)."""
+    large_amounts_of_devices_go_wrong = _Property(until=36)
+    """Whether sums of counters and capacities modify their operands (8Ti and more; Kubernetes 1.36 only)."""
+
+    @property
+    def device_taint_rules_apply(self) -> bool:
+        """Whether DeviceTaintRules taint devices. Before 1.37, the API serves none unless the gate is on."""
+        return dict(self.gates).get("DRADeviceTaintRules", True)
+
+    device_taint_rules_are_served = _Property(gate="DRADeviceTaintRules")
+    """Whether every API server serves DeviceTaintRules: `v1` since 1.37; before, if the gate is on."""
+    declared_features_are_checked = _Property(gate="NodeDeclaredFeatures")
+    """Whether NodeDeclaredFeatures is a default plugin."""
+
+    @property
+    def schedulable_features(self) -> frozenset[str]:
+        """The features that NodeDeclaredFeatures derives from a Pod's spec."""
+        return frozenset(name for name, since in _SCHEDULABLE_FEATURES.items() if since <= self.minor)
+
+    node_names_are_checked_first = _Property(since=37)
+    """Whether NodeName runs before NodeUnschedulable in the default plugins."""
+    deferred_resizes_have_pre_filters = _Property(since=37)
+    """Whether NodeName, NodeUnschedulable and TaintToleration have a PreFilter, for Pods on a node."""
+    storage_capacity_is_scored = _Property(gate="StorageCapacityScoring")
+    """Whether VolumeBinding scores nodes by the free storage of their topology."""
+    missing_drivers_reject = _Property(gate="VolumeLimitScaling")
+    """Whether NodeVolumeLimits rejects a node without the CSI driver of a volume."""
+    drivers_opt_in = _Property(since=36)
+    """Whether `missing_drivers_reject` applies only to CSI drivers with `preventPodSchedulingIfMissing`."""
+    portworx_needs_the_annotation = _Property(until=35)
+    """Whether NodeVolumeLimits treats Portworx volumes as migrated only if the CSINode's annotation lists the
+    plugin.
+    """
+    gated_nominations_count = _Property(since=37)
+    """Whether a nominated Pod uses resources while it is gated (kubernetes #139057)."""
+    pdb_count_ends_at_first_violation = _Property(since=37)
+    """Whether a potential victim that violates a PDB reduces none of the later PDBs."""
+    unstarted_victims_in_order = _Property(since=37)
+    """Whether potential victims that have not started keep the order of their arrival on the node."""
+    pod_resources_complete_last = _Property(gate="PodLevelResourcesFixDefaulting")
+    """Whether admission plugins run before the defaults of `spec.resources` of a Pod, which then include limits."""
+    empty_pod_resources_have_no_qos = _Property(gate="PodLevelResourcesFixKubeletQOSClass")
+    """Whether an empty `spec.resources` leaves the QoS class of a Pod to its containers."""
+    pod_level_status_counts = _Property(gate="InPlacePodLevelResourcesVerticalScaling")
+    """Whether the status of an in-place resize of Pod-level resources counts."""
+    resizes_are_compared_by_pod = _Property(since=37)
+    """Whether requests, allocated and actual resources are summed for the Pod before the maximum is taken."""
+    stateful_sets_have_max_unavailable = _Property(gate="MaxUnavailableStatefulSet")
+    """Whether a rollout of a StatefulSet replaces `maxUnavailable` Pods at a time."""
+    unavailable_pods_are_replaced_first = _Property(since=37)
+    """Whether such a rollout of a Parallel StatefulSet begins with its unavailable Pods, whatever the limit."""
+    idle_jobs_have_mutable_directives = _Property(gate="MutableSchedulingDirectivesForSuspendedJobs")
+    """Whether nodeSelector, node affinity and tolerations of a suspended Job that has started may change."""
+    idle_jobs_have_mutable_resources = _Property(gate="MutablePodResourcesForSuspendedJobs")
+    """Whether requests and limits of a suspended Job without active Pods may change."""
+    jobs_that_never_started_are_idle = _Property(since=36)
+    """Whether these gates also apply to Jobs that have no condition Suspended because they never started."""
+    serves_mutating_policies = _Property(since=36)
+    """Whether MutatingAdmissionPolicies are served in v1; before, they are off by default."""
+
+    @property
+    def counting(self) -> tuple[bool, bool]:
+        """(`pod_level_status_counts`, `resizes_are_compared_by_pod`), as a `Counting`."""
+        return self.pod_level_status_counts, self.resizes_are_compared_by_pod
+
+
+_KNOWN: Final = f"1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]}"  # a preview is for those who ask for it
+_SCHEDULABLE_FEATURES: Final = {
+    "RestartAllContainersOnContainerExits": 35,
+    "UserNamespacesHostNetworkSupport": 36,
+    "VolumeBindMountOptions": 37,
+}
+"""Feature -> first minor. Source: component-helpers `nodedeclaredfeatures/features/registry.go`, features with
+`InferForScheduling`.
+"""
+
+DEFAULT: Final = Semantics()

@@ -1,0 +1,160 @@
+"""NodeInfo: a node with its Pods and their resources. Source: kubernetes `pkg/scheduler/framework/types.go`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.kubernetes.releases.semantics import DEFAULT, Semantics
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.node import Node
+    from forewarn.policies.kubernetes.objects.pod import HostPort, Pod
+    from forewarn.policies.kubernetes.objects.resources import PodResource
+
+
+_SERIALS: Final = count(1)
+
+
+class NodeInfo:
+    """A node with its Pods. NodeInfos of a Snapshot never change: use a `clone` to add or remove Pods.
+
+    `serial`: unique, so that a cached value belongs to one state of a node. Requests: `milli_cpu` in thousandths,
+    others in units. `non_zero_cpu`, `non_zero_memory`: requests with defaults, for scores. `used_ports`: a set as in
+    upstream: if two Pods use one port, the removal of one of them frees the port.
+    """
+
+    __slots__ = (
+        "ephemeral_storage",
+        "memory",
+        "milli_cpu",
+        "node",
+        "non_zero_cpu",
+        "non_zero_memory",
+        "pods",
+        "pods_with_affinity",
+        "pods_with_required_anti_affinity",
+        "scalars",
+        "semantics",
+        "serial",
+        "used_ports",
+    )
+
+    def __init__(self, node: Node, pods: Iterable[Pod] = (), semantics: Semantics = DEFAULT) -> None:
+        self.node = node
+        self.semantics = semantics
+        self.serial = next(_SERIALS)
+        self.pods: list[Pod] = []
+        self.pods_with_affinity: list[Pod] = []
+        self.pods_with_required_anti_affinity: list[Pod] = []
+        self.milli_cpu = self.memory = self.ephemeral_storage = 0
+        self.non_zero_cpu = self.non_zero_memory = 0
+        self.scalars: dict[str, int] = {}
+        self.used_ports: set[HostPort] = set()
+        for pod in pods:
+            self.add_pod(pod)
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    def clone(self) -> NodeInfo:
+        """Return a copy that may be changed (upstream `Snapshot`)."""
+        copy = NodeInfo.__new__(NodeInfo)
+        copy.node, copy.semantics = self.node, self.semantics
+        copy.serial = next(_SERIALS)
+        copy.pods = self.pods.copy()
+        copy.pods_with_affinity = self.pods_with_affinity.copy()
+        copy.pods_with_required_anti_affinity = self.pods_with_required_anti_affinity.copy()
+        copy.milli_cpu, copy.memory, copy.ephemeral_storage = self.milli_cpu, self.memory, self.ephemeral_storage
+        copy.non_zero_cpu, copy.non_zero_memory = self.non_zero_cpu, self.non_zero_memory
+        copy.scalars = self.scalars.copy()
+        copy.used_ports = self.used_ports.copy()
+        return copy
+
+    def with_pods(self, pods: Sequence[Pod]) -> NodeInfo:
+        """Return a copy with these Pods in this order. Adjusts the resources only by the added and removed Pods."""
+        removed = {id(pod): pod for pod in self.pods}
+        added = [pod for pod in pods if removed.pop(id(pod), None) is None]
+        copy = self.clone()
+        copy.pods = list(pods)
+        if self.pods_with_affinity or any(pod.spec.pod_affinity.present for pod in added):
+            with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
+            copy.pods_with_affinity = with_affinity
+            copy.pods_with_required_anti_affinity = [
+                pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity
+            ]
+        if self.used_ports or any(pod.spec.host_ports for pod in added):
+            copy.used_ports = {port for pod in pods for port in pod.spec.host_ports}
+        for pod in added:
+            copy.count(pod, 1)
+        for pod in removed.values():
+            copy.count(pod, -1)
+        return copy
+
+    def add_pod(self, pod: Pod) -> None:
+        """Add a Pod and its resources (upstream `AddPodInfo`)."""
+        self.pods.append(pod)
+        affinity = pod.spec.pod_affinity
+        if affinity.present:
+            self.pods_with_affinity.append(pod)
+            if affinity.has_required_anti_affinity:
+                self.pods_with_required_anti_affinity.append(pod)
+        self.count(pod, 1)
+        if pod.spec.host_ports:
+            self.used_ports.update(pod.spec.host_ports)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Remove a Pod and its resources (upstream `RemovePod`). Raises KeyError if this Pod object is not on the node.
+
+        The last Pod takes the position of the removed one.
+        """
+        _swap_out(self.pods, pod)
+        affinity = pod.spec.pod_affinity
+        if affinity.present:
+            _swap_out(self.pods_with_affinity, pod)
+            if affinity.has_required_anti_affinity:
+                _swap_out(self.pods_with_required_anti_affinity, pod)
+        self.count(pod, -1)
+        if pod.spec.host_ports:
+            self.used_ports.difference_update(pod.spec.host_ports)
+
+    def end_pods(self, pods: Sequence[Pod]) -> None:
+        """Replace Pods of this node by terminating copies, at the end of the lists of Pods. Resources do not change."""
+        with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
+        apart = [pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity]
+        ending = {id(pod): pod.as_terminating() for pod in pods}
+        for present, those in (
+            (self.pods, pods),
+            (self.pods_with_affinity, with_affinity),
+            (self.pods_with_required_anti_affinity, apart),
+        ):
+            for pod in those:
+                _swap_out(present, pod)
+            present += [ending[id(pod)] for pod in those]
+
+    def count(self, pod: Pod, sign: int) -> None:
+        """Add (`sign` 1) or subtract (-1) the resources of a Pod."""
+        occupies = footprint(pod, self.semantics)
+        resource = occupies.resource
+        self.milli_cpu += sign * resource.milli_cpu
+        self.memory += sign * resource.memory
+        self.ephemeral_storage += sign * resource.ephemeral_storage
+        self.non_zero_cpu += sign * occupies.non_zero_cpu
+        self.non_zero_memory += sign * occupies.non_zero_memory
+        for name, amount in resource.scalars.items():
+            self.scalars[name] = self.scalars.get(name, 0) + sign * amount
+
+
+def footprint(pod: Pod, semantics: Semantics) -> PodResource:
+    return pod.occupies.counted(semantics.counting) if pod.occupies.elsewhere else pod.occupies
+
+
+def _swap_out(pods: list[Pod], pod: Pod) -> None:
+    for index, present in enumerate(pods):
+        if present is pod:
+            pods[index] = pods[-1]
+            pods.pop()
+            return
+    raise KeyError(f"{pod.key} is not on the node")

@@ -1,0 +1,508 @@
+"""NodeResourcesFit: the Pod's resource requests. Source: upstream `plugins/noderesources/fit.go`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import floor, sqrt
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from forewarn.policies.base.metering import FEW, charge
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_extended
+from forewarn.policies.kubernetes.objects.devices import DeviceId
+from forewarn.policies.kubernetes.objects.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    NON_ZERO_DEFAULTS,
+    as_resource,
+)
+from forewarn.policies.kubernetes.scheduling.arguments import (
+    CPU_AND_MEMORY,
+    LEAST_ALLOCATED,
+    MAX_CUSTOM_PRIORITY_SCORE,
+    MOST_ALLOCATED,
+    REQUESTED_TO_CAPACITY_RATIO,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceWeight,
+    ShapePoint,
+)
+from forewarn.policies.kubernetes.scheduling.devices.claims import extended_resources_of
+from forewarn.policies.kubernetes.scheduling.devices.selectors import SelectorError
+from forewarn.policies.kubernetes.scheduling.framework import (
+    MAX_NODE_SCORE,
+    NOT_FOUND,
+    SKIP,
+    Code,
+    CycleState,
+    FilterInColumns,
+    Plugin,
+    PreFilterResult,
+    Status,
+)
+from forewarn.policies.kubernetes.scheduling.reasons import LOWER_REQUESTS, Reason, insufficient
+from forewarn.policies.kubernetes.scheduling.snapshot import NotValid, Snapshot
+from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
+    MAX,
+    PASSES,
+    CapacityConstraint,
+    Present,
+    Rejections,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.resources import ResourceList
+    from forewarn.policies.kubernetes.scheduling.framework import PluginHandle
+    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import NodeFit
+    from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix
+
+_FULL: Final = 100
+
+
+class Amount(NamedTuple):
+    """One resource on one node (allocated, allocated with the new Pod, allocatable), and the resource's weight."""
+
+    allocated: int
+    requested: int
+    allocatable: int
+    weight: int
+
+
+def requests_of(amounts: ResourceList, resources: Sequence[ResourceWeight]) -> dict[str, int]:
+    """Return resource -> requested amount in kube-scheduler's units. Upstream `calculatePodResourceRequestList`."""
+    requests = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
+    base = {CPU: requests.milli_cpu, MEMORY: requests.memory, EPHEMERAL_STORAGE: requests.ephemeral_storage}
+    return {r.name: base[r.name] if r.name in base else requests.scalars.get(r.name, 0) for r in resources}
+
+
+def amounts_on(
+    node_info: NodeInfo,
+    requests: Mapping[str, int],
+    resources: Sequence[ResourceWeight],
+    *,
+    non_zero: bool,
+    devices: Callable[[str, NodeInfo], tuple[int, int]],
+) -> list[Amount]:
+    """Return the amounts of the resources of a node that count: extended resources only if the Pod requests them.
+
+    `non_zero`: Pods without requests for cpu and memory count with defaults. `devices`: see `DeviceCount`. Source:
+    upstream `calculateNodeAllocatableRequest`.
+    """
+    amounts = []
+    has = node_info.node.allocatable
+    for name, weight in resources:
+        requested = requests[name]
+        if name == CPU:
+            allocatable, allocated = has.milli_cpu, node_info.non_zero_cpu if non_zero else node_info.milli_cpu
+        elif name == MEMORY:
+            allocatable, allocated = has.memory, node_info.non_zero_memory if non_zero else node_info.memory
+        elif name == EPHEMERAL_STORAGE:
+            allocatable, allocated = has.ephemeral_storage, node_info.ephemeral_storage
+        elif not requested:
+            continue
+        else:
+            allocatable, allocated = has.scalars.get(name, 0), node_info.scalars.get(name, 0)
+            if not allocatable:
+                allocatable, allocated = devices(name, node_info)
+        if allocatable:
+            amounts.append(Amount(allocated, allocated + requested, allocatable, weight))
+    return amounts
+
+
+class DeviceCount:
+    """Counts the devices of a node that provide an extended resource, and those of them that are in use.
+
+    Upstream counts the devices of all slices of the node, including those that its allocator skips (older generations,
+    incomplete pools, taints). Source: upstream `calculateDRAResourceTotals`.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._scored = snapshot.semantics.devices_of_resources_are_scored
+
+    def __call__(self, resource: str, node_info: NodeInfo) -> tuple[int, int]:
+        """Return (devices, devices in use); (0, 0) without a DeviceClass for the resource, or if a selector fails."""
+        device_class = self._snapshot.extended_resources.get(resource) if self._scored else None
+        if device_class is None:
+            return 0, 0
+        node, match = node_info.node, self._snapshot.device_selectors.match
+        score = used = 0
+        for part, device in self._snapshot.device_pools.reached_from(node.labels, node.name):
+            try:
+                matches = match(device_class.selectors, part.driver, device)
+            except SelectorError:
+                return 0, 0
+            score += matches
+            used += matches and self._snapshot.devices_in_use.has(DeviceId(part.driver, part.pool, device.name))
+        return score, used
+
+
+def least_allocated(amounts: Sequence[Amount]) -> int:
+    """Return the score of the strategy LeastAllocated: the weighted mean of the free shares in percent."""
+    return _mean(amounts, [max(a.allocatable - a.requested, 0) * MAX_NODE_SCORE // a.allocatable for a in amounts])
+
+
+def most_allocated(amounts: Sequence[Amount]) -> int:
+    """Return the score of the strategy MostAllocated: the weighted mean of the used shares in percent."""
+    return _mean(amounts, [min(a.requested, a.allocatable) * MAX_NODE_SCORE // a.allocatable for a in amounts])
+
+
+def _mean(amounts: Sequence[Amount], scores: Sequence[int]) -> int:
+    weights = sum(amount.weight for amount in amounts)
+    return sum(score * a.weight for score, a in zip(scores, amounts, strict=True)) // weights if weights else 0
+
+
+def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+    """Return the function of the strategy RequestedToCapacityRatio: amounts -> weighted mean of `shape` at the
+    utilization.
+
+    Resources that score 0 do not count.
+    """
+    points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE)) for point in shape]
+
+    def score(amounts: Sequence[Amount]) -> int:
+        total = weights = 0
+        for _, requested, allocatable, weight in amounts:
+            used = _FULL if requested > allocatable else requested * _FULL // allocatable
+            value = broken_linear(points, used)
+            if value > 0:
+                total, weights = total + value * weight, weights + weight
+        return floor(total / weights + 0.5) if weights else 0
+
+    return score
+
+
+def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
+    """Return the value at `x` of the piecewise linear function through `points` (x, value); constant outside of the
+    points.
+
+    Integers, rounded towards zero as in Go. Source: `helper.BuildBrokenLinearFunction`.
+    """
+    for index, (right, value) in enumerate(points):
+        if x <= right:
+            if index == 0:
+                return value
+            left, before = points[index - 1]
+            rise, run = (value - before) * (x - left), right - left
+            return before + (rise // run if rise >= 0 else -(-rise // run))
+    return points[-1][1]
+
+
+def scorer(strategy: str, shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+    """Return the function of a scoring strategy: amounts on a node -> score."""
+    if strategy == REQUESTED_TO_CAPACITY_RATIO:
+        return requested_to_capacity_ratio(shape)
+    return {LEAST_ALLOCATED: least_allocated, MOST_ALLOCATED: most_allocated}[strategy]
+
+
+_HALF: Final = MAX_NODE_SCORE // 2
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    """Scores how much the Pod improves the balance of a node's resource utilization."""
+
+    name: ClassVar[str] = "NodeResourcesBalancedAllocation"
+    args: NodeResourcesBalancedAllocationArgs
+
+    def __init__(self, handle: PluginHandle, args: NodeResourcesBalancedAllocationArgs) -> None:
+        super().__init__(handle, args)
+        self._devices = DeviceCount(self.snapshot)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
+        """Skip a Pod that requests none of the resources. Upstream `PreScore`."""
+        requests = self._requests(pod)
+        if not any(requests.values()):
+            return SKIP
+        state.data[self.name] = requests
+        return None
+
+    def _requests(self, pod: Pod) -> dict[str, int]:
+        return requests_of(pod.spec.requests.total(use_status=True), self.args.resources)
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
+        """Return 75 if the Pod does not change the balance of the node's utilization, up to 100 if the Pod improves it.
+
+        Before 1.36: the balance with the Pod, 0 to 100. Upstream `balancedResourceScorer`.
+        """
+        if self.name not in state.data and self.pre_score(state, pod, ()) is not None:
+            return 0
+        requests = state.data[self.name]
+        amounts = amounts_on(node_info, requests, self.args.resources, non_zero=False, devices=self._devices)
+        with_pod = balance(amount.requested / amount.allocatable for amount in amounts)
+        if not self.semantics.balanced_allocation_scores_the_change:
+            return with_pod
+        without = balance(amount.allocated / amount.allocatable for amount in amounts)
+        return _HALF + int((_HALF + with_pod - without) / 2)
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | int | None:
+        """Return the scores for cpu and memory; None for other arguments. See `Plugin.scores_in_columns`."""
+        if self.args.resources != CPU_AND_MEMORY:
+            return None
+        requests, columns = tuple(self._requests(pod).values()), self.snapshot.columns
+        if not any(requests):
+            return 0
+
+        def scores(rows: NDArray[np.intp]) -> NDArray[np.int64]:
+            has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
+            with_pod = _balance_in_columns(used + np.array([requests]).T, has)
+            if not self.semantics.balanced_allocation_scores_the_change:
+                return with_pod
+            change = with_pod - _balance_in_columns(used, has)
+            return _HALF + np.trunc((_HALF + change) / 2).astype(np.int64)
+
+        return _cached_scores(matrix, (self.name, requests), rows, scores)
+
+
+def _cached_scores(
+    matrix: PodMatrix, key: Hashable, rows: NDArray[np.intp], score: Callable[[NDArray[np.intp]], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Return [index in `rows`]: the scores of nodes, given as row numbers; cached, and updated when nodes change.
+
+    `score`: row numbers -> scores, which depend only on `key`, the node and its Pods.
+    """
+    scores, serials = matrix.scores(key)
+    changed = rows[serials.take(rows) != matrix.serials.take(rows)]
+    if len(changed):
+        charge(len(changed) // 8)
+        scores[changed] = score(changed)
+        serials[changed] = matrix.serials[changed]
+    return scores.take(rows)
+
+
+def _balance_in_columns(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return [node]: the `balance` of two resources. `used`, `has`: [resource, node]."""
+    fractions = np.minimum(used / np.maximum(has, 1), 1.0)
+    deviation = np.where((has > 0).all(axis=0), np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+    scores: NDArray[np.int64] = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return scores
+
+
+def balance(used: Iterable[float]) -> int:
+    """Return 100 minus the standard deviation of the fractions in percent. Source: `balancedResourceScore`."""
+    fractions = [min(fraction, 1.0) for fraction in used]
+    deviation = 0.0
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif len(fractions) > 2:
+        mean = _sum(fractions) / len(fractions)
+        deviation = sqrt(_sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
+    return int((1 - deviation) * float(MAX_NODE_SCORE))
+
+
+def _sum(numbers: Iterable[float]) -> float:
+    """Add numbers one after the other, as Go does; Python's sum compensates rounding since 3.12."""
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
+_BITS: Final = 60
+_NEVER: Final = 1 << 61
+
+
+class InsufficientResource(NamedTuple):
+    """A resource that a node lacks for a Pod: cpu in thousandths, `pods` in Pods, others in units.
+
+    `capacity`: the allocatable amount of the node. Source: upstream `InsufficientResource`.
+    """
+
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def reason(self) -> str:
+        return reason_of(self.resource)
+
+    @property
+    def unresolvable(self) -> bool:
+        return self.resource != "pods" and self.requested > self.capacity
+
+    @property
+    def missing(self) -> int:
+        return self.requested - (self.capacity - self.used)
+
+
+class NodeResourcesFit(Plugin, FilterInColumns):
+    """Rejects nodes with insufficient resources; scores nodes by the scoring strategy in the plugin's arguments."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    reads_one_node: ClassVar[bool] = True
+    needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeResourcesFit" from cycleState: {NOT_FOUND}'
+    args: NodeResourcesFitArgs
+
+    def __init__(self, handle: PluginHandle, args: NodeResourcesFitArgs) -> None:
+        super().__init__(handle, args)
+        self._score = scorer(args.strategy, args.shape)
+        self._devices = DeviceCount(self.snapshot)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
+        """Do nothing: the requests are part of the Pod's view. Upstream `PreFilter`."""
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
+        """Return a rejection with all insufficient resources, or None. Upstream `Filter`.
+
+        The rejection is unresolvable if a request exceeds the allocatable amount of the empty node.
+        """
+        lacking = list(self.insufficient(pod, node_info))
+        if not lacking:
+            return None
+        unresolvable = any(item.unresolvable for item in lacking)
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
+        return Status(code, tuple(item.reason for item in lacking))
+
+    def insufficient(self, pod: Pod, node_info: NodeInfo) -> Iterator[InsufficientResource]:
+        return insufficient_resources(pod, node_info, self.ignored(pod), self.snapshot.extended_resources)
+
+    def ignored(self, pod: Pod) -> Collection[str]:
+        """Return the names of extended resources that the Pod requests and that the filter ignores."""
+        names, groups = self.args.ignored_resources, self.args.ignored_resource_groups
+        if not names and not groups:
+            return ()
+        return {
+            name
+            for name in pod.spec.request.scalars
+            if is_extended(name) and (name in names or name.split("/", 1)[0] in groups)
+        }
+
+    def in_columns(self, problem: NodeFit) -> None:
+        """Add a constraint for each requested resource to `problem`. A request above a node's allocatable amount is
+        unresolvable.
+
+        Raises NotValid for very large amounts, and for resources that a DeviceClass provides.
+        """
+        request, ignored = problem.pod.spec.request, self.ignored(problem.pod)
+        if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
+            raise NotValid
+        wanted = {
+            "cpu": request.milli_cpu,
+            "memory": request.memory,
+            "ephemeral-storage": request.ephemeral_storage,
+            "pods": 1,
+            **request.scalars,
+        }
+        columns = problem.snapshot.columns
+        for resource, amount in wanted.items():
+            charge(1 + problem.row)
+            if amount >= MAX:
+                raise NotValid
+            if not amount or resource in ignored:
+                continue
+            if resource not in columns.resources:
+                problem.resolvable = np.zeros_like(problem.possible)
+                continue
+            index = columns.resources.index(resource)
+            present = problem.with_nominated(columns.requested[index], resource)
+            limit = columns.allocatable[index] - amount
+            if resource != "pods":
+                problem.resolvable = problem.resolvable & (limit >= 0)
+            problem.demands.append(CapacityConstraint(present, limit, resource))
+
+    def rejections_in_columns(self, problem: NodeFit, amounts: Present) -> Iterator[Rejections]:
+        """Yield the rejections with all insufficient resources of each node, in the order of `insufficient_resources`.
+
+        Raises NotValid if the Pod requests more resources than an integer has bits.
+        """
+        demands = {demand.resource: demand for demand in problem.added[self.name]}
+        wanted: list[str] = [name for name in ("pods", "cpu", "memory", "ephemeral-storage") if name in demands]
+        ignored = self.ignored(problem.pod)
+        wanted += [name for name, amount in problem.pod.spec.request.scalars.items() if amount and name not in ignored]
+        if len(wanted) > _BITS:
+            raise NotValid
+        lacking = np.zeros(len(problem.possible), np.int64)
+        for bit, name in enumerate(wanted):
+            demand = demands.get(name)
+            if demand is None:  # no node has any of it
+                lacking |= 1 << bit | _NEVER
+                continue
+            exceeded = amounts.exceeded(demand)
+            lacking |= exceeded.astype(np.int64) << bit
+            if name != "pods":
+                lacking |= np.where(exceeded & (demand.limit < 0), _NEVER, 0)
+        kinds, codes = np.unique(lacking, return_inverse=True)
+        statuses = [_insufficient(wanted, bits) for bits in kinds.tolist()]
+        yield Rejections(np.where(lacking > 0, codes, PASSES), statuses)
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
+        """Sum the Pod's requests for Score; Pod-level resources do not count. Upstream `PreScore`."""
+        state.data[self.name] = self._scored_requests(pod)
+
+    def _scored_requests(self, pod: Pod) -> dict[str, int]:
+        amounts = pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
+        return requests_of(amounts, self.args.resources)
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
+        """Return the score by the strategy, 0 to 100. Upstream `Score`."""
+        if self.name not in state.data:
+            self.pre_score(state, pod, ())
+        requests = state.data[self.name]
+        return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True, devices=self._devices))
+
+    def scores_in_columns(self, pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.int64] | None:
+        """Return the scores of the nodes by the strategy LeastAllocated for cpu and memory; None for other arguments.
+
+        See `Plugin.scores_in_columns`. Upstream `leastResourceScorer`.
+        """
+        if self.args.strategy != LEAST_ALLOCATED or self.args.resources != CPU_AND_MEMORY:
+            return None
+        requests, columns = tuple(self._scored_requests(pod).values()), self.snapshot.columns
+
+        def least_allocated(rows: NDArray[np.intp]) -> NDArray[np.int64]:
+            has = columns.allocatable[:2, rows]
+            used = columns.non_zero[:, rows] + np.array([requests]).T
+            free = np.where(used > has, 0, has - used) * MAX_NODE_SCORE // np.maximum(has, 1)
+            scores: NDArray[np.int64] = free.sum(axis=0) // np.maximum(np.count_nonzero(has, axis=0), 1)
+            return scores
+
+        return _cached_scores(matrix, (self.name, requests), rows, least_allocated)
+
+
+def insufficient_resources(
+    pod: Pod, node_info: NodeInfo, ignored: Collection[str] = (), by_devices: Collection[str] = ()
+) -> Iterator[InsufficientResource]:
+    """Yield the resources that a node lacks for a Pod. Source: upstream `fitsRequest`.
+
+    `ignored`: resources to skip. `by_devices`: extended resources that DynamicResources provides if the node has none.
+    """
+    request, allocatable = pod.spec.request, node_info.node.allocatable
+    used, capacity = len(node_info.pods), allocatable.allowed_pod_number
+    if used + 1 > capacity:
+        yield InsufficientResource("pods", 1, used, capacity)
+    if 0 < request.milli_cpu > allocatable.milli_cpu - node_info.milli_cpu:
+        yield InsufficientResource("cpu", request.milli_cpu, node_info.milli_cpu, allocatable.milli_cpu)
+    if 0 < request.memory > allocatable.memory - node_info.memory:
+        yield InsufficientResource("memory", request.memory, node_info.memory, allocatable.memory)
+    storage, used, capacity = request.ephemeral_storage, node_info.ephemeral_storage, allocatable.ephemeral_storage
+    if 0 < storage > capacity - used:
+        yield InsufficientResource("ephemeral-storage", storage, used, capacity)
+    if len(request.scalars) > FEW:
+        charge(len(request.scalars) // 2)
+    for name, amount in request.scalars.items():
+        used, capacity = node_info.scalars.get(name, 0), allocatable.scalars.get(name, 0)
+        if capacity == 0 and name in by_devices:
+            continue
+        if name not in ignored and 0 < amount > capacity - used:
+            yield InsufficientResource(name, amount, used, capacity)
+
+
+@lru_cache(1024)
+def reason_of(resource: str) -> Reason:
+    """Return kube-scheduler's reason for an insufficient resource. Source: upstream `fitsRequest`."""
+    if resource == "pods":
+        return Reason("Too many pods", "maximum number of Pods reached", "add nodes", of_pods=True)
+    return Reason(f"Insufficient {resource}", insufficient([resource]), LOWER_REQUESTS, resource=resource)
+
+
+def _insufficient(wanted: Sequence[str], bits: int) -> Status:
+    reasons = tuple(reason_of(name) for bit, name in enumerate(wanted) if bits >> bit & 1)
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & _NEVER else Code.UNSCHEDULABLE, reasons)

@@ -1,0 +1,553 @@
+"""Repeated scheduling cycles, mostly of unschedulable Pods: Pods with equal specs or requests share results.
+
+A scheduler with many Pending Pods mostly retries these, in a cluster that has changed on few nodes. So the rejections
+that depend on a spec and the nodes alone are cached, Pods with equal requests share the nodes with insufficient
+resources, and preemption costs are recomputed only for changed nodes. The result equals that of `Cycle` (tests compare
+them). Source: kubernetes `pkg/scheduler/schedule_one.go`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from operator import attrgetter, is_not
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from forewarn.policies.base.copies import cached_in
+from forewarn.policies.kubernetes.scheduling.plugins.default_preemption import DefaultPreemption
+from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
+from forewarn.policies.kubernetes.scheduling.plugins.node_ports import NodePorts
+from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
+from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import VolumeBinding
+from forewarn.policies.kubernetes.scheduling.plugins.volume_zone import VolumeZone
+from forewarn.policies.kubernetes.scheduling.preemption import (
+    NO_VICTIMS,
+    Candidate,
+    Decision,
+    pod_eligible_to_preempt_others,
+)
+from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL
+from forewarn.policies.kubernetes.scheduling.responsible import framework_in_columns, has_constraints
+from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot
+from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import (
+    CostCache,
+    Occupancy,
+    lower_priority_pods_of,
+)
+from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
+    MAX,
+    CapacityConstraint,
+    nominations_of,
+    with_nominated,
+)
+from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
+    Cycle,
+    Found,
+    Scores,
+    candidates_on,
+    found_in_order,
+    percentage_of,
+)
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from numpy.typing import NDArray
+
+    from forewarn.policies.kubernetes.objects.pod import Pod, PodSpec
+    from forewarn.policies.kubernetes.objects.storage import PersistentVolumeClaim
+    from forewarn.policies.kubernetes.scheduling.arguments import DefaultPreemptionArgs
+    from forewarn.policies.kubernetes.scheduling.framework import Framework
+    from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import Nominated, Nominations
+
+
+class Demand(NamedTuple):
+    """A resource that a Pod requests.
+
+    `row`: index of the resource in `Columns.resources`. `limit`: [node], the largest amount that other Pods may use so
+    that the Pod fits.
+    """
+
+    resource: str
+    row: int
+    limit: NDArray[np.int64]
+
+
+class Spec(NamedTuple):
+    """The results that depend on a Pod's spec and the nodes alone, not on other Pods.
+
+    `open`: [node], bool: the node fits without other Pods. `plugins`, `reasons`: rejections by plugins, and reason ->
+    number of nodes. `allowed`: [node], bool: no such rejection.
+    """
+
+    spec: PodSpec
+    request: Hashable
+    demands: list[Demand]
+    open: NDArray[np.bool_]
+    plugins: frozenset[str]
+    reasons: Counter[str]
+    allowed: NDArray[np.bool_]
+    leaves: int
+    """A number that is equal for all specs with the same `open`, `allowed` and static rejections."""
+    nominated: bool
+    """Whether columns support a nominated Pod with this spec."""
+    preemption: DefaultPreemptionArgs | None
+    """The arguments of DefaultPreemption, if it is in the profile."""
+    constrained: bool
+    """Whether constraints other than resources may reject nodes for a Pod with this spec. Their filters run later."""
+    reached: NDArray[np.bool_]
+    """[node], bool: whether the Pod's bound volumes can be mounted there."""
+    is_reached: bool
+    """Whether the volumes can be mounted on one of the `open` nodes."""
+    percentage: int
+    """percentageOfNodesToScore of the profile."""
+
+
+class Request:
+    """The requests of a Pod at one priority, and the nodes with insufficient resources for them."""
+
+    def __init__(self, demands: Sequence[Demand], priority: int) -> None:
+        self._demands, self._priority = demands, priority
+        self._columns: Columns | None = None
+        self._nominations: Nominations | None = None
+        self._nominated = -1
+        self.version = 0
+        """Increases with each change of the arrays."""
+        self.fitting_nodes, self.helped = defaultdict[int, FittingNodes](FittingNodes), defaultdict[int, Helped](Helped)
+        self.constraints: list[CapacityConstraint] = []
+        """The constraint of each demand, with all nominated Pods."""
+        self.insufficient: list[NDArray[np.bool_]] = []
+        """One [node] bool array for each demand: whether the resource is insufficient."""
+        self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.costs: CostCache | None = None
+
+    def sync(self, columns: Columns, nominations: Nominations) -> None:
+        """Update the arrays for these columns and nominations. Raises NotValid for very large amounts."""
+        if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
+            return
+        self.constraints = [self._constraint(demand, columns, nominations) for demand in self._demands]
+        self.insufficient = [constraint.exceeded for constraint in self.constraints]
+        self.full = np.zeros(len(columns.serials), np.bool_)
+        for lacks in self.insufficient:
+            self.full |= lacks
+        self.version += 1
+        self._columns, self._nominations, self._nominated = columns, nominations, nominations.version
+
+    def _constraint(self, demand: Demand, columns: Columns, nominations: Nominations) -> CapacityConstraint:
+        requested = columns.requested[demand.row]
+        present = with_nominated(requested, nominations, demand.resource, self._priority)
+        if present is requested:
+            present = requested.copy()  # the next columns may use this array
+        return CapacityConstraint(present, demand.limit, demand.resource)
+
+
+class FittingNodes:
+    """The nodes on which a request fits, among those of a spec, and the numbers of nodes that lack resources."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self.nodes = 0
+        """Number of nodes on which the request fits."""
+        self.insufficient_counts: list[int] = []
+        """[demand]: number of nodes with an insufficient amount of the resource."""
+        self._last_rejection: tuple[Sequence[int], tuple[frozenset[str], Counter[str]]] | None = None
+        """(`insufficient_counts`, result) of the last call of `rejection`."""
+
+    def rejection(self, spec: Spec) -> tuple[frozenset[str], Counter[str]]:
+        """Return (plugins that reject the spec, reason -> number of nodes). Do not modify the result."""
+        if self._last_rejection is None or self._last_rejection[0] != self.insufficient_counts:
+            self._last_rejection = [*self.insufficient_counts], rejection_of(spec, self.insufficient_counts)
+        return self._last_rejection[1]
+
+    def sync(self, request: Request, spec: Spec) -> None:
+        """Update the counts to the current state of `request`."""
+        if self._seen == request.version:
+            return
+        self.nodes = int(np.count_nonzero(spec.open & ~request.full))
+        self.insufficient_counts = [int(np.count_nonzero(spec.allowed & lacks)) for lacks in request.insufficient]
+        self._seen = request.version
+
+
+class Helped:
+    """The nodes of a spec on which a request fits if all Pods of lower priority were removed."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.rows: NDArray[np.intp] = np.zeros(0, np.intp)
+        """Row numbers of the nodes."""
+
+    def rows_but(self, row: int, *, helps: bool) -> NDArray[np.intp]:
+        """Return `rows`, but with the node `row` included if `helps` is true, and excluded if not."""
+        if bool(self._nodes[row]) == helps:
+            return self.rows
+        nodes = self._nodes.copy()
+        nodes[row] = helps
+        return np.flatnonzero(nodes)
+
+    def sync(self, request: Request, spec: Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
+        """Update the nodes to the current state of `request`. Raises CutShort without any change.
+
+        `lower`: the Pods with lower priority than the request.
+        """
+        if self._seen == request.version:
+            return
+        totals = [lower.total(constraint.resource, matrix) for constraint in request.constraints]
+        self._nodes = spec.open & (lower.count > 0)
+        for constraint, total in zip(request.constraints, totals, strict=True):
+            self._nodes &= constraint.fits_without(total)
+        self.rows, self._seen = np.flatnonzero(self._nodes), request.version
+
+
+def rejection_of(spec: Spec, lacking: Sequence[int]) -> tuple[frozenset[str], Counter[str]]:
+    """Return (plugins that reject the spec, reason -> number of nodes).
+
+    `lacking`: [demand], number of nodes with an insufficient amount of the resource.
+    """
+    reasons, plugins = spec.reasons.copy(), spec.plugins
+    for demand, count in zip(spec.demands, lacking, strict=True):
+        if count:
+            reasons[reason_of(demand.resource)] += count
+            plugins |= {NodeResourcesFit.name}
+    return plugins, reasons
+
+
+class Own:
+    """The node that the Pod itself is nominated to, without this nomination.
+
+    `constraints`: of this node alone. `insufficient`: [demand], whether the resource is insufficient.
+    """
+
+    def __init__(self, nominated: Nominated, request: Request, matrix: PodMatrix) -> None:
+        self.row, here = nominated.row, slice(nominated.row, nominated.row + 1)
+        self.constraints = [
+            CapacityConstraint(present[here] - matrix.kinds.amounts(resource)[nominated.kind], limit[here], resource)
+            for present, limit, resource, _ in request.constraints
+        ]
+        self.insufficient = [bool(constraint.exceeded[0]) for constraint in self.constraints]
+        self.full = any(self.insufficient)
+
+
+def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spec | None:
+    """Return the results that depend on a Pod's spec and the nodes alone; None if the Pod is not supported.
+
+    Not supported: filters before NodeResourcesFit that depend on other Pods, static filters that read more of the Pod
+    than its spec, and PreFilter plugins that reject the Pod.
+    `numbers`: static result for all nodes -> `Spec.leaves`; extended here.
+    """
+    spec = pod.spec
+    try:
+        cycle = _supported_cycle(snapshot, pod)
+        plugins, reasons, left = cycle.static_rejections()
+    except NotValid:
+        return None
+    fit, names = cycle.node_fit, snapshot.columns.resources
+    resources = [demand for demand in fit.demands if demand.constraint is None]
+    demands = [Demand(demand.resource, names.index(demand.resource), demand.limit) for demand in resources]
+    amounts = spec.request
+    base = amounts.milli_cpu, amounts.memory, amounts.ephemeral_storage
+    reached = _reached(snapshot, pod, cycle, len(left))
+    has_default = DefaultPreemption.name in cycle.framework.profile.plugins
+    preemption = cycle.framework.plugin(DefaultPreemption.name) if has_default else None
+    opens = fit.static & fit.resolvable
+    said = opens.tobytes(), left.tobytes(), frozenset(plugins), frozenset(reasons.items())
+    return Spec(
+        spec,
+        (base, tuple(sorted(amounts.scalars.items())), tuple(demand.resource for demand in demands)),
+        demands,
+        opens,
+        frozenset(plugins),
+        reasons,
+        left,
+        numbers.setdefault(said, len(numbers)),
+        nominated=not any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins),
+        preemption=preemption.args if preemption else None,
+        constrained=len(resources) < len(fit.demands) or has_constraints(spec, cycle.framework),
+        reached=reached,
+        is_reached=bool((opens & reached).any()),
+        percentage=percentage_of(cycle.framework),
+    )
+
+
+def _supported_cycle(snapshot: Snapshot, pod: Pod) -> Cycle:
+    """Raises NotValid if the Pod is not supported."""
+    spec, resources = pod.spec, snapshot.columns.resources
+    if snapshot.extended_resources or spec.claims_devices or spec.host_ports:
+        raise NotValid
+    if any(volume.ephemeral for volume in spec.volumes):
+        raise NotValid
+    if any(amount and resource not in resources for resource, amount in spec.request.scalars.items()):
+        raise NotValid
+    cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
+    if not cycle.preempts or cycle.framework.plan.reads_whole_pod or not _resources_are_first(cycle.framework):
+        raise NotValid
+    return cycle
+
+
+def _resources_are_first(framework: Framework) -> bool:
+    names = (plugin.name for plugin in framework.column_plugins)
+    return next((name for name in names if name != NodePorts.name), "") == NodeResourcesFit.name
+
+
+def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[np.bool_]:
+    """Return [node], bool: whether the Pod's bound volumes can be mounted there."""
+    reached = np.ones(nodes, np.bool_)
+    if all(claim is None or claim.fully_bound for claim in _claims_of(snapshot, pod)):
+        for plugin in {VolumeBinding.name, VolumeZone.name}.intersection(cycle.node_fit.rejections):
+            reached &= cycle.node_fit.rejections[plugin].codes < 0
+    return reached
+
+
+def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
+    claims = snapshot.objects.claims
+    return (claims.get((pod.namespace, v.claim_name)) for v in pod.spec.volumes if v.claim_name is not None)
+
+
+def storage_of(snapshot: Snapshot, pod: Pod) -> list[object]:
+    """Return each PersistentVolumeClaim of a Pod and its PersistentVolume; None for missing ones."""
+    volumes = snapshot.objects.volumes
+    return [
+        item for claim in _claims_of(snapshot, pod) for item in (claim, claim and volumes.get(("", claim.volume_name)))
+    ]
+
+
+_CACHE_SIZE: Final = 4096
+"""Maximum number of cached specs."""
+_CACHED_REQUESTS: Final = 256
+"""Maximum number of cached requests, each at one priority: about 400 kB each at 5,000 nodes."""
+_STATIC_TABLES: Final = "nodes", "csi_nodes", "csi_drivers", "storage_classes", "device_classes", "semantics"
+"""The inputs of static results, besides the spec, its claims and their volumes."""
+_static_tables: Final = attrgetter(*_STATIC_TABLES)
+
+
+class RecurringCycles:
+    """Cached results for the cycles of one scheduler, or of simulations that start from one Snapshot."""
+
+    def __init__(self) -> None:
+        self._tables: Sequence[object] = (None,) * len(_STATIC_TABLES)
+        self._specs: dict[tuple[int, str], tuple[PodSpec, Sequence[object], Spec | None]] = {}
+        """id of a spec, and the namespace of its claims -> (the spec, the claims and volumes that PreFilter plugins
+        read, its static result)."""
+        self._requests: dict[tuple[int, Hashable], Request] = {}
+        self._left: dict[Hashable, int] = {}
+        """Static result of a spec for all nodes -> a number that identifies it."""
+
+    def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
+        """Return the cycle of a Pod; None if this class does not support the Pod. Hold `snapshot.derived.locked()`
+        while you use the cycle.
+
+        If static filters and resources reject all nodes, no later filter runs: constraints of the Pod, and constraints
+        of other Pods against the Pod, do not matter until preemption finds a node with enough resources.
+        """
+        tables = _static_tables(snapshot.objects)
+        if any(map(is_not, tables, self._tables)):
+            self._tables = tables
+            self._specs.clear()
+            self._requests.clear()
+            self._left.clear()
+        matrix = pod_matrix_of(snapshot)
+        spec = self._spec(snapshot, pod)
+        if spec is None or pod.node_name or (pod.nominated_node_name and not spec.nominated):
+            return None
+        if snapshot.columns.largest >= MAX:
+            return None
+        request = self._request(spec, pod.effective_priority)
+        nominations = nominations_of(snapshot, matrix)
+        try:
+            request.sync(snapshot.columns, nominations)
+        except NotValid:
+            return None
+        cycle = RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
+        return None if cycle.nodes and cycle.constrained else cycle
+
+    def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
+        has_storage = pod.spec.has_storage
+        key = id(pod.spec), pod.namespace if has_storage else ""
+        spec = self._specs.get(key)
+        storage = storage_of(snapshot, pod) if has_storage else ()
+        if spec is None or any(map(is_not, spec[1], storage)):
+            if len(self._specs) >= _CACHE_SIZE:
+                self._specs.clear()
+            spec = self._specs[key] = pod.spec, storage, read_spec(snapshot, pod, self._left)
+        return spec[2]
+
+    def _request(self, spec: Spec, priority: int) -> Request:
+        key = priority, spec.request
+        return cached_in(self._requests, key, lambda: Request(spec.demands, priority), _CACHED_REQUESTS)
+
+
+def recurring_cycles_of(snapshot: Snapshot) -> RecurringCycles:
+    """Return the cached cycles of all simulations of these nodes. Hold `snapshot.derived.locked()` meanwhile."""
+    derived = snapshot.derived
+    with derived.locked():
+        if derived.recurring is None:
+            derived.recurring = RecurringCycles()
+        recurring_cycles: RecurringCycles = derived.recurring
+    return recurring_cycles
+
+
+class RecurringCycle:
+    """The scheduling cycle of one Pod on one Snapshot, for a profile with preemption.
+
+    Results are valid within the limits of `__init__`.
+    """
+
+    preempts = True
+
+    def __init__(
+        self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, spec: Spec, request: Request, nominations: Nominations
+    ) -> None:
+        """Update the shared results for this Snapshot.
+
+        The cycle is valid if no node has enough resources (`nodes` is 0), or if no other constraint exists (see
+        `constrained`).
+        """
+        self.snapshot, self.pod = snapshot, pod
+        self._matrix, self._spec, self._request = matrix, spec, request
+        own = nominations.nomination_of(pod)
+        self._own = None if own is None else Own(own, request, matrix)
+        """The node that the Pod itself is nominated to, without this nomination; None for a Pod without a nomination.
+
+        Only this Pod's cycle sees the node in this state.
+        """
+        fitting_nodes = request.fitting_nodes[spec.leaves]
+        fitting_nodes.sync(request, spec)
+        self._fitting, self.nodes = fitting_nodes, fitting_nodes.nodes
+        """Number of nodes that pass static filters and have enough resources."""
+        if self._own is not None and spec.open[self._own.row]:
+            self.nodes += bool(request.full[self._own.row]) - self._own.full
+
+    @cached_property
+    def constrained(self) -> bool:
+        """Whether filters after NodeResourcesFit may reject nodes, by constraints of the Pod or against it."""
+        return self._spec.constrained or bool(terms_against(self.pod, self._matrix, self.snapshot))
+
+    @cached_property
+    def _cycle(self) -> Cycle:
+        """The cycle of the Pod evaluated without shared results, with all constraints. Raises NotValid."""
+        return Cycle(self.snapshot, self.pod)
+
+    def fits_on(self, name: str) -> bool:
+        """Report whether the Pod fits on the node with this name; False if the node does not exist."""
+        row = self.snapshot.rows.get(name)
+        if row is None or not self._spec.open[row]:
+            return False
+        return not (self._own.full if self._own is not None and self._own.row == row else self._request.full[row])
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """[node], bool: whether the node can run the Pod now."""
+        mask = self._spec.open & ~self._request.full
+        if self._own is not None:
+            mask[self._own.row] = self._spec.open[self._own.row] and not self._own.full
+        return mask
+
+    def find(self, order: NDArray[np.intp]) -> Found:
+        """Return the feasible nodes that kube-scheduler finds before it stops."""
+        if not self.nodes:
+            return Found(order[:0], len(order))
+        return found_in_order(self.feasible, order, self._spec.percentage)
+
+    def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return [index in `rows`]: the total scores. `rows`: row numbers of the nodes to score. Raises NotValid."""
+        return Scores(framework_in_columns(self.snapshot, self.pod), self.pod, self._matrix).total_scores(rows)
+
+    def rejection(self) -> tuple[frozenset[str], Counter[str]]:
+        """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""
+        own = self._own
+        if own is None or not self._spec.allowed[own.row]:
+            return self._fitting.rejection(self._spec)
+        counts = zip(self._fitting.insufficient_counts, self._request.insufficient, own.insufficient, strict=True)
+        return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
+
+    @property
+    def ineligible_reason(self) -> str:
+        """Why the Pod may not preempt, or ""."""
+        rows = self.snapshot.rows
+        return pod_eligible_to_preempt_others(self.pod, self.snapshot, lambda name: not self._spec.open[rows[name]])
+
+    @cached_property
+    def decision(self) -> Decision:
+        """The decision over all nodes, for a Pod that fits on none. Without a candidate, if `candidate_on` finds one.
+        Raises NotValid.
+        """
+        matrix, snapshot, priority = self._matrix, self.snapshot, self.pod.effective_priority
+        if snapshot.may_preempt_groups(priority):  # the priority of a PodGroup may be lower than that of its Pods
+            raise NotValid("of Pods that belong to PodGroups")
+        if matrix.kinds.lowest_priority >= priority or not self._spec.is_reached:
+            return Decision()
+        lower = lower_priority_pods_of(matrix, snapshot, priority)
+        nodes = self._helped(lower)
+        if not self._spec.reached[nodes].any():
+            return Decision()
+        if self.constrained:
+            return self._cycle.decision
+        lower.settle(nodes, matrix, snapshot)
+        args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
+        most = len(nodes) if args is None else args.num_candidates(potential)
+        is_sampled = len(nodes) > most
+        costs = self._request.costs
+        if costs is None or costs.lower is not lower:
+            costs = self._request.costs = CostCache(lower, len(self._spec.demands))
+        best = costs.best(self._occupancy(lower), nodes, matrix).tolist()
+        names = [snapshot.node_infos[row].name for row in best]
+        return Decision((), names, None, is_sampled, may_miss_best=is_sampled and len(nodes) - len(best) >= most)
+
+    def unhelped(self) -> Mapping[str, int]:
+        """Return why preemption helps on no node: reason -> number of nodes. Raises NotValid.
+
+        Filters after resources do not matter if every node lacks resources even without Pods of lower priority.
+        """
+        lower = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority)
+        if len(self._helped(lower)):
+            return self._cycle.unhelped()
+        tried = self._spec.open & (lower.count > 0)
+        potential = int(np.count_nonzero(self._spec.open))
+        victims = int(np.count_nonzero(tried))
+        reasons = {NOT_HELPFUL: len(tried) - potential, NO_VICTIMS.reasons[0]: potential - victims}
+        for constraint in self._constraints():
+            lacking = tried & ~constraint.fits_without(lower.total(constraint.resource, self._matrix))
+            reasons[reason_of(constraint.resource)] = int(np.count_nonzero(lacking))
+        return {reason: nodes for reason, nodes in reasons.items() if nodes}
+
+    def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
+        """Return the row numbers of the nodes with enough resources if all Pods of lower priority were removed."""
+        helped = self._request.helped[self._spec.leaves]
+        helped.sync(self._request, self._spec, lower, self._matrix)
+        if self._own is None:
+            return helped.rows
+        return helped.rows_but(self._own.row, helps=self._helps_on_its_own(lower, self._own))
+
+    def _helps_on_its_own(self, lower: LowerPriorityPods, own: Own) -> bool:
+        row, here = own.row, slice(own.row, own.row + 1)
+        return bool(self._spec.open[row] and lower.count[row] > 0) and all(
+            bool(constraint.fits_without(lower.total(constraint.resource, self._matrix)[here])[0])
+            for constraint in own.constraints
+        )
+
+    def _constraints(self) -> Sequence[CapacityConstraint]:
+        """The constraints of the request, without the nomination of the Pod itself."""
+        every = self._request.constraints
+        if self._own is not None:
+            every = [constraint._replace(present=constraint.present.copy()) for constraint in every]
+            for constraint, own in zip(every, self._own.constraints, strict=True):
+                constraint.present[self._own.row] = own.present[0]
+        return every
+
+    def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
+        return [Occupancy(lower.amounts(c.resource, self._matrix), c.present, c.limit) for c in self._constraints()]
+
+    def candidate_on(self, name: str) -> Candidate:
+        """Return the candidate on the node `name`, with victims. The node must be one that may be nominated."""
+        if self.constrained:
+            return self._cycle.candidate_on(name)
+        snapshot, matrix = self.snapshot, self._matrix
+        lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
+        row = np.array([snapshot.rows[name]])
+        return candidates_on(snapshot, matrix, self._occupancy(lower), lower, row)[0]

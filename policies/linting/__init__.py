@@ -1,0 +1,1 @@
+"""The linter: rules, their evaluation and configuration."""

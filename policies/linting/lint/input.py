@@ -1,0 +1,724 @@
+"""The input of `forewarn lint`: files, objects, and change sets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.inputs.manifests import (
+    BROKEN,
+    NO_KIND,
+    Fault,
+    is_definition,
+    is_typed,
+    may_be_typed,
+    named_kinds,
+    read,
+    values,
+)
+from forewarn.policies.inputs.manifests.groups import (
+    KUSTOMIZATIONS,
+    Group,
+    Grouping,
+    Kustomization,
+    Member,
+    grouped,
+    matches,
+)
+from forewarn.policies.inputs.sources.files import (
+    MANIFESTS,
+    PACKED,
+    TEMPLATES,
+    File,
+    SourceError,
+    find_files,
+    read_file,
+    readable,
+    real_directory,
+)
+from forewarn.policies.kubernetes.kinds.class_paths import CRD, PRESETS, ClassPath, class_paths_of
+from forewarn.policies.kubernetes.kinds.registry import (
+    DEFAULT_NAMESPACE,
+    DEPLOYERS,
+    FLUX_KUSTOMIZATION,
+    GROUP_TEMPLATES,
+    LINTED,
+    ONLY_LINTED,
+    POD_GROUP,
+    PRIORITY_CLASS,
+)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
+from forewarn.policies.kubernetes.selectors import one_of
+from forewarn.policies.linting.evaluation.suppressions import Suppression, of_annotations, of_comments
+from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Finding, Location
+    from forewarn.policies.inputs.manifests import Reading
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.linting.config.model import Config
+    from forewarn.policies.linting.lint.templates import Engine
+
+
+TEMPLATE_BRACES: Final = "template-braces"
+EXCLUDED: Final = "excluded file"
+UNTYPED: Final = "unreadable file without a kind"
+TEMPLATE: Final = "template of other kinds"
+RENDERED: Final = "(rendered)"
+"""The end of the name of what helm or kustomize printed."""
+SUFFIXES: Final = (*MANIFESTS, "kustomization")
+"""Ends of the names of files to read, in lower case."""
+_SKIPPED_DEPLOYERS: Final = frozenset(kind.partition("/")[2] for kind in DEPLOYERS)
+
+
+def wanted_kinds(config: Config) -> frozenset[str]:
+    """Return the `group/Kind` of all objects that the linter checks."""
+    return frozenset((*LINTED, *ONLY_LINTED, *config.options.pod_template_paths, *config.options.class_paths))
+
+
+def is_in(path: str, patterns: Sequence[str]) -> bool:
+    """True if a pattern matches a path. Patterns may start with `./`, like paths in reports."""
+    return matches(path, _relative(tuple(patterns)))
+
+
+def is_excluded(path: str, patterns: Sequence[str]) -> bool:
+    """True if `exclude` matches a file or a directory above it: by its path, or without `/` by its name."""
+    if not patterns:
+        return False
+    names, paths = _exclusions(tuple(patterns))
+    return any(one_of(names, name) for name in os.path.relpath(path).split(os.sep)) or matches(path, paths)
+
+
+@lru_cache
+def _relative(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(pattern.removeprefix("./") for pattern in patterns)
+
+
+@lru_cache
+def _exclusions(patterns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The patterns of names and of paths."""
+    names = tuple(pattern.removesuffix("/") for pattern in patterns)
+    return names, _relative((*names, *(f"{name}/*" for name in names)))
+
+
+_MAX_AFFIXES: Final = 100
+
+
+class Rendered(NamedTuple):
+    """The output of a rendered chart: its templates with output, and the PriorityClass names in the output."""
+
+    templates: frozenset[str]
+    names: frozenset[str]
+
+
+class Input:
+    """The input of the linter: objects with their files, and data for the summary and excerpts.
+
+    `wanted`: the `group/Kind` of objects to read. `namespace`: of objects that name none.
+    """
+
+    def __init__(self, wanted: frozenset[str] = frozenset(), namespace: str = DEFAULT_NAMESPACE) -> None:
+        self.wanted, self.namespace = wanted, namespace
+        self.members: list[Member] = []
+        self.kustomizations: list[Kustomization] = []
+        self.directories: dict[str, str] = {}
+        """The real paths of directories."""
+        self.diagnostics: list[FileDiagnostic] = []
+        self.texts: dict[str, bytes] = {}
+        self.sources: dict[str, File] = {}
+        self.objects = 0
+        self.reported: list[str] = []
+        self.suppressions: list[Suppression] = []
+        self.skipped: Counter[str] = Counter()
+        self.left_out: dict[str, str] = {}
+        """The skipped files and directories, each with the reason."""
+        self.deployments: list[str | File] = []
+        """Directories of the repository that Flux deploys, and files with other objects that deploy directories."""
+        self.chart_templates: list[str] = []
+        """Directories of templates of charts."""
+        self.rendered: dict[str, Rendered] = {}
+        """The rendered charts by directory."""
+        self.read_twice = set[str]()
+        """The templates that are read as they are, besides their output."""
+        self.engines: dict[str, Engine] = {}
+        """The engine of each file that is a template."""
+        self.class_names = set[str]()
+        """Names of classes that templates define with values that only rendering can tell."""
+        self.class_uses = Counter[str]()
+        """How often files name each PriorityClass."""
+        self.with_names: list[tuple[File, bytes, Reading]] = []
+        """Files with PriorityClass names."""
+        self.files_of: defaultdict[str, list[File]] = defaultdict(list)
+        """Files with skipped objects, by kind."""
+        self.defining: list[tuple[File, frozenset[str]]] = []
+        """Files with CustomResourceDefinitions, and the `group/Kind`s of these."""
+        self.class_paths: dict[str, tuple[ClassPath, ...]] = {}
+        """The class fields of these definitions' kinds."""
+        self.unreadable: list[Exception] = []
+        """Why files could not be read."""
+
+    def report_on(self, name: str, reading: Reading) -> None:
+        """Add the counts, diagnostics and suppressions of a text on which findings are reported."""
+        self.reported.append(name)
+        self.suppressions += of_comments(reading.comments)
+        self.suppressions += of_annotations(reading.subjects)
+        self.objects += reading.objects
+        self.diagnostics += reading.diagnostics
+        self.skipped.update(reading.skipped)
+
+    @property
+    def omitted(self) -> Counter[str]:
+        """Number of skipped files and directories by reason."""
+        return Counter(self.left_out.values())
+
+    def leave_out(self, path: str, what: str) -> None:
+        """Record a skipped file or directory. `what`: the reason, as in the summary."""
+        if what == TEMPLATES and path not in self.left_out:
+            self.chart_templates.append(path)
+        self.left_out[path] = what
+
+    def add_rendered(self, chart: str, rendered: Rendered) -> None:
+        """Record that a chart was rendered: its templates, and those of subcharts, no longer count as skipped."""
+        self.rendered[chart] = rendered
+        for path in [path for path, what in self.left_out.items() if what in (TEMPLATES, PACKED)]:
+            if path.startswith(chart + os.sep):
+                del self.left_out[path]
+
+    def rendered_of(self, templates: str) -> Rendered | None:
+        """The output of the chart that contains a directory of templates; None if it was not rendered."""
+        return next((sources for chart, sources in self.rendered.items() if templates.startswith(chart + os.sep)), None)
+
+    @property
+    def defined_classes(self) -> frozenset[str]:
+        return frozenset(m.identity[2] for m in self.members if m.identity[0] == PRIORITY_CLASS)
+
+    @property
+    def class_values(self) -> dict[str, dict[int, Location]]:
+        """The values of each defined PriorityClass, and where the first definition with the value is."""
+        locations: dict[str, dict[int, Location]] = {}
+        for member in self.members:
+            kind, _, name = member.identity
+            value = member.subject.object.get("value")
+            if kind == PRIORITY_CLASS and name and isinstance(value, int) and not isinstance(value, bool):
+                locations.setdefault(name, {}).setdefault(value, member.subject.locate(("value",)))
+        return locations
+
+    @property
+    def renamed_classes(self) -> Iterator[str]:
+        """The names that kustomizations give to the PriorityClasses of the input with `namePrefix` and `nameSuffix`."""
+        affixes = {kustomization.affixes for kustomization in self.kustomizations}
+        for prefix, suffix in islice(affixes - {("", "")}, _MAX_AFFIXES):
+            yield from (f"{prefix}{name}{suffix}" for name in self.defined_classes)
+
+    @property
+    def subjects(self) -> list[ReviewedObject]:
+        return [member.subject for member in self.members if member.reported and member.subject.object]
+
+    def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
+        """Return the objects grouped by change set. `one`: all in one group. `limits_stay`: see `grouped`."""
+        if one:
+            return grouped([member._replace(file="", home=None) for member in self.members])
+        return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
+
+
+class RenderRequest(NamedTuple):
+    """Permissions of helm and kustomize when they render manifests.
+
+    `flags`: flags of kustomize. `network`: whether kustomize may use the network. `variables`: names of environment
+    variables that helm and kustomize get. `config`: the configuration file; outside of the checked trees, it may allow
+    more. `checkout`: the working directory, if the checked one is a copy of a commit: no program of it runs.
+    """
+
+    flags: Sequence[str] = ()
+    network: bool = False
+    variables: Sequence[str] = ()
+    config: str = ""
+    checkout: str = ""
+
+
+class LintRequest(NamedTuple):
+    """What to check, and how.
+
+    `namespace`: of objects that name none. `definitions`: files and directories that are read, but without reporting
+    findings on them. `schemas`: files, directories and clusters of which only CustomResourceDefinitions are read.
+    `stdin_filename`: name and assumed path of standard input. `gitignore`: skip files that .gitignore excludes.
+    `rendering`: also check the output of helm and kustomize. `changed`: contents to read instead of those of files, by
+    path. `base`: the commit with which the input is compared; `before`: its PriorityClasses.
+    """
+
+    paths: Sequence[str]
+    config: Config
+    namespace: str | None = None
+    definitions: Sequence[str] = ()
+    schemas: Sequence[str] = ()
+    stdin_filename: str = ""
+    gitignore: bool = True
+    one_apply: bool = False
+    rendering: RenderRequest | None = None
+    changed: Mapping[str, bytes] = {}
+    base: str = ""
+    before: Mapping[tuple[str, str], ApiObject] = {}
+
+
+def files_of(request: LintRequest, omitted: Callable[[str, str], None]) -> Iterator[File]:
+    """Yield the files to check. `omitted`: called with each skipped file or directory, and the reason."""
+    listed = list(find_files(request.paths, SUFFIXES, omitted, as_git=request.gitignore))
+    assertions = assertion_files(listed)
+    for file in listed:
+        if os.path.normpath(file.path) in assertions:
+            omitted(file.path, ASSERTION)
+        elif is_excluded(file.path, request.config.options.exclude):
+            omitted(file.path, EXCLUDED)
+        else:
+            yield file
+
+
+def read_input(request: LintRequest) -> Input:
+    """Read all files. Unreadable files are recorded in the result."""
+    given = Input(wanted_kinds(request.config), request.namespace or DEFAULT_NAMESPACE)
+    files = [_as_given(file, request) for file in files_of(request, given.leave_out)]
+    ahead: dict[str, Reading] = {}
+    if len(files) > 1:
+        from forewarn.policies.linting.lint.ahead import read_ahead
+
+        ahead = read_ahead(files, given.wanted, given.namespace)
+    for file in files:
+        _read(file, given, reported=True, reading=ahead.pop(file.path, None))
+    if given.kustomizations or given.deployments:
+        from forewarn.policies.linting.lint.deployed import deployed_files
+
+        for file in deployed_files(given, request):
+            if is_excluded(file.path, request.config.options.exclude):
+                given.leave_out(file.path, EXCLUDED)
+            else:
+                given.left_out.pop(file.path, "")
+                _read(_as_given(file, request), given, reported=True, deployed=True)
+    for file in find_files(request.definitions):
+        if file.name not in given.sources:
+            _read(file, given, reported=False)
+    if request.schemas or given.defining:
+        read_by_schema(given, request.config, request.schemas, every=request.rendering is not None)
+    if given.with_names:
+        _read_other_names(given)
+    return given
+
+
+def _as_given(file: File, request: LintRequest) -> File:
+    """Return the file with the name and content that the request gives it."""
+    if request.stdin_filename and file.path == "-":
+        file = file._replace(called=request.stdin_filename)
+    return file._replace(data=request.changed.get(file.path, file.data))
+
+
+def _read(file: File, files: Input, *, reported: bool, deployed: bool = False, reading: Reading | None = None) -> None:
+    """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file.
+    `deployed`: a tool deploys the file, so it is a manifest.
+    """
+    content = b""
+    if reading is None:
+        try:
+            content = read_file(file)
+        except SourceError as fault:
+            files.unreadable.append(fault)
+            return
+        reading = read(content, file.name, files.wanted, namespace=files.namespace)
+        if what := _read_as_text(content, file, files, reading, deployed=deployed):
+            files.leave_out(file.path, what)
+            return
+    if reported and b"riorityClassName" in content:
+        _add_names(content, file, files, reading)
+    files.sources[file.name] = file
+    if reading.defined:
+        files.defining.append((file, reading.defined))
+    place = file.called or file.path
+    files.members += (Member.from_object(subject, place, reported=reported) for subject in reading.subjects)
+    _read_names(content, file, files, reading)
+    if not reported:
+        return
+    files.report_on(file.name, reading)
+    for kind in reading.skipped:
+        files.files_of[kind].append(file)
+    if file.is_stream:
+        files.texts[file.name] = content
+
+
+def _read_names(content: bytes, file: File, files: Input, reading: Reading) -> None:
+    """Record a kustomization, and a file with objects of Argo CD or Flux: they name files to deploy."""
+    if os.path.basename(file.path) in KUSTOMIZATIONS:
+        from forewarn.policies.inputs.manifests.groups import read_kustomization  # few trees have any
+
+        real = partial(real_directory, directories=files.directories)
+        if (kustomization := read_kustomization(content, file.path, real)) is not None:
+            files.kustomizations.append(kustomization)
+    kinds = {group_kind(subject.object) for subject in reading.subjects}
+    if FLUX_KUSTOMIZATION in kinds:
+        objects = (s.object for s in reading.subjects if group_kind(s.object) == FLUX_KUSTOMIZATION)
+        files.deployments += filter(None, (text_at(obj, "spec", "path") for obj in objects))
+    if kinds.intersection(DEPLOYERS) or not _SKIPPED_DEPLOYERS.isdisjoint(reading.skipped):
+        files.deployments.append(file)
+
+
+def _read_as_text(content: bytes, file: File, files: Input, reading: Reading, *, deployed: bool) -> str:
+    """Add what a file says if it is a template or a values file; return why it is no manifest, "" if it may be one."""
+    what = _no_manifest(file.path, reading, content, files.wanted) if file.tree and not deployed else ""
+    files.class_names |= _listed_classes(content, file) if NO_KIND in reading.skipped else set()
+    is_template = what != UNTYPED and any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
+    if is_template and file.name not in files.engines:
+        from forewarn.policies.linting.lint.templates import engine_of
+
+        files.engines[file.name] = engine_of(content)
+        _read_template(content, file, files, set(), set(), reading.subjects)
+    return what
+
+
+def _listed_classes(content: bytes, file: File) -> set[str]:
+    """The names in the list `priorityClasses` of values from which a template makes PriorityClasses."""
+    if b"priorityClasses:" not in content:
+        return set()
+    try:
+        lists = [at(text.value, "priorityClasses") for text in values(content, file.name)]
+    except Fault:
+        return set()
+    listed = (item for items in lists if isinstance(items, list) for item in items)
+    return {name for item in listed if isinstance(name := at(item, "name"), str) and at(item, "value") is not None}
+
+
+_USE: Final = later(
+    rb"priorityClassName(?<![^\s\"'{,-]priorityClassName)[\"']?:"
+    rb"[ \t]*[\"']?([a-z0-9][a-z0-9.-]{0,252})[\"']?[ \t]*(?:[,}#]|\r?$)",
+    re.MULTILINE,
+)
+
+
+def _count_uses(content: bytes, files: Input) -> None:
+    """Count the PriorityClass names in a file."""
+    files.class_uses.update(name.decode() for name in _USE.findall(content))
+
+
+def _add_names(content: bytes, file: File, files: Input, reading: Reading) -> None:
+    """Add the PriorityClass names in a file; where they stand outside of objects that rules read, only later."""
+    if file.name not in files.engines:  # else counted with its template
+        _count_uses(content, files)
+    _count_variable(content, file, files, reading)
+    is_all_read = len(reading.subjects) == reading.objects and not reading.diagnostics
+    if not is_all_read or any(s.within or group_kind(s.object) in (*PRESETS, *ONLY_LINTED) for s in reading.subjects):
+        files.with_names.append((file, content, reading))
+
+
+def _read_other_names(files: Input) -> None:
+    """Add the PriorityClass names that stand outside of the objects that rules read."""
+    from forewarn.policies.linting.lint.templates import other_names
+
+    subjects: dict[str, list[ReviewedObject]] = {file.called or file.path: [] for file, _, _ in files.with_names}
+    for member in files.members:
+        if member.file in subjects:
+            subjects[member.file].append(member.subject)
+    for file, content, reading in files.with_names:
+        place = file.called or file.path
+        is_json = content.lstrip()[:1] in (b"{", b"[")
+        is_template = any(diagnostic.rule == TEMPLATE_BRACES for diagnostic in reading.diagnostics)
+        if not (is_json or is_template or is_definition(content) or _is_of_chart(file.path)):
+            files.members += (Member(s, file.path) for s in other_names(content, file.name, subjects[place]))
+
+
+def _is_of_chart(path: str) -> bool:
+    """Report whether a file is a values file of a chart, which `read_templates` reads."""
+    directory, name = os.path.split(path)
+    return name.startswith("values") and os.path.isdir(os.path.join(directory, "templates"))
+
+
+_VARIABLE: Final = later(rb"riorityClassName[\"']?[ \t]*:[^\n]{0,120}?[{$@%]")
+
+
+def _count_variable(content: bytes, file: File, files: Input, reading: Reading) -> None:
+    """Record a manifest with a variable as PriorityClass name, whose value is unknown."""
+    if not reading.subjects or _VARIABLE.search(content) is None:
+        return
+    from forewarn.policies.linting.lint.templates import engine_of, has_variable_class
+
+    if has_variable_class(content):
+        files.engines.setdefault(file.name, engine_of(content))
+
+
+def read_templates(files: Input, request: LintRequest) -> None:
+    """Read the templates and values of unrendered charts, for checks that need no rendering.
+
+    Of templates with output, reads only what does not depend on values. Unreadable templates give one diagnostic per
+    directory.
+    """
+    files.wanted, read = wanted_kinds(request.config), {*files.reported}
+    for directory in {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values():
+        used, defining, rendered = set[str](), set[str](), files.rendered_of(directory)
+        for file in find_files([directory], ("",), as_git=request.gitignore, deployed=True):
+            if file.name in read or os.path.basename(file.path) == _NOTES:
+                continue
+            is_printed = rendered and os.path.normpath(file.path) in rendered.templates
+            if is_excluded(file.path, request.config.options.exclude) or (rendered and is_helper(file.path)):
+                continue
+            if is_printed:
+                _read_unprinted(file, files)
+            else:
+                _read_chart_template(file, files, used, defining)
+        for file in _values_of(os.path.dirname(directory), files):
+            _read_values(file, files, used, defining, rendered.names if rendered else frozenset())
+    if files.engines:
+        from forewarn.policies.linting.lint.templates import by_directory
+
+        files.diagnostics = list(by_directory(files.diagnostics, files.engines))
+
+
+_NOTES: Final = "NOTES.txt"
+
+
+def is_helper(path: str) -> bool:
+    """Report whether a template file has no output of its own, because other templates include it."""
+    return path.endswith(".tpl") or os.path.basename(path).startswith("_")
+
+
+def _values_of(chart: str, files: Input) -> Iterator[File]:
+    """Yield the values files of a chart that were read."""
+    try:
+        names = sorted(os.listdir(chart))
+    except OSError:
+        return
+    for name in names:
+        file = files.sources.get(os.path.join(chart, name))
+        if file is not None and name.startswith("values") and not name.endswith(".schema.json"):
+            yield file
+
+
+def _read_chart_template(file: File, files: Input, used: set[str], defining: set[str]) -> None:
+    """Read a file in a chart's templates directory; without braces, it is a plain manifest."""
+    from forewarn.policies.linting.lint.templates import HELM
+
+    try:
+        content = read_file(file)
+    except SourceError as fault:
+        files.unreadable.append(fault)
+        return
+    if b"{{" in content or is_helper(file.path):
+        files.engines[file.name] = HELM
+        files.sources[file.name] = file
+        _read_template(content, file, files, used, defining)
+    else:
+        _read(file, files, reported=True)
+
+
+def _read_unprinted(file: File, files: Input) -> None:
+    """Add the certain problems and the known fields of a rendered template, for its parts that were not printed."""
+    from forewarn.policies.inputs.manifests.templates import outline
+
+    content = readable(file)
+    if b"{{" not in content:
+        return
+    found = outline(content, file.name, files.wanted, files.namespace)
+    partial = [subject for subject in found.partial if group_kind(subject.object) != PRIORITY_CLASS]
+    if found.diagnostics or partial:
+        files.sources[file.name] = file
+        files.read_twice.add(file.name)
+        files.diagnostics += found.diagnostics
+        files.members += (Member(subject, file.path) for subject in partial)
+
+
+def once(findings: list[Finding], files: Input) -> list[Finding]:
+    """Return the findings without those about a template that repeat what its output shows."""
+    twice = {os.path.normpath(file) for file in files.read_twice}
+    printed = {(f.rule, _template_of(f.file)) for f in findings if f.file.endswith(RENDERED)}
+    kept: dict[object, Finding] = {}
+    for finding in findings:
+        template = _template_of(finding.file)
+        if template not in twice or finding.file.endswith(RENDERED):
+            kept[finding.order] = finding
+        elif (finding.rule, template) not in printed:
+            before = kept.setdefault((finding.rule, template, finding.line), finding)
+            if len(str(finding.object)) > len(str(before.object)):  # rendered: with its whole name
+                kept[finding.rule, template, finding.line] = finding
+    return sorted(kept.values(), key=lambda finding: finding.order)
+
+
+def of_values(findings: list[Finding], files: Input) -> list[Finding]:
+    """Return the findings with one about each value of the wrong type (`value: yes`): the error.
+
+    kustomize reads a string where kubectl reads a boolean: in its files, the warning about the spelling remains.
+    """
+    switches = [f for f in findings if f.rule == "ambiguous-value"]
+    if not switches:
+        return findings
+    wrong = {f.location: f.message for f in findings if f.rule == "parse-error"}
+    of_kustomize = {path for k in files.kustomizations for path in (*k.resources, *k.patches)}
+    texts = {f.location for f in switches if _BOOLEAN in f.message and os.path.realpath(f.file) in of_kustomize}
+    repeats = {
+        (place, "parse-error" if place in texts and wrong[place].endswith("of type string") else "ambiguous-value")
+        for place in {f.location for f in switches} & wrong.keys()
+    }
+    kept = (f for f in findings if (f.location, f.rule) not in repeats)
+    return [_of_kustomize(f) if f.rule == "ambiguous-value" and f.location in texts else f for f in kept]
+
+
+def _of_kustomize(finding: Finding) -> Finding:
+    return finding._replace(text=finding.text._replace(problem=f"{finding.text.problem}, as kustomize does"))
+
+
+_BOOLEAN: Final = " as the boolean "
+
+
+def _template_of(file: str) -> str:
+    """The path of a template, from the name of the template or of its output."""
+    return os.path.normpath(file.removesuffix(RENDERED).rstrip())
+
+
+def _read_template(
+    content: bytes, file: File, files: Input, used: set[str], defining: set[str], before: Sequence[ReviewedObject] = ()
+) -> None:
+    """Add the objects of an unrendered template.
+
+    Adds to `used` the value keys that the template uses as class names, to `defining` those in definitions of
+    classes. `before`: objects of the file that are not templates.
+    """
+    from forewarn.policies.inputs.manifests.templates import outline
+    from forewarn.policies.linting.lint.templates import definition_in, keys_of, literal_names
+
+    outlined = outline(content, file.name, files.wanted, files.namespace, before)
+    files.diagnostics += outlined.diagnostics
+    files.members += (Member(subject, file.path) for subject in (*outlined.complete, *outlined.partial))
+    if b"riorityClass" not in content:
+        return
+    _count_uses(content, files)
+    text = content.decode("utf-8", "replace")
+    lines = text.split("\n")
+    for subject in outlined.partial:
+        if group_kind(subject.object) == PRIORITY_CLASS:
+            definition = definition_in(lines, subject)
+            files.members += (
+                Member(ReviewedObject(class_), file.path, reported=False) for class_ in definition.classes
+            )
+            files.class_names |= definition.names
+            defining |= definition.keys
+    files.members += (Member(s, file.path) for s in literal_names(text, file.name, outlined.complete))
+    used |= keys_of(text)
+
+
+def _read_values(file: File, files: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
+    """Add the class names in a chart's values. `used`, `defining`: see `_read_template`. `printed`: in the output."""
+    from forewarn.policies.linting.lint.templates import class_of_value, names_in_values
+
+    for key, subject in names_in_values(readable(file), file.name, used | defining):
+        if key in defining:
+            files.class_names.add(class_of_value(subject))
+        elif class_of_value(subject) not in printed:
+            files.members.append(Member(subject, file.path))
+
+
+def _no_manifest(file: str, reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
+    """Return why an unreadable file is not a manifest, as a type of skipped file; "" if the file may be a manifest."""
+    broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
+    if not broken or reading.objects > reading.skipped.get(NO_KIND, 0):
+        return ""
+    if reading.others_read and (may_be_typed(content) or os.path.basename(file) in KUSTOMIZATIONS):
+        return ""
+    named = named_kinds(content)
+    if not named or not is_typed(content):
+        return UNTYPED
+    ours = {"", *(kind.rpartition("/")[2] for kind in wanted)}
+    is_ours = any(kind in ours or kind.endswith("List") for kind in named)
+    return "" if is_ours or "parse-error" in broken else TEMPLATE
+
+
+def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
+    """Return the group as kubectl would send it to this cluster: objects that the cluster has become updates."""
+    if cluster is None:
+        return group
+    sent = {id(subject): as_update(subject, cluster) for subject in group.subjects}
+    evaluated = tuple(sent.get(id(subject), subject) for subject in group.evaluated)
+    return group._replace(subjects=tuple(sent.values()), evaluated=evaluated)
+
+
+def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> ReviewedObject:
+    """Return the subject as kubectl would send it: an update if the cluster has the object."""
+    if cluster is None or subject.old is not None:
+        return subject
+    kind, ref = group_kind(subject.object), subject.ref
+    namespace = ref.namespace or (DEFAULT_NAMESPACE if kind in (POD_GROUP, GROUP_TEMPLATES) else "")
+    old = cluster.stored(kind, namespace, ref.name)
+    return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
+
+
+def read_by_schema(files: Input, config: Config, more: Sequence[str], *, every: bool) -> None:
+    """Add the objects of custom kinds whose definition is in the input, or in `more` files and named sources.
+
+    Kinds with built-in or configured paths are unchanged. `every`: also record the paths of kinds that no file uses.
+    """
+    defining = [*files.defining, *((file, frozenset(("",))) for file in find_files(filter(os.path.exists, more)))]
+    done = {*config.options.class_paths, *config.options.pod_template_paths}
+    texts = _Texts(files)
+    for file, kinds in defining:
+        if any(kind not in done and (every or not kind or texts.files_with(kind)) for kind in kinds):
+            _add_paths(file, files, done)
+    if more and any(texts.files_with(kind) for kind in files.files_of):
+        from forewarn.policies.inputs.sources.cluster import objects_of
+
+        for definition in chain.from_iterable(objects_of(source, "definitions") for source in more):
+            kind, paths = class_paths_of(definition)
+            if paths and kind not in done and (every or texts.files_with(kind)):
+                files.class_paths[kind] = paths
+    for name in dict.fromkeys(name for kind in files.class_paths for name in texts.files_with(kind)):
+        _add(files.sources[name], texts.found[name], files)
+
+
+def _add_paths(file: File, files: Input, done: set[str]) -> None:
+    """Record the PriorityClass paths of the kinds that a file defines; add these kinds to `done`."""
+    for definition in _definitions(file):
+        kind, paths = class_paths_of(definition)
+        if paths and kind not in done:
+            files.class_paths[kind] = paths
+        done.add(kind)
+
+
+class _Texts:
+    """The texts of input files that may name a PriorityClass or priority in objects of unknown kinds."""
+
+    def __init__(self, files: Input) -> None:
+        self._files_of = files.files_of
+        self._texts = files.texts
+        self.found: dict[str, bytes] = {}
+
+    def files_with(self, kind: str) -> list[str]:
+        """Return the names of the files with objects of a kind (in any API group) that may name a PriorityClass."""
+        return [file.name for file in self._files_of.get(kind.rpartition("/")[2], ()) if self._text(file)]
+
+    def _text(self, file: File) -> bytes:
+        if file.name not in self.found:
+            content = self._texts.get(file.name) or readable(file)
+            names = b"riority" in content or b"preemptionPolicy" in content
+            self.found[file.name] = content if names else b""
+        return self.found[file.name]
+
+
+def with_schemas(config: Config, files: Input) -> Config:
+    """Return the configuration with the PriorityClass paths from definitions in the input."""
+    paths = {**config.options.class_paths, **files.class_paths}
+    return config._replace(options=config.options._replace(class_paths=paths)) if files.class_paths else config
+
+
+def _definitions(file: File) -> Iterator[ApiObject]:
+    content = readable(file)
+    if b"CustomResourceDefinition" in content:
+        yield from (subject.object for subject in read(content, file.name, frozenset((CRD,)), again=True).subjects)
+
+
+def _add(file: File, content: bytes, files: Input) -> None:
+    """Read a file again, only for the kinds whose definition was found."""
+    reading = read(content, file.name, files.class_paths, namespace=files.namespace, again=True)
+    place = file.called or file.path
+    for subject in reading.subjects:
+        files.members.append(Member.from_object(subject, place))
+        files.skipped[str(subject.object["kind"])] -= 1
+    files.skipped += type(files.skipped)()  # without what is 0
+    files.suppressions += of_annotations(reading.subjects)

@@ -1,0 +1,366 @@
+"""The manifests of two versions: git revisions, or directories."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from filecmp import cmp
+from functools import cache, cached_property
+from glob import escape
+from itertools import islice
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.base.findings import listed, reachable
+from forewarn.policies.inputs.manifests import Fault, values
+from forewarn.policies.inputs.manifests.differences import Version, fields_about_pods, other_objects
+from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, kustomized
+from forewarn.policies.inputs.manifests.object_finder import items_of
+from forewarn.policies.inputs.manifests.values import scalars_in
+from forewarn.policies.inputs.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
+from forewarn.policies.inputs.sources.git import GITIGNORE, CodeOwners, Ignores
+from forewarn.policies.inputs.sources.revisions import Repository, open_repository
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import at
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation
+from forewarn.policies.linting.lint.input import Input, LintRequest, read_input
+from forewarn.policies.linting.lint.rendering import render
+from forewarn.policies.linting.lint.tools import Trees, find_program, safe_path
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.linting.config.model import Config
+
+
+ALSO: Final = "; also in "
+CHART_VALUES: Final = "values of a chart"
+"""The end of a note, with the names of other directories that have the same problem."""
+_MAX_DIRECTORIES: Final = 20
+_MAX_STEPS: Final = 10_000
+_MAX_TEXTS: Final = 1_000_000
+_HASH: Final = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
+
+
+class Side(NamedTuple):
+    """One of the two versions. `name`: for people. `root`: its directory."""
+
+    name: str
+    root: str
+
+
+class Versions(NamedTuple):
+    """Both versions. `changed`: the relative paths of files that differ."""
+
+    base: Side
+    head: Side
+    changed: Sequence[str]
+
+
+@contextmanager
+def versions(base: str, head: str) -> Iterator[Versions]:
+    """The two versions, until the block ends. Raises SourceError.
+
+    `base`: a directory or git revision; "": the merge base with the main branch. `head`: "": the working tree, or
+    the working directory if `base` is a directory.
+    """
+    if base and os.path.isdir(base) and (not head or os.path.isdir(head)):
+        head = head or os.curdir
+        yield Versions(Side(base, base), Side(head, head), list(_differing(base, head)))
+        return
+    with _repository() as repository, TemporaryDirectory(prefix="forewarn-") as private:
+        try:
+            first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
+        except SourceError:
+            if base and os.path.isdir(base):
+                problem = f"no directory, but {base} is one. Fix: pass two directories, or two git revisions"
+                raise MissingFile(head, problem) from None
+            raise
+        private = os.path.realpath(private)
+        before = _written(repository, first, base or "merge base", os.path.join(private, "base"))
+        if not head:
+            changed = _differing(before.root, repository.top, as_git=True)
+            yield Versions(before, Side("working tree", repository.top), list(changed))
+            return
+        second = repository.commit(head)
+        after = _written(repository, second, head, os.path.join(private, "head"))
+        yield Versions(before, after, repository.changed(first, second))
+
+
+@contextmanager
+def _repository() -> Iterator[Repository]:
+    """Yield the repository that contains the working directory. Raises SourceError."""
+    trees = Trees.from_paths([os.curdir])
+    git = find_program("git", trees)
+    if not git:
+        raise SourceError("git", "not installed, or only in a checked directory")
+    with open_repository(os.curdir, git, safe_path(trees)) as repository:
+        yield repository
+
+
+def _written(repository: Repository, commit: str, name: str, directory: str) -> Side:
+    os.mkdir(directory)
+    repository.write(commit, directory)
+    short = _HASH.sub(r"\1", name)
+    return Side(short if commit.startswith(name) else f"{short} ({commit[:10]})", directory)
+
+
+def _differing(base: str, head: str, *, as_git: bool = False) -> Iterator[str]:
+    """Yield the relative paths of files and links that differ. `as_git`: without those in `head` that git ignores."""
+    before = {*_paths(base)}
+    for path in [*before, *(path for path in _paths(head, as_git=as_git) if path not in before)]:
+        if not _same(os.path.join(base, path), os.path.join(head, path)):
+            yield path
+
+
+def _paths(root: str, *, as_git: bool = False) -> Iterator[str]:
+    """Yield the relative paths of the files and links below a directory, as git sees them: without other repositories.
+
+    `as_git`: without those that git ignores.
+    """
+    rules = {root: Ignores.above(root) if as_git else None}
+    for directory, names, files in os.walk(root):
+        ignores = rules.pop(directory)
+        if ignores is not None and GITIGNORE in files:
+            ignores = ignores.within(directory)
+        for is_directory, entries in ((True, names), (False, files)):
+            for name in [name for name in entries if name != ".git"]:
+                path = os.path.join(directory, name)
+                below = ignores and ignores.below(path, is_directory=is_directory)
+                if ignores is not None and below is None:
+                    continue
+                if not is_directory or os.path.islink(path):
+                    yield os.path.relpath(path, root)
+                elif not os.path.lexists(os.path.join(path, ".git")):
+                    rules[path] = below
+        names[:] = [name for name in names if os.path.join(directory, name) in rules]
+
+
+def _same(one: str, other: str) -> bool:
+    with suppress(OSError):  # one version lacks the file, or a link leads nowhere
+        if not os.path.isdir(one) and not os.path.isdir(other):
+            return cmp(one, other, shallow=False)
+    return os.path.islink(one) and os.path.islink(other) and os.readlink(one) == os.readlink(other)
+
+
+def check_paths(paths: Iterable[str], *sides: Side) -> None:
+    """Raise MissingFile for a path that no version has."""
+    for path in paths:
+        if not any(os.path.exists(os.path.join(side.root, path)) for side in sides):
+            raise MissingFile(path, f"no such file or directory in {' or '.join(side.name for side in sides)}")
+
+
+def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tuple[Version, list[str]]:
+    """Read and render the objects of a version; also return sentences about what could not be read.
+
+    `request.paths`: relative to the version, all of it if empty. `changed`: files that differ; only what depends on one
+    of them is rendered.
+    """
+    root = os.path.realpath(side.root)
+    paths = [os.path.join(side.root, path) for path in request.paths or [""]]
+    config = _within(side.root, request.config)
+    request = request._replace(paths=[path for path in paths if os.path.exists(path)], config=config)
+    given = read_input(request._replace(namespace=request.namespace or DEFAULT_NAMESPACE))
+    read = len(given.diagnostics)
+    if request.rendering is not None:
+        real = [os.path.join(root, path) for path in changed]
+        render(given, request, request.rendering, lambda directory: _is_affected(directory, real))
+    snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
+    members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
+    version = Version([member for member in members if member.file not in snapshots], side.root)
+    return version, [*_unread(given, root, {*changed}, read, snapshots)]
+
+
+def _unread(given: Input, root: str, differing: set[str], read: int, snapshots: Iterable[str]) -> Iterator[str]:
+    """Yield what of the differing files is not compared. `read`: number of diagnostics before those of rendering."""
+    yield from (note for fault in given.unreadable if (note := _of_fault(fault, root, differing)))
+    for number, diagnostic in enumerate(given.diagnostics):
+        where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
+        if diagnostic.rule == "parse-error" and (number >= read or where in differing):  # later ones are of rendering
+            others = [os.path.relpath(os.path.realpath(other), root) for other in diagnostic.others]
+            also = f"{ALSO}{listed(others, _MAX_DIRECTORIES)}" if others else ""
+            advice = f". Fix: {diagnostic.remediation}" * (number >= read and bool(diagnostic.remediation))
+            yield f"{where}:{diagnostic.location.line}: {diagnostic.message}{advice}{also}"
+    templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
+    yield from (f"{path}: a template, not compared" for path in sorted(templates & differing))
+    paths = [os.path.relpath(os.path.realpath(file), root) for file in snapshots]
+    yield from (f"{path}: a cluster snapshot" for path in sorted(differing.intersection(paths)))
+
+
+def _is_running(obj: Any) -> bool:
+    """Whether an object is a Pod on a node, with its status: from a cluster, and not from a manifest."""
+    return at(obj, "kind") == "Pod" and bool(at(obj, "spec", "nodeName")) and at(obj, "status", "phase") is not None
+
+
+def _within(root: str, config: Config) -> Config:
+    """Return a configuration whose patterns of paths are relative to the root of a version."""
+    prefix = os.path.join(escape(os.path.normpath(root)), "")
+
+    def within(patterns: Iterable[str]) -> tuple[str, ...]:
+        return tuple(prefix + pattern.removeprefix("./") for pattern in patterns)
+
+    options = config.options
+    given = [pattern.removesuffix("/") for pattern in options.exclude]
+    names = [f"*/{pattern}" for pattern in given if "/" not in pattern]
+    rendering = tuple(each._replace(paths=within(each.paths)) for each in options.rendering)
+    return config._replace(options=options._replace(exclude=within([*given, *names]), rendering=rendering))
+
+
+def _of_fault(fault: Exception, root: str, changed: Container[str]) -> str:
+    """Return why a changed file cannot be read; "" for a file that is the same in both versions."""
+    if not isinstance(fault, SourceError) or not os.path.isabs(fault.file):
+        return str(fault)
+    directory, name = os.path.split(fault.file)  # the file itself may be a link
+    path = os.path.relpath(os.path.join(os.path.realpath(directory), name), root)
+    return f"{path}: {fault.problem}" if path in changed else ""
+
+
+def may_differ(pair: Versions) -> Callable[[str], bool]:
+    """Return whether the objects of a directory may differ: it depends on a changed file, or only one version has it.
+
+    Whether a base is read by itself or rendered depends on all kustomizations that name it, also in other directories.
+    """
+
+    roots = [os.path.realpath(side.root) for side in (pair.base, pair.head)]
+    changed = [[os.path.join(root, path) for path in pair.changed] for root in roots]
+
+    @cache
+    def differs(directory: str) -> bool:
+        places = [os.path.join(root, directory) for root in roots]
+        return not all(map(os.path.isdir, places)) or any(map(_is_affected, places, changed))
+
+    return differs
+
+
+def not_compared(base: Side, head: Side, changed: Iterable[str], within: Sequence[str]) -> list[str]:
+    """Return the changed objects that `differences` does not compare, as `PATH: KIND NAMESPACE/NAME`, sorted.
+
+    `within`: the paths to compare, all if empty.
+    """
+    result, prefixes = [], tuple(os.path.join(os.path.normpath(path), "") for path in within)
+    for path in sorted(changed):
+        if path.endswith(MANIFESTS) and (not prefixes or f"{path}{os.sep}".startswith(prefixes)):
+            old, new = (_others(os.path.join(side.root, path)) for side in (base, head))
+            result += [f"{path}: {name}" for name in sorted(old.keys() | new) if old.get(name, []) != new.get(name, [])]
+    return result
+
+
+def _others(path: str) -> Mapping[str, list[Any]]:
+    with suppress(SourceError, Fault, ValueError, RecursionError):  # the comparison names it
+        texts = [value for value, _ in values(read_file(path), path)]
+        if any(_is_running(obj) for text in texts for obj in (items_of(text) or [text])):
+            return {}
+        if _VALUES.search(os.path.basename(path)) and not _is_rendered(path):
+            return {CHART_VALUES: fields_about_pods(texts)}
+        return other_objects(texts)
+    return {}
+
+
+_VALUES: Final = re.compile(r"(^|[-._])values([-._].*)?\.ya?ml$")
+
+
+def _is_rendered(path: str) -> bool:
+    """Report whether a file has the values with which a chart is rendered."""
+    directory, name = os.path.split(path)
+    return name == "values.yaml" and os.path.isfile(os.path.join(directory, "Chart.yaml"))
+
+
+def manifests(root: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the relative path and contents of each file of manifests."""
+    for file in find_files([root], as_git=True):
+        with suppress(SourceError):  # the comparison names it
+            yield os.path.relpath(file.path, root), read_file(file)
+
+
+class Owners:
+    """The owners of namespaces in a version: those of the files whose objects are in it."""
+
+    def __init__(self, version: Version, namespace_of: Callable[[ApiObject, str], str]) -> None:
+        """Read CODEOWNERS. `namespace_of`: the namespace of an object in a directory of the version."""
+        self._members, self._top = version.members, os.path.realpath(version.root)
+        self._owners, self._namespace_of = CodeOwners(version.root), namespace_of
+
+    @cached_property
+    def _files(self) -> Mapping[str, set[str]]:
+        files = defaultdict[str, set[str]](set)
+        for member in self._members:
+            file = os.path.relpath(os.path.realpath(member.file), self._top)
+            files[self._namespace_of(member.subject.object, os.path.dirname(file))].add(file)
+        return files
+
+    @cache  # noqa: B019  (as long as the answer)
+    def first_owners(self, namespace: str) -> str:
+        """Return the first owners as text; "" if there are none."""
+        files = islice(sorted(self._files.get(namespace, ())), _MAX_FILES)
+        counts = Counter(owner for file in files for owner in self._owners.owners_of(file))
+        return listed([owner for owner, _ in counts.most_common()])
+
+
+_MAX_FILES: Final = 50
+
+
+def _is_affected(directory: str, changed: Sequence[str]) -> bool:
+    """Report whether a chart or kustomization may depend on one of these files (real paths).
+
+    Every text in a kustomization that is the path of a file or directory counts as a dependency, because generators,
+    transformers and plugins name files in their own fields.
+    """
+    prefixes = [os.path.join(place, "") for place in _places(directory)]
+    return any(f"{path}{os.sep}".startswith(prefix) for path in changed for prefix in prefixes)
+
+
+def _places(directory: str) -> set[str]:
+    """The directory, and the files and directories that its kustomization names, with those that they name."""
+    return set(islice(reachable([os.path.realpath(directory)], _named_by), _MAX_STEPS))
+
+
+def _named_by(directory: str) -> Iterator[str]:
+    for path in (os.path.join(directory, name) for name in KUSTOMIZATIONS):
+        texts = _texts(path) if os.path.isfile(path) else ()
+        yield from (named for text in texts if os.path.exists(named := _joined(directory, text)))
+
+
+def _joined(directory: str, text: str) -> str:
+    return os.path.realpath(os.path.join(directory, text)) if 0 < len(text) < 1_000 and "\0" not in text else ""
+
+
+def _texts(path: str) -> Iterator[str]:
+    """Yield all strings in a file of YAML; none if it cannot be read, because it cannot be rendered either."""
+    with suppress(Fault, SourceError):
+        for value in list(values(read_file(path), path)):
+            yield from (text for _, text in scalars_in(value.value, _MAX_TEXTS) if isinstance(text, str))
+
+
+@contextmanager
+def commit_directory(ref: str) -> Iterator[str]:
+    """Yield a directory with the files that the working directory has in a commit. Raises SourceError."""
+    with TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as directory:
+        directory = os.path.realpath(directory)
+        try:
+            with _repository() as repository:
+                repository.write(repository.commit(ref), directory)
+        except SourceError as fault:
+            raise SourceError("--base", fault.problem) from None
+        inside = os.path.join(directory, os.path.relpath(os.path.realpath(os.curdir), repository.top))
+        os.makedirs(inside, exist_ok=True)
+        yield inside
+
+
+def classes_of(files: Input) -> dict[tuple[str, str], ApiObject]:
+    """The PriorityClasses of an input by file and name; with the file "" if the name is defined once."""
+    members = [m for m in files.members if m.identity[0] == PRIORITY_CLASS and m.identity[2]]
+    names = [m.identity[2] for m in members]
+    by_place = {(m.file, m.identity[2]): m.subject.object for m in members}
+    return {**{("", m.identity[2]): m.subject.object for m in members if names.count(m.identity[2]) == 1}, **by_place}
+
+
+def update(files: Input, before: Mapping[tuple[str, str], ApiObject]) -> None:
+    """Make the PriorityClasses of an input updates of those before the change."""
+    for number, member in enumerate(files.members):
+        kind, _, name = member.identity
+        old = before.get((member.file, name)) or before.get(("", name)) if kind == PRIORITY_CLASS else None
+        if old is not None:
+            changed = member.subject._replace(operation=Operation.UPDATE, old=old)
+            files.members[number] = member._replace(subject=changed)

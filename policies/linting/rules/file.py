@@ -1,0 +1,569 @@
+"""Rules about files: what parsing has found, and objects that kube-apiserver cannot decode or decodes in part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import Path, Problem, Severity, cut, field_path, listed, quote
+from forewarn.policies.base.light import later
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation.strict import (
+    Unknown,
+    fields_of,
+    homes,
+    minors_of,
+    type_of,
+    unknown_fields,
+)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, json_type, list_at
+from forewarn.policies.linting.rules.support.context import Context, Target, rule
+from forewarn.policies.linting.rules.support.names import is_misspelt
+from forewarn.policies.linting.rules.support.rule_text import diagnostics, is_template_variable
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.objects.workload import PodTemplate
+
+
+@rule(Target.FILE, severity=Severity.WARNING)
+def ambiguous_value(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """kubectl reads a value differently from some other YAML parsers.
+
+    Why: kubectl reads an unquoted yes, no, on or off as a boolean, 0777 as an octal number, and 1:30 as a string.
+    Other parsers can read other values.
+
+    Bad:
+
+        PriorityClass low
+        value: 010
+
+    Good:
+
+        PriorityClass low
+        value: 8
+
+    Fix: if you mean text, quote the value. Otherwise, write a decimal number, or true or false.
+    """
+    yield from diagnostics("ambiguous-value", context)
+
+
+@rule(Target.FILE, severity=Severity.WARNING)
+def duplicate_key(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A mapping has the same key twice.
+
+    Why: `kubectl apply -f` uses the last value and prints no warning. Other programs can use another value, or reject
+    the file.
+
+    Bad:
+
+        Pod web
+          name: web-2
+
+    Good:
+
+        Pod web
+
+    Fix: keep one of the two keys.
+    """
+    yield from diagnostics("duplicate-key", context)
+
+
+@rule(Target.FILE, severity=Severity.ERROR)
+def invalid_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A suppression is malformed or expired, has no reason, or names an unknown rule.
+
+    Why: an invalid suppression has no effect.
+
+    Example (also pinned-priority):
+
+          Deployment team/web
+          spec:
+            template:
+              spec:
+        -       priority: 0  # forewarn: ignore[pinned-priority]
+        +       priority: 0  # forewarn: ignore[pinned-priority] the vendor's chart writes it until=2099-01-31
+
+    Fix: for a comment, write `# forewarn: ignore[RULE] REASON until=2027-01-31` after the value or on the line above.
+    """
+    yield from diagnostics("invalid-suppression", context)
+
+
+@rule(Target.FILE, severity=Severity.NOTE)
+def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A file is a template that is not rendered.
+
+    Why: forewarn does not know the values of a template before an engine such as Helm renders it.
+
+    Details: in such a file, the linter checks only some parts, such as literal class names.
+
+    Bad:
+
+        apiVersion: v1
+        kind: Pod
+        metadata:
+          name: {{ .Release.Name }}-web
+
+    Good:
+
+        Pod prod-web
+
+    Fix: lint the rendered manifests, for Helm with `helm template CHART | forewarn lint -` or `forewarn lint --render`.
+    """
+    yield from diagnostics("template-braces", context)
+
+
+@rule(Target.FILE, severity=Severity.ERROR)
+def unknown_kind(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The kind or `apiVersion` of a PriorityClass or workload is misspelled.
+
+    Why: kubectl does not know the kind, and creates no object.
+
+    Bad:
+
+        apiVersion: scheduling.k8s.io/v1
+        kind: Priorityclass
+        metadata:
+          name: gold
+        value: 1000
+
+    Good:
+
+        PriorityClass gold
+        value: 1000
+
+    Fix: write the kind and `apiVersion` that the finding names.
+    """
+    yield from diagnostics("unknown-kind", context)
+
+
+@rule(Target.FILE, severity=Severity.WARNING)
+def unused_suppression(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A suppression matches no finding.
+
+    Why: an unused suppression can hide a later problem.
+
+    Details: the rule ignores suppressions whose findings depend on a cluster or release that the linter does not know.
+
+    Example:
+
+          Deployment team/web
+          spec:
+            template:
+        -     # forewarn: ignore[pinned-priority] the vendor's chart writes it
+              spec: {}
+
+    Fix: remove the suppression.
+    """
+    yield from diagnostics("unused-suppression", context)
+
+
+_LONGEST_QUANTITY: Final = 40
+_CONTAINERS: Final = "containers"
+_FIELDS: Final = (
+    ("priorityClassName", str, "string"),
+    ("priority", int, "int32"),
+    ("preemptionPolicy", str, "v1.PreemptionPolicy"),
+    ("terminationGracePeriodSeconds", int, "int64"),
+    *((name, bool, "bool") for name in ("hostNetwork", "hostPID", "hostIPC", "automountServiceAccountToken")),
+)
+
+
+@rule(
+    Target.FILE,
+    Target.PRIORITY_CLASS,
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    Target.PART,
+    severity=Severity.ERROR,
+    reads_parts=True,
+    objects=dict.fromkeys(Target, "files"),
+)
+def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """forewarn cannot read a file or an object in it.
+
+    Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it.
+
+    Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`. With
+    `--render`, charts and kustomizations that cannot be rendered are warnings or notes.
+
+    Bad:
+
+        Pod web
+         labels: {}
+
+    Good:
+
+        Pod web
+          labels: {}
+
+    Fix: correct the syntax or the value at the reported line and column.
+    """
+    if not subject.object:
+        yield from diagnostics("parse-error", context)
+    elif group_kind(subject.object) == registry.PRIORITY_CLASS:
+        # Only where there is a class: pods start without it.
+        from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import decode_error
+
+        fault = decode_error(subject.object)
+        if fault is not None and fault.path != ("value",):  # priority-value-invalid
+            yield Problem(fault.text, fault.path, "write a value of this type")
+    elif subject.part:
+        yield from _quantities(subject, subject.part, context) if not subject.part.named else ()
+    elif template := context.template(subject):
+        yield from _undecodable(_fields(subject, template), subject, context)
+        yield from _quantities(subject, template, context)
+        yield from _undecodable(_metadata((), subject.object), subject, context)
+        if template.is_template:
+            yield from _undecodable(_metadata(template.path, template.object), subject, context)
+
+
+_Field = tuple[Path, object, str, str]
+"""A value of a wrong type: path, value, name and type in Go, and the fix."""
+_TYPED, _UNQUOTED, _QUOTED = "write a value of this type", "write an integer without quotes", "quote the value"
+
+
+def _undecodable(fields: Iterable[_Field], subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    for path, value, field, fix in fields:
+        if fix == _QUOTED or not is_template_variable(str(value), subject, context):
+            yield Problem(f"cannot unmarshal {json_type(value)} into Go struct field {field}", path, fix)
+
+
+def _is_wrong(value: object, kind: type) -> bool:
+    return value is not None and (not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)))
+
+
+def _fields(subject: ReviewedObject, template: PodTemplate) -> Iterator[_Field]:
+    """Yield fields of a Pod or workload with a wrong type, except quantities and metadata."""
+    for name, kind, wanted in _FIELDS:
+        if _is_wrong(value := template.spec.get(name), kind):
+            yield template.at(name), value, f"PodSpec.{name} of type {wanted}", _TYPED
+    replicas: Path = ("spec", "replicas")
+    if template.path == ("spec", "template") and _is_wrong(value := at(subject.object, *replicas), int):
+        yield replicas, value, "Spec.replicas of type int32", _UNQUOTED
+    for index, container in enumerate(list_at(template.spec, _CONTAINERS)):
+        for place, port in enumerate(list_at(container, "ports")):
+            if _is_wrong(value := at(port, "containerPort"), int):
+                path = template.at(_CONTAINERS, index, "ports", place, "containerPort")
+                yield path, value, "ContainerPort.containerPort of type int32", _UNQUOTED
+    for holder in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(list_at(template.spec, holder)):
+            for words, value, field in _words(container) if isinstance(container, Mapping) else ():
+                yield template.at(holder, index, *words), value, f"{field} of type string", _QUOTED
+
+
+def _quantities(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
+    holders = [(template.at(*path), value) for path, value in _with_quantities(template.spec)]
+    for index, claim in enumerate(list_at(subject.object, "spec", "volumeClaimTemplates")):
+        holders.append((("spec", "volumeClaimTemplates", index, *_OF_CLAIM), at(claim, *_OF_CLAIM)))
+    for path, amounts in holders:
+        for name, value in amounts.items() if isinstance(amounts, Mapping) else ():
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield from _quantity((*path, name), value, subject, context)
+
+
+_OF_CLAIM: Final = ("spec", "resources", "requests")
+_AMOUNTS: Final = ("requests", "limits")
+
+
+def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
+    yield ("overhead",), spec.get("overhead")
+    if "resources" in spec:
+        yield from ((("resources", kind), at(spec, "resources", kind)) for kind in _AMOUNTS)
+    for holder in ("initContainers", "containers"):
+        for index, container in enumerate(list_at(spec, holder)):
+            if isinstance(container, Mapping) and "resources" in container:
+                yield from (((holder, index, "resources", kind), at(container, "resources", kind)) for kind in _AMOUNTS)
+    for index, volume in enumerate(list_at(spec, "volumes")):
+        if (limit := at(volume, "emptyDir", "sizeLimit")) is not None:
+            yield ("volumes", index, "emptyDir"), {"sizeLimit": limit}
+
+
+def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    if isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
+        return
+    from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity  # only for unusual quantities
+
+    try:
+        parse_quantity(value)
+    except InvalidQuantity as fault:
+        if not is_template_variable(str(value), subject, context):
+            shown = cut(str(value), _LONGEST_QUANTITY)
+            yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
+
+
+_PLAIN: Final = later(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
+_SUFFIX: Final = later(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
+
+
+def _quantity_fix(text: str) -> str:
+    """The fix for an invalid quantity, for example `write 128Mi`."""
+    match = _SUFFIX.fullmatch(text)
+    right = f"{match[1]}{match[2].upper()}{match[3].lower()}" if match else ""
+    return f"write {right}" if right else "write a quantity, such as 500m or 128Mi"
+
+
+def _words(container: ApiObject) -> Iterator[tuple[Path, object, str]]:
+    """Yield fields of a container that must be strings and are not: path, value, and the field's name in Go."""
+    for place, variable in enumerate(list_at(container, "env")):
+        if _is_wrong(value := at(variable, "value"), str):
+            yield ("env", place, "value"), value, "EnvVar.value"
+    for field in ("command", "args"):
+        for place, word in enumerate(list_at(container, field)):
+            if _is_wrong(word, str):
+                yield (field, place), word, f"Container.{field}"
+
+
+def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
+    for name in ("labels", "annotations"):
+        entries = at(obj, "metadata", name)
+        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+            if _is_wrong(value, str):
+                yield (*path, "metadata", name, key), value, f"ObjectMeta.metadata.{name} of type string", _QUOTED
+
+
+_NEAR: Final = 0.75
+_LONGEST_PATH: Final = 50
+_FEW: Final = 2
+
+
+@rule(
+    Target.POD_GROUP,
+    Target.OTHER,
+    Target.PRIORITY_CLASS,
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    Target.PART,
+    Target.NAMESPACE,
+    Target.RESOURCE_QUOTA,
+    severity=Severity.ERROR,
+    reads_parts=True,
+)
+def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An object has a field that Kubernetes does not define at this place.
+
+    Why: by default, kubectl rejects built-in objects with such a field. Without field validation, kube-apiserver can
+    drop the field silently. If you misspell `priorityClassName`, Pods then get the default class, or priority 0.
+
+    Details: if the release is known, for example from `--kubernetes-version` or a cluster, the rule also reports fields
+    and versions of other supported releases.
+
+    Example:
+
+          Deployment team/web
+          spec:
+        -   priorityClassName: gold
+            template:
+        -     spec:
+        -       priorityClass: gold
+        +     spec: {}
+
+    Fix: correct the spelling, or move the field to the correct place.
+    """
+    if subject.part:
+        yield from _misspelt_in_part(subject, subject.part, context)
+        return
+    version, kind = subject.object.get("apiVersion"), subject.object.get("kind")
+    removed = registry.removed_version(version, kind, context.minor)
+    if removed and removed.also:  # what else the replacement lacks, removed-api-version reports
+        return
+    obj = {**subject.object, "apiVersion": removed.replacement} if removed else subject.object
+    if not removed and type_of(obj) and not type_of(obj, context.minor):
+        message = f"no {kind} in version {quote(str(version))} in Kubernetes 1.{context.minor}: kubectl rejects it"
+        yield Problem(message, ("apiVersion",), "remove the object, or write a version that this release serves")
+    beside: dict[object, list[tuple[Path, dict[str, Any], str, str]]] = {}
+    for number, unknown in enumerate(unknown_fields(obj, context.minor)):
+        path = unknown.path
+        detail, hint, fix = advice(unknown, type_of(obj)) if number < _MOST_ADVISED else ({}, "", "remove it")
+        there = (*filter(None, str(detail.get("under", "[")).split(".")), path[-1])
+        if at(obj, *there) is not None:
+            line = subject.source.locate(there, key=True).line
+            hint, fix = f"{hint}, which has one", f"remove it, or merge it with line {line}"
+        is_item = len(path) > 1 and isinstance(path[-2], int)  # an item of another list: one mistake
+        cause = path if "meant" in detail else (path[:-1], "" if is_item else hint)
+        beside.setdefault(cause, []).append((path, detail, hint, fix))
+    for unknown_here in beside.values():
+        (path, detail, hint, fix), *others = sorted(unknown_here, key=lambda entry: not entry[2])
+        names = [quote(cut(str(other[-1]), _LONGEST_PATH)) for other, *_ in others]
+        also = f" (also {listed(names, _MOST_NAMED)})" if names else ""
+        yield Problem(
+            f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}{also}",
+            path,
+            fix,
+            location=subject.source.locate(path, key=True),
+            detail={"field": str(path[-1]), **detail},
+        )
+
+
+def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Context) -> Iterator[Problem]:
+    """Yield a problem for each misspelled field in the Pod template of a custom resource."""
+    for unknown in unknown_fields({**_POD_TYPE, "spec": part.spec}, context.minor) if not part.named else ():
+        name, holder = str(unknown.path[-1]), at(part.object, *unknown.path[:-1])
+        fields = fields_of(unknown.type).known
+        same = [field for field in fields if field.lower() == name.lower() or field == f"{name}Name"]
+        meant = next(iter(same or [field for field in _nearest(name, fields) if is_misspelt(name, field)]), "")
+        if meant and isinstance(holder, Mapping) and meant not in holder:
+            path = (*part.path, *unknown.path)
+            text = f"unknown field {quote(_shown_path(path))} of a Pod template; did you mean {quote(meant)}?"
+            place = subject.source.locate(path, key=True)
+            detail = {"field": name, "meant": meant}
+            yield Problem(text, path, f"write {meant}", location=place, detail=detail, severity=Severity.WARNING)
+
+
+_MOST_NAMED: Final = 5
+_MOST_ADVISED: Final = 1_000
+"""Maximum unknown fields of an object for which the field that is meant is searched."""
+_POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
+
+
+def _shown_path(path: Path) -> str:
+    text, left = field_path(path), list(path)
+    while len(text) > _LONGEST_PATH and len(left) > 1:
+        left = left[2:] if isinstance(left[1], int) and len(left) > 2 else left[1:]
+        text = f"….{field_path(tuple(left))}"
+    return text
+
+
+def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
+    """Return the suggestion for an unknown field: as JSON, as the end of the message, and as the fix."""
+    name = str(unknown.path[-1])
+    fields = fields_of(unknown.type).known
+    minors = minors_of(unknown)
+    if minors:
+        releases = listed([f"1.{minor}" for minor in minors], len(minors))
+        have = "has" if len(minors) == 1 else "have"
+        return {"minors": list(minors)}, f" in this release; {releases} {have} it", "remove it"
+    same = [other for other in fields if other.lower() == name.lower()]
+    near = same or _nearest(name, fields)
+    if near and (same or next(homes(name, root), None) is None):
+        return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
+    right = _inside(unknown, root) or _outside(unknown.path, root)[-1:] or _anywhere(unknown.path, root)
+    if not right and "/" in name and unknown.path[-2:-1] == ("metadata",):
+        right = [(*unknown.path[:-1], "annotations")]
+    if not right:
+        return {}, "", "remove it"
+    where = " or ".join(_home(path, unknown.path) for path in right) or "the object itself"
+    return {"under": field_path(right[0]).replace("[0]", "[*]")}, f"; it belongs under {where}", f"move it to {where}"
+
+
+def _home(right: Path, wrong: Path) -> str:
+    """The path where a field belongs; only its end if it is below the struct that contains the field now."""
+    if right[:-1] == wrong[:-1]:
+        right = right[-2:] if len(right) > 1 and isinstance(right[-2], str) else right[-1:]
+    return field_path(right).replace("[0]", "[*]")
+
+
+def _nearest(name: str, names: frozenset[str]) -> list[str]:
+    from difflib import get_close_matches  # only when something is wrong
+
+    return get_close_matches(name[:100], sorted(names), n=1, cutoff=_NEAR)
+
+
+def _inside(unknown: Unknown, root: str) -> list[Path]:
+    """Return the structs beside an unknown field that have a field of its name, if there are one or two.
+
+    If there is one, the struct around both may also be meant.
+    """
+    holder, name = unknown.path[:-1], str(unknown.path[-1])
+    nested = [(key, many) for key, many, kind in fields_of(unknown.type).nested if name in fields_of(kind).known]
+    beside = [(*holder, key) for key, many in nested if not many]
+    if not 0 < len(beside) == len(nested) <= _FEW:
+        return []
+    around = [path for path in _outside(unknown.path, root) if path == holder[:-1]]
+    return beside if len(beside) == _FEW else [*around, *beside]
+
+
+def _outside(path: Path, root: str) -> list[Path]:
+    """Return the structs around an unknown field that have a field of its name, the nearest last."""
+    return [holder for holder, kind in _holders(path, root) if str(path[-1]) in fields_of(kind).known]
+
+
+def _holders(path: Path, root: str) -> Iterator[tuple[Path, str]]:
+    """Yield the structs that contain a field, the outermost first: (path, type)."""
+    kind, at = root, 0
+    while kind and at < len(path) - 1:
+        yield path[:at], kind
+        many, kind = next(((many, inner) for key, many, inner in fields_of(kind).nested if key == path[at]), ("", ""))
+        at += 2 if many else 1
+
+
+def _anywhere(path: Path, root: str) -> list[Path]:
+    """Return the path where a field of this name belongs: nearest to the root, preferably in containers.
+
+    Empty if it is ambiguous, or for fields of `metadata` deep in the object.
+    """
+    paths = [home for home in homes(str(path[-1]), root) if "affinity" not in path[:-1] or "affinity" in home]
+    if not paths:
+        return []
+    nearest = [home for home in paths if len(home) == len(paths[0])]
+    inside = [home for home in nearest if _CONTAINERS in home]
+    if nearest == [("metadata",)] and any(isinstance(step, int) for step in path):
+        return []
+    return (inside or nearest)[:1] if len(nearest) == 1 or inside else []
+
+
+_REMOVED_VERSIONS: Final = {"v1alpha1": 19, "v1alpha2": 19, "v1beta1": 23, "v1beta2": 28, "v1beta3": 29}
+"""Version -> the minor version of k8s.io/kube-scheduler 1.x that no longer has it."""
+_PREEMPTION: Final = "DefaultPreemption"
+_MAX_PROFILES: Final = 100
+_LONGEST_PROFILE: Final = 40
+
+
+@rule(Target.OTHER, severity=Severity.ERROR, objects={Target.OTHER: "files of kind KubeSchedulerConfiguration"})
+def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
+
+    Why: without preemption, even critical Pods stay Pending if all nodes are full. kube-scheduler does not start with a
+    removed version or an unknown field.
+
+    Details: `forewarn info scheduler FILE` checks more fields.
+
+    Bad:
+
+        apiVersion: kubescheduler.config.k8s.io/v1alpha1
+        kind: KubeSchedulerConfiguration
+        disablePreemption: true
+
+    Good:
+
+        apiVersion: kubescheduler.config.k8s.io/v1
+        kind: KubeSchedulerConfiguration
+        profiles:
+        - schedulerName: default-scheduler
+
+    Fix: use version v1 with `profiles`. For workloads that must not preempt, use a class with `preemptionPolicy:
+    Never`.
+    """
+    given = subject.object
+    if group_kind(given) != registry.SCHEDULER_CONFIGURATION or subject.is_partial:
+        return
+    version = str(given.get("apiVersion", "")).rpartition("/")[2]
+    if minor := _REMOVED_VERSIONS.get(version):
+        message = f"no KubeSchedulerConfiguration in {quote(version)}: Kubernetes 1.{minor} removed it"
+        yield Problem(message, ("apiVersion",), "write apiVersion: kubescheduler.config.k8s.io/v1")
+    for field, fix in registry.REMOVED_SCHEDULER_FIELDS.items():
+        if field in given:
+            yield Problem(f"no field {quote(field)} since v1beta1", (field,), fix)
+    for number, profile in enumerate(list_at(given, "profiles")[:_MAX_PROFILES]):
+        if not _preempts(at(profile, "plugins")):
+            name = cut(str(at(profile, "schedulerName") or "default-scheduler"), _LONGEST_PROFILE)
+            effect = "even critical Pods stay Pending on full nodes"
+            message = f"preemption is disabled for Pods of profile {name}: {effect}"
+            path = ("profiles", number, "plugins")
+            yield Problem(message, path, "use classes with preemptionPolicy: Never", severity=Severity.WARNING)
+
+
+def _preempts(plugins: Any) -> bool:
+    """Report whether a profile runs DefaultPreemption or another PostFilter. Source: `expandMultiPointPlugins`."""
+
+    def names(point: str, field: str) -> set[object]:
+        return {str(at(entry, "name")) for entry in list_at(plugins, point, field)}
+
+    if names("postFilter", "enabled"):
+        return True  # this plugin, or one that takes its place
+    if names("postFilter", "disabled") & {"*", _PREEMPTION}:
+        return False
+    return _PREEMPTION in names("multiPoint", "enabled") or not names("multiPoint", "disabled") & {"*", _PREEMPTION}

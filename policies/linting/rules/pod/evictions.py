@@ -1,0 +1,609 @@
+"""Rules about selectors, PodDisruptionBudgets and Jobs: evictions that they block or fail with."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import EVICTIONS_FAIL, Problem, Severity, Text, cut, grouped, plural, quote
+from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.metering import TooLarge, charge
+from forewarn.policies.inputs.manifests.deploy_order import is_recreated
+from forewarn.policies.kubernetes.kinds.registry import (
+    CRON_JOB,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    JOB,
+    JOB_TEMPLATE,
+    STATEFUL_SET,
+)
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    int32,
+    namespace_of,
+    text,
+)
+from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.names import is_misspelt
+from forewarn.policies.linting.rules.support.rule_text import MAX_WORKLOADS, Comparisons, naming, selected, workloads_in
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+
+    _Labelled = tuple[str, Mapping[str, str], str, str]
+    """Namespace, labels of Pods, kind, name."""
+    _ByLabel = Mapping[tuple[str, tuple[str, str] | None], Sequence[tuple[str, PodDisruptionBudget]]]
+
+
+_LONGEST_LABELS: Final = 60
+_BUDGETS: Final = {Target.OTHER: "PodDisruptionBudgets"}
+_WITH_SELECTOR: Final = "Deployments, StatefulSets, DaemonSets and ReplicaSets"
+_SELECT_PODS: Final = "set selector.matchLabels to labels of the workload's Pods"
+
+
+@rule(*POD_SPECS, Target.OTHER, severity=Severity.WARNING, reads_parts=True, objects=_BUDGETS)
+def empty_selector(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A label selector of a PodDisruptionBudget or a topology spread constraint is empty or absent.
+
+    Why: an absent selector selects no Pod. For evictions, the selector `{}` selects all Pods of the namespace.
+    kube-scheduler up to 1.37 usually ignores `{}`: the topology spread constraint does not spread the Pods, and
+    preemption does not consider the PodDisruptionBudget.
+
+    Example:
+
+          Deployment web
+          spec:
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                topologySpreadConstraints:
+                - maxSkew: 1
+                  topologyKey: topology.kubernetes.io/zone
+                  whenUnsatisfiable: DoNotSchedule
+        -         labelSelector: {}
+        +         labelSelector:
+        +           matchLabels:
+        +             app: web
+          ---
+          PodDisruptionBudget web
+          spec:
+            maxUnavailable: 1
+        +   selector:
+        +     matchLabels:
+        +       app: web
+
+    Fix: write the labels of the workload's Pods into the selector. If the PodDisruptionBudget is for all Pods of the
+    namespace, suppress the finding.
+    """
+    if group_kind(subject.object) == DISRUPTION_BUDGET:
+        yield from _of_pdb(subject, context)
+    if subject.is_partial:
+        return
+    template = context.template(subject)
+    constraints = template.spec.get("topologySpreadConstraints") if template else None
+    if template is None or not isinstance(constraints, list):
+        return
+    fix = _with_labels(template.object)
+    for number, constraint in enumerate(constraints):
+        message = _fault_of_constraint(constraint, context) if isinstance(constraint, dict) else None
+        if message:
+            path = template.at("topologySpreadConstraints", number, *_present(constraint, "labelSelector"))
+            yield Problem(message, path, fix, severity=Severity.NOTE if _counts_all(constraint, context) else None)
+
+
+def _of_pdb(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    spec = at(subject.object, "spec")
+    if not isinstance(spec, dict):
+        return
+    is_removed = subject.object.get("apiVersion") != "policy/v1"  # there, the selector {} selects no Pod
+    if subject.is_partial and ("selector" in spec or subject.whole != ("spec",)):
+        return
+    path = ("spec", *_present(spec, "selector"))
+    if spec.get("selector") is None:
+        yield Problem("no selector: the PodDisruptionBudget selects no Pod", path, _SELECT_PODS)
+    elif _is_empty(spec["selector"]) and not is_removed:
+        message = "selector {} selects all Pods of the namespace"
+        if release := _ignoring(context):
+            message += f"; preemption up to Kubernetes {release} ignores it"
+        yield Problem(message, path, _SELECT_PODS, severity=Severity.NOTE)
+
+
+def _fault_of_constraint(constraint: ApiObject, context: Context) -> str:
+    """The problem of a topology spread constraint; "" if there is none."""
+    if constraint.get("labelSelector") is None:
+        return "topology spread constraint without labelSelector counts no Pod, and spreads none"
+    if not _is_empty(constraint["labelSelector"]) or constraint.get("matchLabelKeys"):
+        return ""
+    if release := _ignoring(context):
+        return f"labelSelector {{}} counts no Pod up to Kubernetes {release}: the constraint spreads no Pods"
+    return "labelSelector {} counts all Pods of the namespace, not only those of the workload"
+
+
+def _counts_all(constraint: ApiObject, context: Context) -> bool:
+    return constraint.get("labelSelector") is not None and not _ignoring(context)
+
+
+def _ignoring(context: Context) -> str:
+    """The last release that ignores Pods that {} selects; "" if the given release counts them."""
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+
+    counts = context.minor is not None and Semantics(context.minor).empty_selectors_count
+    return "" if counts else Semantics.empty_selectors_count.before
+
+
+def _is_empty(selector: Any) -> bool:
+    return isinstance(selector, dict) and not selector.get("matchLabels") and not selector.get("matchExpressions")
+
+
+def _present(obj: ApiObject, field: str) -> tuple[str, ...]:
+    """The path of a field; if the field is absent, the path of the object itself."""
+    return (field,) if field in obj else ()
+
+
+def _with_labels(pod: ApiObject) -> str:
+    labels = at(pod, "metadata", "labels") or NOTHING
+    shown = ", ".join(f"{key}: {value}" for key, value in labels.items()) if isinstance(labels, dict) else ""
+    if not shown or len(shown) > _LONGEST_LABELS:
+        return "set labelSelector.matchLabels to labels of the workload's Pods"
+    return f"set labelSelector.matchLabels to labels of the Pods, such as {{{cut(shown, _LONGEST_LABELS)}}}"
+
+
+_ALLOW_ONE: Final = {
+    "maxUnavailable": "set maxUnavailable: 1",
+    "minAvailable": "replace minAvailable with maxUnavailable: 1",
+}
+_SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
+
+
+@rule(
+    *POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING, reads_parts=True, depends_on=("pods",), objects=_BUDGETS
+)
+def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A PodDisruptionBudget allows no evictions, or several PodDisruptionBudgets select the same Pods.
+
+    Why: the Eviction API rejects evictions of Ready Pods, and of running Pods that several PodDisruptionBudgets select.
+    By default, `kubectl drain` then retries without end. kube-scheduler can still preempt these Pods.
+
+    Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
+    are Deployments or StatefulSets that set `replicas`. For `maxUnavailable: 0` and `minAvailable: 100%`, which are
+    often intended, the finding is a note. With `--cluster`, the rule also reads the PodDisruptionBudgets and Pods of
+    the cluster. It compares PodDisruptionBudgets with each other only if they set `metadata.namespace`.
+
+    Example:
+
+          PodDisruptionBudget team/web
+          spec:
+        -   minAvailable: 2
+        +   maxUnavailable: 1
+            selector:
+              matchLabels:
+                app: web
+          ---
+          Deployment team/web
+          spec:
+            replicas: 2
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                containers:
+                - name: web
+                  image: web
+
+    Fix: replace `minAvailable` with `maxUnavailable: 1`, or run more replicas. Let one PodDisruptionBudget select each
+    Pod.
+    """
+    key = subject.effective_namespace, subject.ref.kind, subject.ref.name
+    overlaps = context.once(_overlaps)
+    if message := overlaps.problems.get(key):
+        fix = "let one PodDisruptionBudget select each Pod"
+        yield Problem(message, ("spec", "selector"), fix, harm=EVICTIONS_FAIL)
+    elif overlaps.excess is not None:
+        raise overlaps.excess
+    if group_kind(subject.object) != DISRUPTION_BUDGET:
+        return
+
+    from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
+
+    limits = [field for field in ("minAvailable", "maxUnavailable") if at(subject.object, "spec", field) is not None]
+    if len(limits) > 1:
+        message = "kube-apiserver rejects minAvailable and maxUnavailable together"
+        yield Problem(message, ("spec", limits[0]), f"remove {limits[0]}")
+    for field in ("maxUnavailable", "minAvailable"):
+        value = at(subject.object, "spec", field)
+        if (field, str(value)) in NO_EVICTION:
+            message = f"{field} {value} allows no eviction: kubectl drain retries without end"
+            fix = f"{_ALLOW_ONE[field]}, or suppress the finding"
+            yield Problem(message, ("spec", field), fix, severity=Severity.NOTE, harm=EVICTIONS_FAIL)
+    least = at(subject.object, "spec", "minAvailable")
+    if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
+        return
+    selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
+    total, names = _replicas(selector, namespace, context)
+    if 0 < total <= least:
+        message = naming(
+            f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
+        )
+        text = Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas")
+        yield Problem(text, ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
+
+
+class _Overlaps(NamedTuple):
+    """Overlapping PodDisruptionBudgets. `problems`: (namespace, kind, name) of those of the change set that select Pods
+    with others, and of its workloads that only several stored ones select -> the problem. `excess`: why there may be
+    more, or None.
+    """
+
+    problems: Mapping[tuple[str, str, str], str]
+    excess: TooLarge | None = None
+
+
+def _overlaps(context: Context) -> _Overlaps:
+    """Find overlapping PodDisruptionBudgets. Source: pkg/registry/core/pod/storage/eviction.go,
+    `getPodDisruptionBudgets`.
+    """
+    placed = (each for each in context.of_kind(DISRUPTION_BUDGET) if namespace_of(each.object))
+    new = {key: pdb for subject in placed for key, pdb in _read(subject)}  # others may be for several namespaces
+    pdbs = {**context.cluster.objects.pdbs, **new} if context.cluster else new
+    by_label = grouped(((key[0], pdb.selector.label), (key[1], pdb)) for key, pdb in pdbs.items() if pdb.selector)
+    problems = dict[tuple[str, str, str], str]()
+    try:
+        for namespace, names, kind, name in _selecting(pdbs, by_label, context):
+            own = [("PodDisruptionBudget", pdb) for pdb in names if (namespace, pdb) in new]
+            which = f"evictions of Pods fail{f' ({kind} {name})' * bool(own and name)}: PodDisruptionBudgets "
+            marked = [f"{pdb}{' (stored)' * ((namespace, pdb) not in new)}" for pdb in names]
+            for found in own or [(kind, name)]:
+                problems.setdefault((namespace, *found), naming(which, marked, len(names), " select them"))
+    except TooLarge as excess:
+        return _Overlaps(problems, excess.with_traceback(None))
+    return _Overlaps(problems)
+
+
+def _selecting(
+    pdbs: Mapping[tuple[str, str], PodDisruptionBudget], by_label: _ByLabel, context: Context
+) -> Iterator[tuple[str, Sequence[str], str, str]]:
+    """Yield (namespace, names of the PodDisruptionBudgets that select them, kind, name) for the workloads and Pods that
+    several select. Raises TooLarge.
+    """
+    known = dict[tuple[str, frozenset[tuple[str, str]]], Sequence[str]]()
+    for namespace, labels, kind, name in _pods(pdbs, context):
+        alike = namespace, frozenset(labels.items())
+        is_new = alike not in known
+        if is_new:
+            candidates = [each for label in (None, *labels.items()) for each in by_label.get((namespace, label), ())]
+            charge(1 + len(candidates))
+            context.once(Comparisons).charge(len(candidates))
+            known[alike] = sorted(name for name, pdb in candidates if pdb.selects(labels))
+        names = known[alike]
+        is_stored = context.cluster is not None and any(
+            (namespace, pdb) in context.cluster.objects.pdbs for pdb in names
+        )
+        if len(names) > 1 and (is_new or is_stored):  # those of the change set have the problem already
+            yield namespace, names, kind, name
+
+
+def _read(subject: ReviewedObject) -> Iterator[tuple[tuple[str, str], PodDisruptionBudget]]:
+    from forewarn.policies.kubernetes.objects.disruption_budget import (
+        PodDisruptionBudget,  # the linter starts without it
+    )
+
+    if subject.object.get("apiVersion") == "policy/v1" and not subject.is_partial:
+        with suppress(InvalidObject):
+            yield (subject.effective_namespace, subject.ref.name), PodDisruptionBudget.from_api(subject.object)
+
+
+def _pods(pdbs: Mapping[tuple[str, str], PodDisruptionBudget], context: Context) -> Iterator[_Labelled]:
+    """Yield the workloads and Pods of namespaces with several PodDisruptionBudgets, and Pods with labels that a
+    selector requires, without a name.
+    """
+    for namespace in (name for name, number in Counter(namespace for namespace, _ in pdbs).items() if number > 1):
+        for subject, _, labels in workloads_in([namespace], context):
+            yield namespace, labels, subject.ref.kind, subject.ref.name
+        pods = context.cluster.pods_of(namespace).values() if context.cluster else ()
+        by_name = sorted(pods, key=lambda pod: pod.name)
+        yield from ((namespace, pod.labels, "Pod", pod.name) for pod in by_name if not pod.terminal)
+    for (namespace, _), pdb in pdbs.items():
+        if pdb.selector and not pdb.spec["selector"].get("matchExpressions"):
+            yield namespace, pdb.spec["selector"].get("matchLabels") or NOTHING, "", ""
+
+
+def _replicas(selector: Any, namespace: str, context: Context) -> tuple[int, Sequence[str]]:
+    """Return the replicas of the selected workloads, and their names; (0, ()) if a number is not known."""
+    known, key = context.once(_known_replicas), (namespace, json.dumps(selector, sort_keys=True, default=str))
+    if key not in known:
+        workloads = _not_controlled(selector, namespace, context)
+        replicas = [at(w.object, "spec", "replicas") if group_kind(w.object) in _SCALED else None for w in workloads]
+        total = sum(number for number in replicas if isinstance(number, int))
+        names = [f"{workload.ref.kind} {workload.ref.name}" for workload in workloads]
+        known[key] = (total, names) if all(isinstance(number, int) for number in replicas) else (0, ())
+    return known[key]
+
+
+def _known_replicas(_: Context) -> dict[tuple[str, str], tuple[int, Sequence[str]]]:
+    """What `_replicas` has found, by namespace and selector."""
+    return {}
+
+
+def _not_controlled(selector: Any, namespace: str, context: Context) -> list[ReviewedObject]:
+    """The selected objects without a selected controller: `replicas` of a Deployment include its ReplicaSets and Pods.
+
+    Empty if workloads of the namespace, which may have more replicas, are beyond the maximum.
+    """
+    if sum(1 for _ in workloads_in([namespace], context)) == MAX_WORKLOADS:
+        return []
+    subjects = [workload.subject for workload in selected(selector, [namespace], context)]
+    names = {(group_kind(subject.object), subject.ref.name) for subject in subjects}
+    return [subject for subject in subjects if _controller(subject.object) not in names]
+
+
+def _controller(obj: ApiObject) -> tuple[str, str] | None:
+    from forewarn.policies.kubernetes.objects.pod import Owner  # the linter starts without it
+
+    with suppress(InvalidObject):
+        return (owner.group_kind, owner.name) if (owner := Owner.from_api(obj)) else None
+    return None
+
+
+_JOBS: Final = {JOB: (), CRON_JOB: JOB_TEMPLATE}
+"""Kind -> path of the Job in an object of this kind."""
+
+
+@rule(Target.TEMPLATE, severity=Severity.NOTE, reads_parts=True, objects={Target.TEMPLATE: "Jobs, CronJobs"})
+def job_fails_on_eviction(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Job can fail if its Pods are evicted or preempted.
+
+    Why: by default, a preempted or evicted Pod counts as failed. A Job usually fails if more Pods fail than
+    `backoffLimit` (default: 6).
+
+    Details: the rule reports, for example, `backoffLimit: 0`, more parallel Pods than `backoffLimit`, and a
+    `podFailurePolicy` that fails the Job if a Pod is evicted.
+
+    Example:
+
+          Job team/report
+          spec:
+            backoffLimit: 0
+        +   podFailurePolicy:
+        +     rules:
+        +     - action: Ignore
+        +       onPodConditions:
+        +       - type: DisruptionTarget
+            template:
+              spec:
+                restartPolicy: Never
+                containers:
+                - name: c
+                  image: report
+
+    Fix: add `action: Ignore` for the Pod condition DisruptionTarget as the first rule of the `podFailurePolicy`. A
+    `podFailurePolicy` needs `restartPolicy: Never` in the Pod template.
+    """
+    path = _JOBS.get(group_kind(subject.object))
+    job = None if path is None else at(subject.object, *path) if path else subject.object
+    if path is None or not isinstance(job, dict):
+        return
+    from forewarn.policies.kubernetes.objects.workload import IGNORE_DISRUPTIONS as FIX
+
+    try:
+        fault = _fault_of_job(job)
+    except InvalidObject:
+        return  # the API server rejects it
+    if fault:
+        message, field = fault
+        never = text(job, "spec", "template", "spec", "restartPolicy") == "Never"
+        yield Problem(message, (*path, "spec", field), FIX if never else f"{FIX}, with restartPolicy: Never")
+
+
+@rule(Target.TEMPLATE, severity=Severity.ERROR, objects={Target.TEMPLATE: "Jobs"}, depends_on=("workloads",))
+def job_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An apply changes immutable fields of a Job, such as its Pod template.
+
+    Why: kube-apiserver rejects the update, except for some fields of suspended Jobs.
+
+    Details: the linter needs `--cluster`. The rule ignores Jobs with an annotation that lets Helm, Argo CD or Flux
+    recreate them, such as hooks.
+
+    Cluster:
+
+        Job team/report
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              containers: [{name: c, image: "report:1"}]
+
+    Bad:
+
+        Job team/report
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              containers: [{name: c, image: "report:2"}]
+
+    Good:
+
+        Job team/report-2
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              containers: [{name: c, image: "report:2"}]
+
+    Fix: delete the Job first, or give it another name.
+    """
+    if group_kind(subject.object) == JOB:
+        yield from _changed_fields(subject, context)
+
+
+@rule(Target.TEMPLATE, severity=Severity.ERROR, objects={Target.TEMPLATE: _WITH_SELECTOR}, depends_on=("workloads",))
+def workload_field_changed(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An apply changes immutable fields of a workload other than a Job, such as its selector.
+
+    Why: kube-apiserver rejects the update. Immutable fields are `selector` of all these workloads, and `serviceName`,
+    `volumeClaimTemplates` and `podManagementPolicy` of a StatefulSet.
+
+    Details: the linter needs `--cluster`. The rule ignores workloads with an annotation that lets Helm, Argo CD or Flux
+    recreate them, such as hooks. It also ignores selectors to which kustomize may add the missing labels.
+    `forewarn diff` and `forewarn whatif apply` check these objects, too.
+
+    Cluster:
+
+        StatefulSet data/db
+        spec:
+          serviceName: db
+          selector:
+            matchLabels: {app: db}
+          template:
+            metadata:
+              labels: {app: db}
+            spec:
+              containers: [{name: c, image: "db:1"}]
+
+    Example:
+
+          StatefulSet data/db
+          spec:
+        -   serviceName: db-headless
+        +   serviceName: db
+            selector:
+              matchLabels: {app: db}
+            template:
+              metadata:
+                labels: {app: db}
+              spec:
+                containers: [{name: c, image: "db:2"}]
+
+    Fix: delete the workload first, or give it another name. `kubectl delete --cascade=orphan` keeps its Pods. A new
+    StatefulSet with the same name and selector adopts them.
+    """
+    if group_kind(subject.object) != JOB:
+        yield from _changed_fields(subject, context)
+
+
+def _changed_fields(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    if context.cluster is None or subject.is_patched or is_recreated(subject.object):
+        return
+    stored = context.cluster.workload(group_kind(subject.object), subject.effective_namespace, subject.ref.name)
+    if stored is None:
+        return
+    from forewarn.policies.kubernetes.kube_apiserver.validation.workload import fix_of, validate_workload_update
+    from forewarn.policies.kubernetes.objects.workload import applied_to, contains
+
+    selectors = (at(obj, "spec", "selector") for obj in (stored.object, subject.object))
+    with suppress(RecursionError):  # an object that is nested too deeply
+        may_be_completed = contains(*selectors)  # kustomize adds labels to selectors, with `labels` for example
+        new = applied_to(stored.object, subject.object)
+        for fault in validate_workload_update(new, stored.object, context.cluster.semantics):
+            if fault.path[:2] != ("spec", "selector") or not may_be_completed:
+                yield Problem(str(fault), fault.path, fix_of(subject.ref.kind))
+
+
+def _fault_of_job(job: ApiObject) -> tuple[str, str] | None:
+    """Return the problem and the field of the Job's spec to report; None if there is none. Raises InvalidObject."""
+    from forewarn.policies.kubernetes.objects.workload import backoff_limit, disruption_action, wanted_active
+
+    action = disruption_action(job)
+    if action == "FailJob":
+        return ("eviction or preemption of one Pod fails the Job: a podFailurePolicy rule matches", "podFailurePolicy")
+    if action == "Ignore":
+        return None
+    limit, at_once = backoff_limit(job), wanted_active(job, 0, 0)
+    if limit == 0:
+        return "eviction or preemption of one Pod fails the Job: backoffLimit is 0", "backoffLimit"
+    if at_once > limit:
+        fault = f"eviction or preemption of all {at_once} Pods at once fails the Job: backoffLimit is {limit}"
+        return fault, "parallelism"
+    if int32(job, "spec", "backoffLimitPerIndex") == 0:
+        return "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0", "backoffLimitPerIndex"
+    return None
+
+
+@rule(Target.OTHER, severity=Severity.WARNING, depends_on=("pods",), objects=_BUDGETS)
+def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The selector of a PodDisruptionBudget matches no Pod of the workloads in the input.
+
+    Why: the PodDisruptionBudget protects no Pods. For example, `kubectl drain` can then evict all Pods of a workload on
+    a node at once.
+
+    Details: if no label value seems misspelled, the finding is a note, because a controller may create the Pods.
+
+    Example:
+
+          PodDisruptionBudget team/web
+          spec:
+            maxUnavailable: 1
+            selector:
+              matchLabels:
+        -       app: webb
+        +       app: web
+          ---
+          Deployment team/web
+          spec:
+            replicas: 2
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                containers:
+                - name: web
+                  image: web
+
+    Fix: write the labels of the workload's Pods into the selector.
+    """
+    if group_kind(subject.object) != DISRUPTION_BUDGET or subject.is_partial or context.phase is not Phase.LINT:
+        return
+    selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
+    labels = at(selector, "matchLabels")
+    if not isinstance(labels, dict) or not labels or selected(selector, [namespace], context):
+        return
+    workloads = list(workloads_in([namespace], context))
+    if not any(context.template(each.subject) for each in workloads) or _is_used(selector, namespace, context):
+        return
+    message = "selects no Pod of the workloads in this input"
+    for key, value in labels.items():
+        rest = {**selector, "matchLabels": {k: v for k, v in labels.items() if k != key}}
+        others = workloads if len(labels) == 1 else selected(rest, [namespace], context)
+        context.once(Comparisons).charge(_COSTLY * len(others))
+        for workload in others:
+            meant = workload.labels.get(key)
+            if isinstance(meant, str) and isinstance(value, str) and is_misspelt(value, meant):
+                path = ("spec", "selector", "matchLabels", key)
+                yield Problem(f"{message}. Did you mean {quote(meant)}?", path, f"write {key}: {meant}")
+                return
+    yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=Severity.NOTE)
+
+
+_COSTLY: Final = 10
+"""How many comparisons of a selector take as long as the search for a misspelling."""
+
+
+def _is_used(selector: object, namespace: str, context: Context) -> bool:
+    """Report whether Pods of the cluster match a selector."""
+    try:
+        parsed = parse_label_selector(selector)  # type: ignore[arg-type]  # raises for other types
+    except InvalidSelector:
+        return True
+    return any(parsed and pod.namespace == namespace and parsed.matches(pod.labels) for pod in context.pods)

@@ -1,0 +1,113 @@
+"""Rules about the order in which an apply creates objects."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from forewarn.policies.base.findings import Problem, Severity, cut, quote
+from forewarn.policies.inputs.manifests.deploy_order import LONGEST, FluxOrder, step_of
+from forewarn.policies.kubernetes.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import group_kind
+from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, rule
+from forewarn.policies.linting.rules.support.rule_text import class_name, location_suffix
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING, depends_on=("classes",))
+def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A class is created after Pods that use it.
+
+    Why: kube-apiserver rejects Pods of a class that does not exist yet. Helm hooks, sync waves of Argo CD and Flux
+    Kustomizations can wait for these Pods, so that the step with the class never starts.
+
+    Details: the order in a file or directory matters only for Pods without a controller, because controllers try
+    again.
+
+    Bad:
+
+        PriorityClass batch
+        value: 10
+        ---
+        Job team/migrate
+          annotations:
+            helm.sh/hook: pre-install
+        spec:
+          template:
+            spec:
+              priorityClassName: batch
+              restartPolicy: Never
+              containers:
+              - name: migrate
+                image: migrate
+
+    Good:
+
+        PriorityClass batch
+          annotations:
+            helm.sh/hook: pre-install
+            helm.sh/hook-weight: "-10"
+            helm.sh/hook-delete-policy: hook-failed
+        value: 10
+        ---
+        Job team/migrate
+          annotations:
+            helm.sh/hook: pre-install
+        spec:
+          template:
+            spec:
+              priorityClassName: batch
+              restartPolicy: Never
+              containers:
+              - name: migrate
+                image: migrate
+
+    Fix: create the class in an earlier hook, sync wave or Flux Kustomization, or before the Pod in the file.
+    """
+    template = context.template(subject)
+    name = class_name(template) if template and context.phase is Phase.LINT and not subject.is_partial else ""
+    if template is None or not name or name in context.stored_classes:
+        return
+    definition = context.once(_Order).only.get(name)
+    if definition is None:
+        return
+    why, severity = _reason(definition, subject, context)
+    if why:
+        message = f"PriorityClass {quote(name)}{location_suffix(definition.locate(()))} is created later: {why}"
+        yield Problem(message, template.at("priorityClassName"), "create the class earlier", severity=severity)
+
+
+def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Context) -> tuple[str, Severity | None]:
+    """Why a class is created after Pods; "" if it is not, or if unknown."""
+    of_class, of_pods = step_of(definition.object), step_of(subject.object)
+    if of_class and of_pods and of_class.key != of_pods.key:
+        is_later = of_class.key > of_pods.key
+        return (f"it is {of_class.shown}, but the Pods are {of_pods.shown}" if is_later else ""), None
+    if chain := context.once(_Order).depends(definition, subject):
+        return f"Flux Kustomization {chain}", None
+    if group_kind(subject.object) == POD and not subject.within:
+        one, other = subject.locate(()), definition.locate(())
+        if one.file == other.file:
+            return ("kubectl apply rejects the Pod" if other.line > one.line else ""), None
+        if os.path.dirname(one.file) == os.path.dirname(other.file) and other.file > one.file:
+            return "kubectl apply sorts files by name", Severity.NOTE
+    return "", None
+
+
+class _Order:
+    """The classes that a change set defines once, and the dependencies of its Flux Kustomizations."""
+
+    def __init__(self, context: Context) -> None:
+        count = Counter(s.ref.name for s in context.of_kind(PRIORITY_CLASS))
+        self.only = {s.ref.name: s for s in context.of_kind(PRIORITY_CLASS) if count[s.ref.name] == 1}
+        self._flux = FluxOrder(subject.object for subject in context.of_kind(FLUX_KUSTOMIZATION))
+
+    def depends(self, definition: ReviewedObject, subject: ReviewedObject) -> str:
+        """`a depends on b` if the Kustomization of the class is applied after the one of the Pods; otherwise ""."""
+        one, other = (self._flux.nearest(os.path.dirname(item.locate(()).file)) for item in (definition, subject))
+        is_later = one and other and self._flux.needs(one, other)
+        return f"{cut(one, LONGEST)} depends on {cut(other, LONGEST)}" if is_later else ""

@@ -1,0 +1,542 @@
+"""Rules about the prediction for new Pods: where they fit, and which Pods they preempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, grouped
+from forewarn.policies.base.metering import CutShort, charging
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, at, list_at
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.objects.workload import PodTemplate, is_fragment
+from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.details import (
+    Cause,
+    GroupPending,
+    GroupPreemption,
+    NotPredicted,
+    Preemption,
+    StaysPending,
+)
+from forewarn.policies.linting.rules.support.predictions import Predicted, is_placeholder, needs_class, reasons_of
+from forewarn.policies.linting.rules.support.rule_text import Labelled, class_name, resolved, selected
+from forewarn.policies.prediction.forecast.impact import Impact, newly_preempted, victims_of
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.options import Promise
+    from forewarn.policies.kubernetes.scheduling.reasons import Reason
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+
+    _Pods = tuple[str, str, str]
+    _Preemption = tuple[Prediction, Pod]
+
+
+_NEW_PODS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
+_MAX_CHECKED: Final = 100
+"""Maximum number of Pods with one possible node whose reasons are read."""
+
+
+@rule(*_NEW_PODS, severity=Severity.WARNING, action=Action.WARN, depends_on=ALL_SCHEDULED)
+def fits_nowhere(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods would stay Pending, because they fit on no node, and preemption does not help.
+
+    Why: kube-apiserver accepts the workload, but its Pods stay Pending until they fit on a node.
+
+    Details: the linter needs `--cluster`. The prediction uses the current nodes; an autoscaler may add others.
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod batch/report
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: report
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          Pod team/web
+          spec:
+            priorityClassName: gold
+            containers:
+            - name: c
+              image: web
+        -     resources: {requests: {cpu: "3"}}
+        +     resources: {requests: {cpu: 400m}}
+
+    Fix: lower the requests, or change node selectors, affinity or tolerations. `forewarn predict` shows why a Pod does
+    not fit.
+    """
+    impact, template = context.once(Predicted).impact_of(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    if impact.group is not None:
+        if impact.group.outcome == "pending":
+            yield Problem(GroupPending(impact, impact.group), template.at("schedulingGroup", "podGroupName"))
+        return
+    if not impact.pending:
+        impact.check_bounds()
+        return
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_MAX_CHECKED]
+    reasons: Sequence[tuple[Reason, int]] = ()
+    is_class_needed, of_all = False, None
+    from forewarn.policies.prediction.forecast.why_not import cause  # the linter starts without it
+
+    with suppress(CutShort):
+        reasons = reasons_of(pending)
+        is_class_needed = needs_class(pending[0])
+        of_all = cause(pending[0])
+    details = StaysPending(impact, pending[0], reasons, needs_class=is_class_needed, cause=of_all)
+    yield Problem(details, template.at("priorityClassName" if is_class_needed else "containers"))
+
+
+_PREEMPTION_FIX: Final = "lower requests or priority"
+_PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
+_UNMODELLED_FIX: Final = "keep enough capacity free, or use a PriorityClass that never preempts"
+
+
+@rule(*_NEW_PODS, severity=Severity.WARNING, action=Action.WARN, depends_on=ALL_SCHEDULED)
+def preempts_running_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods would preempt running Pods.
+
+    Why: Kubernetes does not announce a preemption: the Event and the condition of the victim appear when it happens.
+
+    Details: the linter needs `--cluster`. Words such as "possibly", "about" or "another node" in the message mean that
+    kube-scheduler can choose other nodes or victims. If all victims are placeholder Pods (`placeholderPods` in the
+    configuration), the finding is usually a note, and the webhook does not warn. If a prediction takes too long and
+    shows no victim, the webhook warns with `[prediction-incomplete]`.
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod batch/report
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: report
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          Pod team/web
+          spec:
+            priorityClassName: gold
+            containers:
+            - name: c
+              image: web
+        -     resources: {requests: {cpu: "1"}}
+        +     resources: {requests: {cpu: 400m}}
+
+    Fix: lower the requests, use a lower class, or use a class with `preemptionPolicy: Never`. `forewarn predict` shows
+    the victims and how many other candidate nodes exist.
+    """
+    impact, template = context.once(Predicted).impact_of(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    if impact.group is not None:
+        if impact.group.units:
+            path = template.at("schedulingGroup", "podGroupName")
+            yield Problem(GroupPreemption(impact, impact.group, _PREEMPTION_FIX), path)
+        return
+    preempting, own, path = impact.preempting, impact.own | impact.let_in, template.at("priorityClassName")
+    preempting = tuple(p for p in preempting if any(v.identity not in own and not v.terminating for v in p.victims))
+    new = newly_preempted(preempting) - own
+    victims = [victim for victim in victims_of(preempting) if victim.identity in new]
+    if waiting := impact.by_waiting:
+        fix = "free capacity for the Pending Pods first"
+        yield Problem(Preemption(Cause.PENDING_PODS, impact, waiting, victims_of(waiting), fix), path)
+    if impact.why_not:
+        yield Problem(NotPredicted(impact, _UNMODELLED_FIX), path)
+    if victims:
+        yield _preemption(impact, preempting, victims, path, context)
+    elif impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
+        impact.check_bounds()
+        is_late = impact.rest == "unknown"
+        yield Problem(NotPredicted(impact, "run `forewarn predict`", is_stale=True), path, is_incomplete=is_late)
+
+
+def _preemption(
+    impact: Impact, preempting: tuple[Prediction, ...], victims: list[Pod], path: Path, context: Context
+) -> Problem:
+    from forewarn.policies.kubernetes.objects.pod import wait_seconds  # the linter starts without it
+    from forewarn.policies.kubernetes.objects.pod_loss import losses_of
+
+    placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
+    are_placeholders = len(placeholders) == len(victims)
+    workloads = set[str]()
+    if context.cluster is not None and not any(prediction.may_be_others for prediction in preempting):
+        workloads = {context.cluster.top_workload_of(victim) for victim in victims}
+    details = Preemption(
+        Cause.NEW_PODS,
+        impact,
+        preempting,
+        victims,
+        _PLACEHOLDERS_FIX if are_placeholders else _PREEMPTION_FIX,
+        placeholders,
+        sum(prediction.num_pdb_violations for prediction in preempting),
+        wait_seconds(victims),
+        losses=losses_of(victims, context.cluster.workload) if context.cluster is not None else (),
+        workload=workloads.pop() if len(workloads) == 1 < len(victims) else "",
+    )
+    return Problem(details, path, severity=Severity.NOTE if are_placeholders else None)
+
+
+@rule(Target.TEMPLATE, severity=Severity.WARNING, action=Action.WARN, depends_on=ALL_SCHEDULED)
+def rollout_preempts_itself(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A rollout would preempt old Pods of the same workload.
+
+    Why: if the new template has a higher priority than the running Pods, new Pods can preempt old Pods.
+    `maxUnavailable` does not limit preemption.
+
+    Details: the linter needs `--cluster`.
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod team/web-1
+          labels: {app: web}
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: web
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example:
+
+          Deployment team/web
+          spec:
+            replicas: 1
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+        -       priorityClassName: gold
+                containers:
+                - name: c
+                  image: web
+        -         resources: {requests: {cpu: 1500m}}
+        +         resources: {requests: {cpu: 400m}}
+
+    Fix: free capacity before the rollout, or use the strategy Recreate in a Deployment.
+    """
+    impact, template = context.once(Predicted).impact_of(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
+    victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
+    if victims:
+        fix = f"free capacity first{', or use strategy Recreate' if subject.ref.kind == 'Deployment' else ''}"
+        yield Problem(Preemption(Cause.OWN_ROLLOUT, impact, preempting, victims, fix), template.at("priorityClassName"))
+    else:
+        impact.check_bounds()
+
+
+@rule(*_NEW_PODS, severity=Severity.ERROR, action=Action.WARN, depends_on=ALL_SCHEDULED)
+def violates_expectation(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods would preempt Pods that an expectation of the configuration protects.
+
+    Why: an expectation names Pods that must not be preempted. Kubernetes does not enforce it.
+
+    Details: the linter needs `--cluster`. Unlike `forewarn test`, the rule ignores Pods that replacement Pods preempt.
+    It does not check new Pods of PodGroups. With `actions: {violates-expectation: deny}`, the webhook denies
+    violations, and objects that are too large for a prediction. While its cluster state is stale, it only warns. It
+    also does not deny updates that only remove replicas, or violations that an incomplete prediction does not show.
+
+    Options:
+
+        expectations:
+        - name: reports never preempt the shop
+          expect:
+            noPreemption: {namespace: shop}
+            by: {class: reports}
+
+    Cluster:
+
+        Node node-1
+        status:
+          allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+        ---
+        PriorityClass reports
+        value: 1000
+        ---
+        Pod shop/web
+        spec:
+          nodeName: node-1
+          priority: 0
+          containers:
+          - name: c
+            image: web
+            resources: {requests: {cpu: 1500m}}
+        status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+    Example (also preempts-running-pods):
+
+          Pod reports/nightly
+          spec:
+            priorityClassName: reports
+            containers:
+            - name: c
+              image: nightly
+        -     resources: {requests: {cpu: "1"}}
+        +     resources: {requests: {cpu: 400m}}
+
+    Fix: lower the requests, use a lower class, or ask the owner of the expectation.
+    """
+    promises = context.options.promises
+    impact, template = (
+        (context.once(Predicted).impact_of(subject), context.template(subject)) if promises else (None, None)
+    )
+    if impact is None or template is None or context.cluster is None:
+        return
+    preempted, not_broken = _preempted(impact, subject, template, context.cluster), 0
+    for promise in promises:
+        hit = list(_against(promise, preempted))
+        if hit:
+            yield _broken(promise, hit, impact, subject, template)
+        else:
+            not_broken += 1
+    if not_broken and (impact.is_incomplete or impact.why_not):
+        impact.check_bounds()
+        yield _not_known(not_broken, impact, template)
+
+
+def _preempted(
+    impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
+) -> dict[tuple[_Pods, _Pods], list[_Preemption]]:
+    """The victims and their preemptors, grouped by the properties that expectations select, because most are equal."""
+    preemptors = ((p, _preemptor(p.pod, subject, template, cluster)) for p in impact.preempting)
+    return grouped(
+        ((by, (victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim))), (prediction, victim))
+        for prediction, by in preemptors
+        for victim in charging(prediction.victims)
+    )
+
+
+def _against(promise: Promise, preempted: dict[tuple[_Pods, _Pods], list[_Preemption]]) -> Iterator[_Preemption]:
+    for by, victims in charging(list(preempted)):
+        if promise.by.matches(*by) and promise.preempted.matches(*victims):
+            yield from preempted[by, victims]
+
+
+def _preemptor(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
+    """Return what expectations select of a new Pod: namespace, PriorityClass, top-level workload."""
+    if not template.is_template:
+        return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
+    from forewarn.policies.kubernetes.objects.pod import Owner  # the linter starts without it
+
+    owner = Owner.from_api(subject.object)
+    name = owner.name if owner else subject.ref.name
+    return pod.namespace, pod.priority_class_name, f"{pod.namespace}/{name}"
+
+
+def _scales_down(subject: ReviewedObject) -> bool:
+    """Report whether an update only reduces the replicas: its new Pods are then Pods that were missing before."""
+    new, old = at(subject.object, "spec"), at(subject.old or NOTHING, "spec")
+    if not isinstance(new, dict) or not isinstance(old, dict):
+        return False
+    count, before = new.get("replicas"), old.get("replicas", 1)
+    fewer = isinstance(count, int) and isinstance(before, int) and count < before
+    return fewer and {**new, "replicas": 0} == {**old, "replicas": 0}
+
+
+def _broken(
+    promise: Promise, hit: list[_Preemption], impact: Impact, subject: ReviewedObject, template: PodTemplate
+) -> Problem:
+    preempting = tuple({id(prediction): prediction for prediction, _ in hit}.values())
+    protected = {victim.identity for _, victim in hit}
+    victims = [victim for victim in victims_of(preempting) if victim.identity in protected]
+
+    details = Preemption(
+        Cause.NEW_PODS, impact, preempting, victims, "lower requests or priority, or ask its owner", expectation=promise
+    )
+    severity = Severity.NOTE if _scales_down(subject) else None
+    return Problem(details, template.at("priorityClassName"), severity=severity)
+
+
+def _not_known(not_broken: int, impact: Impact, template: PodTemplate) -> Problem:
+    """Return the note about `not_broken` expectations that were not checked. A missing prediction never denies."""
+    details = NotPredicted(impact, "run `forewarn predict`", expectations=not_broken)
+    return Problem(details, template.at("priorityClassName"), severity=Severity.NOTE)
+
+
+_TERMS: Final = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+_MAX_TERMS: Final = 20
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING, depends_on=("classes",))
+def affinity_to_lower_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods require affinity to Pods of a lower priority.
+
+    Why: to find victims, kube-scheduler evaluates a node without its Pods of lower priority. If only these Pods satisfy
+    the affinity, preemption does not help on this node, and the new Pod can stay Pending.
+
+    Details: the rule reports a required affinity term if all Pods and built-in workloads in the input that satisfy it
+    have a known, lower priority. It ignores terms with `namespaceSelector`, and Pods that never preempt.
+
+    Bad:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod team/cache
+          labels:
+            app: cache
+        spec:
+          containers:
+          - name: cache
+            image: cache
+        ---
+        Pod team/web
+        spec:
+          priorityClassName: gold
+          affinity:
+            podAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels:
+                    app: cache
+          containers:
+          - name: web
+            image: web
+
+    Good:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        Pod team/cache
+          labels:
+            app: cache
+        spec:
+          priorityClassName: gold
+          containers:
+          - name: cache
+            image: cache
+        ---
+        Pod team/web
+        spec:
+          priorityClassName: gold
+          affinity:
+            podAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: kubernetes.io/hostname
+                labelSelector:
+                  matchLabels:
+                    app: cache
+          containers:
+          - name: web
+            image: web
+
+    Fix: give the other Pods at least the same priority, or use preferred affinity.
+    """
+    template = context.template(subject) if context.phase is Phase.LINT else None
+    terms = at(template.spec, *_TERMS) if template else None
+    namespace = subject.effective_namespace
+    own = resolved(template, context, namespace) if template and isinstance(terms, list) else None
+    if template is None or terms is None or own is None or own.preemption_policy == PREEMPT_NEVER:
+        return
+    for number, term in enumerate(terms[:_MAX_TERMS]):
+        others = _satisfying(term, subject, context)
+        known = [resolved(w.template, context, w.subject.effective_namespace) for w in others]
+        priorities = [other.priority for other in known if other]
+        if len(priorities) == len(others) > 0 and max(priorities) < own.priority:
+            message = (
+                f"required affinity to {others[0].subject.ref} of priority {max(priorities)}, below {own.priority}"
+            )
+            text = Text(message, f"give it priority {own.priority}, or use preferred affinity")
+            yield Problem(text, template.at(*_TERMS, number))
+
+
+def _satisfying(term: Any, subject: ReviewedObject, context: Context) -> list[Labelled]:
+    """The workloads that a term selects; none if its own Pods satisfy it, or with a namespaceSelector (unknown)."""
+    names = [name for name in list_at(term, "namespaces") if isinstance(name, str)]
+    namespaces = () if at(term, "namespaceSelector") is not None else names or [subject.effective_namespace]
+    workloads = selected(at(term, "labelSelector"), namespaces, context)
+    return [] if any(workload.subject is subject for workload in workloads) else workloads
+
+
+_HIGH: Final = 1_000_000
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.NOTE, depends_on=("classes",))
+def high_class_without_requests(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods of a high PriorityClass have no requests for cpu or memory.
+
+    Why: a Pod without requests preempts no Pods for cpu or memory. Under memory pressure, the kubelet usually first
+    evicts Pods that use more memory than they request.
+
+    Details: a class is high if its value is at least 1000000. The rule ignores classes that never preempt, and
+    namespaces with a LimitRange.
+
+    Bad:
+
+        Pod kube-system/agent
+        spec:
+          priorityClassName: system-node-critical
+          containers:
+          - name: agent
+            image: agent
+
+    Good:
+
+        Pod kube-system/agent
+        spec:
+          priorityClassName: system-node-critical
+          containers:
+          - name: agent
+            image: agent
+            resources:
+              requests:
+                cpu: 100m
+                memory: 64Mi
+
+    Fix: set requests for cpu and memory.
+    """
+    template = context.template(subject) if context.phase is Phase.LINT else None
+    if template is None or not class_name(template) or is_fragment(subject.object, template):
+        return
+    own = resolved(template, context)
+    if own is None or own.priority < _HIGH or own.preemption_policy == PREEMPT_NEVER:
+        return
+    parts = [template.spec, *list_at(template.spec, "initContainers"), *list_at(template.spec, "containers")]
+    if len(parts) > 1 and not any(map(_requests, parts)) and not context.limit_ranges_of(subject.effective_namespace):
+        message = f"priority {own.priority}, but no requests: it preempts no Pods for cpu or memory"
+        yield Problem(message, template.at("containers"), "set requests for cpu and memory")
+
+
+def _requests(part: ApiObject) -> bool:
+    return any(at(part, "resources", field, name) for field in ("requests", "limits") for name in ("cpu", "memory"))

@@ -1,0 +1,840 @@
+"""Rules about ResourceQuotas, and about Pods that ResourceQuotas or limitedResources reject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, plural, quote
+from forewarn.policies.base.light import later
+from forewarn.policies.base.metering import charge, charging
+from forewarn.policies.kubernetes.kinds.registry import AUTOSCALER, CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping, text_at
+from forewarn.policies.kubernetes.objects.priority_class import GKE, SYSTEM_NAMES
+from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
+from forewarn.policies.linting.rules.support import rule_text
+from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.details import UncoveredClass, UnknownClass
+from forewarn.policies.linting.rules.support.names import is_misspelt, meant_system_class, recommended_to
+from forewarn.policies.linting.rules.support.predictions import Predicted
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.kube_apiserver.quota import Fault
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.linting.rules.support.quota_use import Use
+
+
+@rule(Target.RESOURCE_QUOTA, severity=Severity.ERROR, action=Action.DENY)
+def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """kube-apiserver rejects this ResourceQuota, for example because of its scopes.
+
+    Why: for example, a ResourceQuota with the scope PriorityClass cannot limit services or persistentvolumeclaims, and
+    the operators `In` and `NotIn` require values.
+
+    Example:
+
+          ResourceQuota team/gold-quota
+          spec:
+            hard:
+              pods: 10
+        -     services: 5
+            scopeSelector:
+              matchExpressions:
+              - scopeName: PriorityClass
+                operator: In
+                values: [gold]
+
+    Fix: move such resources into a ResourceQuota without scopes, or correct the values of the operator.
+    """
+    # Only where there is a quota: linting starts without these.
+    from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import MAX_FAULTS
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
+        validate_resource_quota,
+        validate_resource_quota_update,
+    )
+
+    context.quota_of(subject)
+    quota = rule_text.completed(subject)
+    faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
+    reported = set[str]()
+    for fault in faults[:MAX_FAULTS]:
+        text = str(fault).rstrip(".")
+        message, fix, path = "", "", _present_path(subject, fault.path)
+        if text.endswith(_UNSUPPORTED):
+            message, fix, path = _unsupported(subject, fault.path)
+        message = cut(message or text, rule_text.MAX_CHARACTERS)
+        if message not in reported:
+            reported.add(message)
+            fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
+            yield Problem(message, path, fix, detail={"rejection": text})
+
+
+_UNSUPPORTED: Final = "unsupported scope applied to resource"
+_FIXES: Final = (
+    ("unsupported scope", "use a scope that Kubernetes has, such as PriorityClass"),
+    ("at least one value", "add values"),
+    ("must be no value", "remove values"),
+    ("not a valid selector operator", "use In, NotIn, Exists or DoesNotExist"),
+    ("must be 'Exists'", "use operator Exists"),
+    ("conflicting scopes", "remove one of these scopes"),
+)
+"""The fix by a part of kube-apiserver's message."""
+
+
+def _present_path(subject: ReviewedObject, path: Path) -> Path:
+    """Return the path of an error; for an absent field, the path of the field `operator` beside it if that exists."""
+    if at(subject.object, *path) is not None:
+        return path
+    beside = (*path[:-1], "operator")
+    return beside if at(subject.object, *beside) is not None else path
+
+
+def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str, Path]:
+    """Return message, fix and path for resources that a scope does not support; empty texts for other errors."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_scope_valid_for
+
+    value = at(subject.object, *path)
+    entries = value if isinstance(value, list) else [value]
+    scopes = [entry.get("scopeName") if isinstance(entry, dict) else entry for entry in entries]
+    for scope in [scope for scope in scopes if isinstance(scope, str)]:
+        limits = map(str, mapping(subject.object, "spec", "hard"))
+        if names := [name for name in limits if not is_scope_valid_for(scope, name)]:
+            start = f"a ResourceQuota with scope {cut(scope, _LONGEST_SCOPE)} cannot limit "
+            fix = f"move {'it' if len(names) == 1 else 'them'} to a ResourceQuota without scopes"
+            return rule_text.naming(start, names, len(names)), fix, ("spec", "hard", names[0])
+    return "", "", path
+
+
+_LONGEST_SCOPE: Final = 30
+_CLASS: Final = "PriorityClass"
+_SUGGESTIONS: Final = 3
+"""Maximum names with a suggestion, and maximum scopes in a message."""
+_SHOWN: Final = 16
+_LONGEST_IN_SCOPE: Final = 50
+
+
+@rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.AUDIT, depends_on=("classes",))
+def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A ResourceQuota, or a part of it, matches no Pod.
+
+    Why: a ResourceQuota limits nothing if it selects only classes that do not exist, or if its PriorityClass scopes
+    exclude each other. A ResourceQuota with the scope PriorityClass counts only Pods and the resources that they use.
+    For example, it does not count count/deployments.apps.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+          ResourceQuota team/gold-quota
+          spec:
+            hard:
+              pods: 10
+            scopeSelector:
+              matchExpressions:
+              - scopeName: PriorityClass
+                operator: In
+        -       values: [glod]
+        +       values: [gold]
+
+    Fix: use an existing class, remove one of the scopes that exclude each other, or count the resource in a
+    ResourceQuota without scopes.
+    """
+    from forewarn.policies.linting.rules.support.quota_use import placed_selectors
+
+    quota = context.quota_of(subject)
+    if not quota.scope_selectors or any(s.scope_name == "VolumeAttributesClass" for s in quota.scope_selectors):
+        return
+    unknown = 0
+    for selector, path in placed_selectors(quota, subject):
+        missing = list(_unknown_classes(selector, context))
+        part = "scope" if len(missing) == len(selector.values) else "value"
+        for index, name in missing:
+            unknown += 1
+            if rule_text.is_template_variable(name, subject, context):
+                continue
+            names = recommended_to(subject, context) if unknown <= _SUGGESTIONS else None
+            fix = "create the class, or use one that exists"
+            near = names.nearest_name(name) if names and context.phase is Phase.LINT else ""
+            meant = meant_system_class(name, context)
+            details = UnknownClass(
+                name, f"; this {part} matches no Pod", names, fix, longest=_LONGEST_IN_SCOPE, meant=meant
+            )
+            is_near = bool(meant) or (bool(near) and is_misspelt(name, near))
+            yield Problem(details, (*path, "values", index), severity=None if is_near else _note(context))
+    if not unknown and _excludes_all(quota, context):
+        selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+        shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
+        message = cut(f"no Pod matches all of its scopes: {shown}", rule_text.MAX_CHARACTERS)
+        yield Problem(message, ("spec", "scopeSelector"), "remove one of these scopes", severity=_note(context))
+    yield from _never_charged(quota, context)
+
+
+def _note(context: Context) -> Severity | None:
+    """The severity of what may be meant; in admission, the configured action decides alone."""
+    return Severity.NOTE if context.phase is Phase.LINT else None
+
+
+def _unknown_classes(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
+    if selector.scope_name == _CLASS and selector.operator == "In":
+        for index, name in enumerate(charging(selector.values, 0.1)):
+            if not context.is_known(name) and (context.classes_known or meant_system_class(name, context)):
+                yield index, name
+
+
+def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
+    """True if the PriorityClass scopes together match no class, named or known, and no Pod without a class."""
+    from forewarn.policies.linting.rules.support.quota_use import is_readable
+
+    selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+    if not all(map(is_readable, selectors)):
+        return False  # quota-scope-invalid
+    named = {value for selector in selectors for value in selector.values}
+    unnamed = set() if context.classes_known else {"x"}
+    while unnamed & named:
+        unnamed = {name + "x" for name in unnamed}
+    left = {"", *context.classes, *named, *unnamed}
+    for selector in selectors:
+        charge(1 + len(selector.values) // 8)
+        if selector.operator == "DoesNotExist":
+            left &= {""}
+        elif selector.operator == "NotIn":
+            left.difference_update(set(selector.values) - {""})
+        elif selector.operator == "In":
+            left &= {*selector.values} - {""}
+        else:
+            left.discard("")
+    return not left
+
+
+def _shown(selector: ScopeSelector) -> str:
+    some = [cut(value, _LONGEST_IN_SCOPE) for value in selector.values[:_SHOWN]]
+    some += ["…"] * (len(selector.values) > _SHOWN)
+    values = f" [{' '.join(some)}]" if some else ""
+    return f"{selector.scope_name} {selector.operator}{values}"
+
+
+def _never_charged(quota: ResourceQuota, context: Context) -> Iterator[Problem]:
+    """Yield a problem for each resource that a quota with scopes never counts, because Pods do not use the resource.
+
+    Skips a resource that the API server rejects in combination with one of the scopes. `quota`: must have scopes.
+    """
+    from forewarn.policies.kubernetes.kube_apiserver.quota import matching_resources
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_scope_valid_for
+
+    scopes = {selector.scope_name for selector in quota.scope_selectors}
+    for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):
+        charge(1 + len(scopes))
+        if all(is_scope_valid_for(scope, name) for scope in scopes):
+            resource = cut(name, _LONGEST_IN_SCOPE)
+            message = f"{resource} is never counted: a quota with scopes counts only Pods and what they use"
+            fix = "limit it in a ResourceQuota without scopes"
+            yield Problem(message, ("spec", "hard", name), fix, severity=_note(context))
+
+
+_MAX_SELECTORS: Final = 16
+_MAX_NAMES: Final = 500
+"""Maximum scopes of a quota, and classes in them, that are checked."""
+_ANY_OTHER: Final = "any-class.that-nobody-names"
+"""A placeholder for the classes that neither limitedResources nor the quota names."""
+
+
+@rule(Target.RESOURCE_QUOTA, severity=Severity.WARNING, action=Action.WARN)
+def limited_resources_loophole(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A ResourceQuota permits a class of `limitedResources` without naming it, or does not fully limit the class.
+
+    Why: `matchScopes` requires only that a scope of a ResourceQuota matches. The scope `PriorityClass NotIn [batch]`
+    matches every other class, and `PriorityClass Exists` every class. With a second scope, or without limits on pods,
+    cpu or memory, a ResourceQuota may not limit all Pods of a class.
+
+    Options:
+
+        limitedResources:
+        - resource: pods
+          matchScopes:
+          - scopeName: PriorityClass
+            operator: In
+            values: [gold]
+
+    Example:
+
+        - ResourceQuota team/all-but-batch
+        + ResourceQuota team/gold-quota
+          spec:
+            hard:
+        -     pods: 1000
+        +     pods: 10
+            scopeSelector:
+              matchExpressions:
+              - scopeName: PriorityClass
+        -       operator: NotIn
+        -       values: [batch]
+        +       operator: In
+        +       values: [gold]
+
+    Fix: list the classes in a scope with `operator: In`, limit pods, cpu or memory, and use no other scope in the same
+    ResourceQuota.
+    """
+    limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
+    if not limited:
+        return
+    from forewarn.policies.linting.rules.support.quota_use import placed_selectors
+
+    quota = context.quota_of(subject)
+    selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
+    if len(selectors) > _MAX_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MAX_NAMES:
+        message = "too many PriorityClass scopes to check all of them for loopholes"
+        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MAX_NAMES} classes in one ResourceQuota")
+    names = 0
+    for selector, path in selectors[:_MAX_SELECTORS]:
+        names += len(selector.values)
+        if names <= _MAX_NAMES:
+            yield from _covered(quota, selector, path, limited)
+
+
+def _covered(
+    quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector]
+) -> Iterator[Problem]:
+    from forewarn.policies.linting.rules.support.quota_use import matches
+
+    ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MAX_NAMES][:_MAX_SELECTORS]
+    named = {value for scope in (*limited, *ours) for value in scope.values}
+    for name in (*sorted(named), _ANY_OTHER):
+        charge(2 * len(limited))
+        if not any(matches(scope, name) for scope in limited) or not matches(selector, name):
+            continue
+        for why, remedy in _how_covered(quota, selector, name):
+            is_in_quota = any(name in scope.values for scope in quota.scope_selectors)
+            yield Problem(UncoveredClass("" if name == _ANY_OTHER else name, is_in_quota, why, remedy), path)
+            return
+
+
+def _how_covered(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
+    """Yield reasons and fixes why this quota should not cover this class. `selector`: the covering scope."""
+    from forewarn.policies.kubernetes.kube_apiserver.quota import matching_resources
+    from forewarn.policies.linting.rules.support.quota_use import matches
+
+    if not matching_resources(quota.spec_hard):
+        yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"
+    elif selector.operator != "In":
+        values = f" [{' '.join(selector.values)}]" if selector.values else ""
+        yield f"without naming it ({selector.operator}{values})", "list the classes with operator: In"
+    elif any(other.scope_name != _CLASS or not matches(other, name) for other in quota.scope_selectors):
+        others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
+        yield f"but limits only some of its Pods, or none ({others})", "use one scope in this quota"
+
+
+_COUNTS: Final[dict[str, Path]] = {
+    JOB: ("spec", "parallelism"),
+    CRON_JOB: (*JOB_TEMPLATE, "spec", "parallelism"),
+    DAEMON_SET: ("spec", "template"),
+}
+_REPLICAS: Final[Path] = ("spec", "replicas")
+_PODS: Final = ("pods", "count/pods")
+
+
+@rule(
+    *POD_OR_TEMPLATE,
+    severity=Severity.ERROR,
+    action=Action.WARN,
+    depends_on=("quotas", "classes", "pods", "workloads", "nodes"),
+)
+def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """New Pods exceed a ResourceQuota of their namespace.
+
+    Why: kube-apiserver accepts a workload, but rejects its Pods that exceed the quota. For a Deployment, the reason is
+    in Events of the ReplicaSet.
+
+    Details: surge Pods of a rollout and default requests of a LimitRange also count. The linter ignores patches, and
+    objects that were exported from a cluster.
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+        ---
+        ResourceQuota team/gold-quota
+        spec:
+          hard:
+            pods: 10
+          scopeSelector:
+            matchExpressions:
+            - scopeName: PriorityClass
+              operator: In
+              values: [gold]
+        status:
+          hard:
+            pods: 10
+          used:
+            pods: 4
+
+    Example:
+
+          Deployment team/web
+          spec:
+        -   replicas: 10
+        +   replicas: 4
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+                priorityClassName: gold
+                containers:
+                - name: web
+                  image: web
+
+    Fix: run fewer replicas, lower the requests, or raise the quota.
+    """
+    if not context.has_quotas(subject):
+        return
+    from forewarn.policies.linting.rules.support.quota_use import QuotaUse
+
+    use = context.once(QuotaUse).use_by(subject)
+    exceeds_without_old = use is not None and 0 < use.first <= use.arrivals.replicas
+    beside_old = None if exceeds_without_old else context.once(QuotaUse).beside_old(subject)
+    if use is not None and beside_old is not None:
+        impact = context.once(Predicted).impact_of(subject)
+        if impact is not None and impact.rejected and (not use.first or impact.rejected < impact.new):
+            use = (use if use.first else beside_old)._replace(stops_after=impact.new - impact.rejected, present=0)
+    if use is None or not use.first or not use.faults:
+        return
+    fault = use.faults[0]
+    if fault.kind == "must-specify":
+        return  # quota-requirement-missing
+    noun = "Pods" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replicas"
+    problem = _exceeded_message(use, fault, noun)
+    text = Text(
+        problem,
+        _exceeded_fix(use, fault, group_kind(subject.object)),
+        tuple(_exceeded_notes(subject, context, use, fault)),
+        (_USED.sub("", problem), _USED.sub("", problem).partition(", ")[0]),
+    )
+    yield Problem(
+        text,
+        _COUNTS.get(group_kind(subject.object), _REPLICAS) if use.template.is_template else (),
+        detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
+        severity=Severity.NOTE if _finishes(subject, use) else None,
+    )
+
+
+def _finishes(subject: ReviewedObject, use: Use) -> bool:
+    """Report whether a rollout needs no surge Pod, because maxUnavailable lets old Pods terminate first."""
+    if use.first <= use.arrivals.replicas or group_kind(subject.object) != DEPLOYMENT or use.stops_after is not None:
+        return False
+    from forewarn.policies.kubernetes.controllers.deployment import max_unavailable  # quotas are rare
+
+    return max_unavailable(subject.object, use.arrivals.replicas) > 0
+
+
+def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
+    """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
+    quota = use.quota_named(fault.quota)
+    if quota is None or not fault.resources:
+        return cut(f"{rule_text.pods_of(use.template)} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
+    name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
+    subject = f"ResourceQuota {cut(quota.name, _LONGEST_QUOTA)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
+    requested = "" if name in _PODS else _requested(use, name)
+    if not use.template.is_template:
+        return f"{subject} rejects the Pod{requested}"
+    replicas, surge = use.arrivals
+    if use.stops_after is not None:
+        return f"{subject} stops the rollout after {use.stops_after} of {replicas} new Pods"
+    if use.first > replicas:
+        return f"{subject} admits {use.first - replicas - 1} of {surge} surge Pods in a rollout{requested}"
+    return f"{subject} admits {use.first - 1} of {replicas} {noun}{requested}"
+
+
+_LONGEST_QUOTA: Final = 40
+_USED: Final = later(r" \([^)]*, used: [^)]*\)")
+
+
+def _requested(use: Use, name: str) -> str:
+    """A phrase with the amount that one Pod requests, for example `, each requests 2`."""
+    from forewarn.policies.kubernetes.kube_apiserver.quota import PODS
+
+    amount, given = PODS.usage(use.pod)[name], PODS.usage({"spec": use.template.spec})
+    by_default = "" if given.get(name) == amount else " by LimitRange default"
+    return f", {'each' if use.template.is_template else 'it'} requests {amount}{by_default}"
+
+
+def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> Iterator[str]:
+    """Yield sentences that explain the used amount, if it differs from the amount in the cluster."""
+    from forewarn.policies.linting.rules.support.quota_use import QuotaUse
+
+    quota = use.quota_named(fault.quota)
+    if quota is None or not fault.resources:
+        return
+    name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
+    earlier = use.earlier(quota.name, name)
+    if not context.once(QuotaUse).has_status(subject.effective_namespace, quota.name):
+        yield "Its status is unknown: only this input is counted"
+    elif earlier.nano > 0:
+        yield f"Earlier objects of the input use {earlier}"
+    if _finishes(subject, use):
+        yield "The rollout continues with maxUnavailable"
+    if use.present:
+        yield f"{use.present} of its Pods already run"
+
+
+def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:
+    if fault.kind == "status-unknown":
+        return "retry when its status has the used amounts"
+    if not fault.quota or not fault.resources:
+        return "correct the quota"
+    fitting = use.first - 1
+    if use.stops_after is not None:
+        return "raise it, or free a part"
+    if use.template.is_template and fitting >= use.arrivals.replicas:
+        return f"set maxSurge ≤ {fitting - use.arrivals.replicas}, or raise the quota"
+    if use.template.is_template and fitting:
+        if kind == DAEMON_SET:
+            return f"select at most {plural(fitting, 'node')}, or raise the quota"
+        return f"set {_COUNTS.get(kind, _REPLICAS)[-1]} ≤ {fitting}, or raise the quota"
+    return "lower requests, or raise the quota"
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.WARN, depends_on=("quotas", "classes"))
+def quota_requirement_missing(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
+
+    Why: if a ResourceQuota for these Pods limits requests or limits of cpu or memory, kube-apiserver rejects Pods with
+    a container that does not set them. A LimitRange, or `spec.resources` of the Pod, can also set them.
+
+    Cluster:
+
+        ResourceQuota team/compute
+        spec:
+          hard:
+            requests.cpu: 8
+            limits.memory: 32Gi
+        status:
+          hard:
+            requests.cpu: 8
+            limits.memory: 32Gi
+          used:
+            requests.cpu: 2
+            limits.memory: 8Gi
+
+    Example:
+
+          Deployment team/web
+          spec:
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+                containers:
+                - name: web
+                  image: web
+                  resources:
+                    requests:
+                      cpu: 500m
+        +           limits:
+        +             memory: 1Gi
+
+    Fix: set the fields that the message names, in each container or for the Pod.
+    """
+    if not context.has_quotas(subject):
+        return
+    from forewarn.policies.linting.rules.support.quota_use import QuotaUse
+
+    use = context.once(QuotaUse).use_by(subject)
+    fault = use.faults[0] if use is not None and use.faults else None
+    if use is None or fault is None or fault.kind != "must-specify":
+        return
+    missing = fault.message.partition(f"{fault.quota}: ")[2]
+    names = [part.partition(" for: ")[0] for part in missing.removeprefix("must specify ").split("; ")]
+    start = f"ResourceQuota {cut(fault.quota, _LONGEST_QUOTA)} will reject {rule_text.pods_of(use.template)}"
+    text = Text(
+        cut(f"{start}: {missing}", rule_text.MAX_CHARACTERS),
+        f"set {' and '.join(_left(use, fault.quota, name) for name in names)}, or add a LimitRange with defaults",
+        shorter=(f"{start} without {', '.join(names)}",),
+    )
+    yield Problem(text, use.template.at("containers"), detail={"quota": fault.quota, "rejection": fault.message})
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.WARN, depends_on=("limitranges", "classes"))
+def limit_range_default_too_low(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A default limit of a LimitRange is lower than the request of a container.
+
+    Why: kube-apiserver sets the default limit in containers without this limit, and then rejects the Pods. For a
+    Deployment, the reason is in Events of the ReplicaSet.
+
+    Details: the rule also reports requests and limits outside the bounds and ratios of a LimitRange, and other invalid
+    requests and limits of Pods with defaults of LimitRanges.
+
+    Cluster:
+
+        LimitRange team/defaults
+        spec:
+          limits:
+          - type: Container
+            default:
+              cpu: 2
+
+    Example:
+
+          Deployment team/web
+          spec:
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+                containers:
+                - name: web
+                  image: web
+                  resources:
+                    requests:
+                      cpu: 3500m
+        +           limits:
+        +             cpu: 4
+
+    Fix: set limits in the container, lower its requests, or change the LimitRange.
+    """
+    ranges = context.limit_ranges_of(subject.effective_namespace)
+    template = context.template(subject) if ranges else None
+    if template is None:
+        return
+    from forewarn.policies.kubernetes.kube_apiserver.validation.pod import fault_of_resources
+    from forewarn.policies.kubernetes.objects.workload import is_fragment
+    from forewarn.policies.linting.rules.support.quota_use import pod_of
+
+    pod = None if is_fragment(subject.object, template) else pod_of(subject, template, context)
+    error = fault_of_resources({"spec": template.spec}, pod, ranges) if pod else None
+    if error is not None:
+        why, _, fix = error.text.partition(". Fix: ")
+        yield Problem(f"kube-apiserver rejects {rule_text.pods_of(template)}: {why}", template.at(*error.path[1:]), fix)
+
+
+def _left(use: Use, quota_name: str, resource: str) -> str:
+    """A resource with the amount that the quota still has for the new Pods, for example `cpu (2 left for 3 Pods)`."""
+    quota = use.quota_named(quota_name)
+    if quota is None or resource not in quota.hard or resource not in quota.used:
+        return resource
+    left, replicas = quota.hard[resource] - quota.used[resource], use.arrivals.replicas
+    amount = left if left.nano > 0 else 0
+    return f"{resource} ({amount} left{f' for {replicas} Pods' if replicas > 1 else ''})"
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.ERROR, action=Action.DENY, depends_on=("quotas", "classes"))
+def limited_class_without_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """No ResourceQuota of the namespace covers a PriorityClass, or a resource, that `limitedResources` limits.
+
+    Why: kube-apiserver rejects Pods of a class that `limitedResources` limits, unless a ResourceQuota of the namespace
+    covers the class. If you cannot set `limitedResources` in kube-apiserver, you can set it in forewarn's
+    configuration.
+
+    Details: forewarn reads `limitedResources` from its configuration, and from kube-apiserver's file if you pass it
+    (`--admission-config`). Without a cluster and without a ResourceQuota in the input, the rule reports nothing.
+
+    Options:
+
+        limitedResources:
+        - resource: pods
+          matchScopes:
+          - scopeName: PriorityClass
+            operator: In
+            values: [gold]
+
+    Cluster:
+
+        PriorityClass gold
+        value: 1000
+
+    Example:
+
+        + ResourceQuota team/gold-quota
+        + spec:
+        +   hard:
+        +     pods: 10
+        +   scopeSelector:
+        +     matchExpressions:
+        +     - scopeName: PriorityClass
+        +       operator: In
+        +       values: [gold]
+        + ---
+          Deployment team/web
+          spec:
+            template:
+              spec:
+                priorityClassName: gold
+
+    Fix: use another class, or add a ResourceQuota for this class to the namespace.
+    """
+    if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
+        return
+    from forewarn.policies.kubernetes.kube_apiserver.quota import FaultKind
+    from forewarn.policies.linting.rules.support.quota_use import uncovered_of
+
+    template = context.template(subject)
+    for fault in uncovered_of(subject, context, context.options.limited_resources):
+        assert template is not None
+        by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
+        name = rule_text.class_to_be(template, subject.effective_namespace, context)
+        named = quote(cut(name, _LONGEST_CLASS)) if name else "of these Pods"
+        what = f"class {named}" if by_class else ", ".join(fault.resources)
+        scope = f"with scope PriorityClass In [{name}]" if name else "with this scope"
+        pods = rule_text.pods_of(template)
+        yield Problem(
+            f"{pods} will be rejected: no ResourceQuota in {subject.effective_namespace} covers {what}",
+            template.at("priorityClassName" if by_class else "containers"),
+            f"add one {scope if by_class else 'that limits it'}",
+            detail={"rejection": fault.message},
+        )
+
+
+_LONGEST_CLASS: Final = 60
+_GKE: Final = (
+    LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", tuple(sorted(SYSTEM_NAMES))),)),
+)
+"""The limitedResources of GKE's API servers, which create a matching quota in kube-system.
+
+Source: open-policy-agent/gatekeeper#1120, openservicemesh/osm#4408, fluxcd/flux2#3879.
+"""
+_GKE_QUOTA: Final = ("kube-system", "gcp-critical-pods")
+_LONGEST_NAMESPACE: Final = 24
+_GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING, action=Action.WARN, depends_on=("quotas", "nodes"))
+def system_class_blocked_by_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """kube-apiserver probably rejects Pods of a system class in this namespace.
+
+    Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
+    these classes. GKE creates one in kube-system, but not in your namespaces. kube-apiserver's message is "insufficient
+    quota to match these scopes".
+
+    Details: for GKE, set `preset: gke` in the configuration, or pass `lint --preset gke`. In a cluster, the rule
+    usually recognizes GKE.
+
+    Cluster:
+
+        ResourceQuota kube-system/gcp-critical-pods
+        spec:
+          hard:
+            pods: 1G
+          scopeSelector:
+            matchExpressions:
+            - scopeName: PriorityClass
+              operator: In
+              values: [system-node-critical, system-cluster-critical]
+        ---
+        PriorityClass infrastructure
+        value: 1000000
+
+    Example (also system-class-outside-kube-system):
+
+          DaemonSet monitoring/agent
+          spec:
+            template:
+              spec:
+        -       priorityClassName: system-node-critical
+        +       priorityClassName: infrastructure
+
+    Fix: use a PriorityClass of your own, or add a ResourceQuota for the system class to the namespace.
+    """
+    template = context.template(subject)
+    name = rule_text.class_to_be(template, subject.effective_namespace, context) if template else ""
+    if template is None or name not in SYSTEM_NAMES or subject.ref.namespace == "kube-system":
+        return
+    limited, is_gke = context.options.limited_resources, _is_gke(context)
+    if not limited and not is_gke:
+        return
+    from forewarn.policies.linting.rules.support.quota_use import uncovered_of
+
+    quotas_known = context.cluster is not None or context.defines_quotas
+    by_configuration = bool(limited) and bool(uncovered_of(subject, context, limited))
+    if by_configuration and quotas_known:
+        return  # limited-class-without-quota
+    by_gke = is_gke and bool(uncovered_of(subject, context, _GKE))
+    if by_configuration or by_gke:
+        who = "limitedResources require" if by_configuration else "GKE requires"
+        what = "Pods are" if template.is_template else "the Pod is"
+        namespace = cut(subject.ref.namespace or "default", _LONGEST_NAMESPACE)
+        yield Problem(
+            f"{who} a ResourceQuota for {name}; {what} rejected unless namespace {namespace} has one",
+            template.at("priorityClassName"),
+            "use another class, or add a ResourceQuota for this one",
+        )
+
+
+def _is_gke(context: Context) -> bool:
+    cluster = context.cluster
+    if cluster is None or context.options.preset == GKE:
+        return context.options.preset == GKE
+    nodes = cluster.objects.nodes.values()
+    return _GKE_QUOTA in cluster.resource_quotas or any(_GKE_LABEL in node.labels for node in nodes)
+
+
+_MAX_REPLICAS: Final = ("spec", "maxReplicas")
+
+
+@rule(
+    Target.OTHER,
+    severity=Severity.WARNING,
+    depends_on=("quotas", "pods"),
+    objects={Target.OTHER: "HorizontalPodAutoscalers"},
+)
+def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A HorizontalPodAutoscaler may scale a workload beyond a ResourceQuota.
+
+    Why: under load, kube-apiserver rejects the Pods that exceed the quota.
+
+    Details: the workload must be in the input. The rule ignores `maxSurge`.
+
+    Example:
+
+          ResourceQuota team/team
+          spec:
+            hard:
+              pods: 5
+          ---
+          Deployment team/web
+          spec:
+            replicas: 2
+            selector: {matchLabels: {app: web}}
+            template:
+              metadata: {labels: {app: web}}
+              spec:
+                containers:
+                - name: web
+                  image: web
+          ---
+          apiVersion: autoscaling/v2
+          kind: HorizontalPodAutoscaler
+          metadata:
+            name: web
+            namespace: team
+          spec:
+        -   maxReplicas: 10
+        +   maxReplicas: 5
+            scaleTargetRef:
+              apiVersion: apps/v1
+              kind: Deployment
+              name: web
+
+    Fix: lower `maxReplicas`, or raise the quota.
+    """
+    most = rule_text.integer(at(subject.object, *_MAX_REPLICAS))
+    is_autoscaler = group_kind(subject.object) == AUTOSCALER and context.phase is Phase.LINT
+    if not is_autoscaler or most is None or subject.is_partial or subject.is_patched or not context.has_quotas(subject):
+        return
+    from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
+    from forewarn.policies.linting.rules.support.quota_use import QuotaUse
+
+    target = at(subject.object, "spec", "scaleTargetRef")
+    kind = f"{text_at(target or {}, 'apiVersion').rpartition('/')[0]}/{text_at(target or {}, 'kind')}"
+    for workload in context.of_kind(kind):
+        if (workload.ref.name, workload.effective_namespace) != (at(target, "name"), subject.effective_namespace):
+            continue
+        use = context.once(QuotaUse).use_by(workload)
+        if use is None or (use.first and use.first <= use.arrivals.replicas):
+            continue  # quota-exceeded
+        first, check_ = first_rejected(use.pod, use.before, replicas=max(most - use.present, 0))
+        if first and check_.faults and check_.faults[0].resources:
+            quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
+            message = f"ResourceQuota {quota} admits {first - 1 + use.present} of {most} replicas (maxReplicas)"
+            yield Problem(message, _MAX_REPLICAS, f"set maxReplicas ≤ {first - 1 + use.present}, or raise the quota")

@@ -1,0 +1,394 @@
+"""Predictions for new Pods and for restarts (`kubectl rollout restart` now, each workload alone), for several rules."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any, Final, Never
+
+from forewarn.policies.base.findings import ObjectRef, plural
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.base.metering import CutShort, TooLarge
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, ROLLED_OUT
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, mapping
+from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from forewarn.policies.kubernetes.objects.workload import Workload, pod_template_of
+from forewarn.policies.linting.rules.support.context import Context, Phase
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.options import Options
+    from forewarn.policies.kubernetes.scheduling.reasons import Reason
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+    from forewarn.policies.prediction.forecast.aftermath import Waiting
+    from forewarn.policies.prediction.forecast.forecast import Forecast, QuotaLimits
+    from forewarn.policies.prediction.forecast.impact import Impact, NewNodes
+
+    BeforeSimulation = Callable[[Impact, Waiting], object]
+    Simulate = Callable[[Sequence[int]], list[Any]]
+    """Returns the results of a batch of restarts."""
+    Recall = Callable[[ReviewedObject, ClusterSnapshot, Callable[[], Impact | None]], Impact | None]
+    """Returns the impact of a subject on a cluster, from a cache or by the last argument; None without new Pods."""
+
+
+class Predicted:
+    """The impacts of the objects of a change set: each prediction includes the Pods of earlier objects, those of a
+    CronJob the Pods of all other kinds.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        recall: Recall | None = None,
+        aftermath: bool = True,
+        before_simulation: Callable[[Impact, Waiting], object] | None = None,
+    ) -> None:
+        """Prepare the predictions; none is computed yet.
+
+        `recall`: a cache, only for a change set of one object, because impacts depend on earlier objects.
+        `aftermath`: include the cascade. `before_simulation`: as in `Forecast`.
+        """
+        self._aftermath, self._before_simulation = aftermath, before_simulation
+        self._context, self._recall = context, recall or (lambda _subject, _cluster, work_out: work_out())
+        self._impacts: dict[int, Impact | None] = {}
+
+    def impact_of(self, subject: ReviewedObject) -> Impact | None:
+        """The impact of an object's new Pods; None without new Pods, or if no nodes are known."""
+        cluster = self._context.cluster
+        if cluster is None or not cluster.objects.nodes:
+            return None
+        for other in self._in_order:
+            if id(other) not in self._impacts:
+                self._impacts[id(other)] = self._recall(other, cluster, partial(self._work_out, other))
+            if other is subject:
+                break
+        return self._impacts.get(id(subject))
+
+    @cached_property
+    def _in_order(self) -> Sequence[ReviewedObject]:
+        from forewarn.policies.kubernetes.controllers.new_pods import creates_pods_later
+
+        return sorted(self._context.change_set.subjects, key=lambda subject: creates_pods_later(subject.object))
+
+    @property
+    def computed(self) -> tuple[Impact, ...]:
+        """The impacts computed so far, in the order in which Pods are created."""
+        return tuple(impact for impact in self._impacts.values() if impact is not None)
+
+    def _work_out(self, subject: ReviewedObject) -> Impact | None:
+        try:
+            forecast = self._forecast
+        except CutShort as why:
+            from forewarn.policies.prediction.forecast.forecast import not_read
+
+            return not_read(subject, self._context.options.pod_template_paths, why)
+        return forecast.predict_impact(subject, self._limits(subject))
+
+    def _limits(self, subject: ReviewedObject) -> QuotaLimits | None:
+        """Return how ResourceQuotas limit the Pods of a subject; None without ResourceQuotas."""
+        context = self._context
+        is_limited = bool(context.options.limited_resources)
+        if not (is_limited or context.defines_quotas or (context.cluster and context.cluster.resource_quotas)):
+            return None
+        from forewarn.policies.linting.rules.support.quota_use import QuotaUse
+        from forewarn.policies.prediction.forecast.forecast import QuotaLimits
+
+        use = context.once(QuotaUse)
+        before, after = partial(use.before, subject), partial(use.after, subject)
+        if not is_limited and not context.has_quotas(subject):
+            return QuotaLimits(before=before, after=after)
+        return QuotaLimits(use.let_in(subject), use.beside_old(subject) is None, before, after, not is_limited)
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        from forewarn.policies.prediction.forecast.forecast import Forecast
+
+        context = self._context
+        assert context.cluster_to_be is not None
+        return Forecast(
+            context.cluster_to_be,
+            context.options.pod_template_paths,
+            context.expired,
+            pods_defaulted=context.phase is Phase.VALIDATE,  # after LimitRanger
+            aftermath=self._aftermath,
+            recreated=context.options.recreates_pods,
+            before_simulation=self._before_simulation,
+        )
+
+
+CHECK_PROFILE: Final = "check the plugins of the profile with `forewarn info scheduler`"
+"""The fix for a scheduling cycle that ends in an error."""
+CLASS_FOR_DAEMONS: Final = "give the DaemonSet a PriorityClass that preempts Pods on its nodes"
+SHOWN_REASONS: Final = 3
+_MAX_FIXES: Final = 2
+
+
+def fix_of(reasons: Sequence[tuple[Reason, int]], instead: Mapping[str, str] = NOTHING) -> str:
+    """Return the fix for these reasons; "" if the reasons suggest none. `instead`: fix -> text to use instead."""
+    fixes = dict.fromkeys(fix for reason, _ in reasons[:SHOWN_REASONS] for fix in reason.fixes)
+    return " or ".join(instead.get(fix, fix) for fix in [*fixes][:_MAX_FIXES])
+
+
+def volume_fix(prediction: Prediction) -> str:
+    """Return the fix for a Pending Pod that PreFilter rejects, or whose volumes exclude nodes; "" for other Pods."""
+    if prediction.outcome != "pending" or prediction.error:
+        return ""
+    reasons = reasons_of([prediction])
+    is_about_it = prediction.pre_filter is not None or any(reason.of_volumes for reason, _ in reasons)
+    return fix_of(reasons) if is_about_it else ""
+
+
+def needs_class(prediction: Prediction) -> bool:
+    """Report whether a Pending DaemonSet Pod would fit by preempting all but Pods of the highest system class."""
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+
+    pod, snapshot = prediction.pod, prediction.snapshot
+    info = snapshot.get(pod.spec.node_affinity.only_node)
+    if prediction.outcome != "pending" or pod.owner_kind != DAEMON_SET or info is None:
+        return False
+    lower = [other for other in info.pods if other.effective_priority < HIGHEST_SYSTEM_PRIORITY]
+    return Prediction(snapshot.with_pods((), lower), pod).fits
+
+
+def cycle_error(prediction: Prediction) -> str:
+    """The reason of a Pod whose scheduling cycle ends in an error."""
+    return f"kube-scheduler's cycle ends in an error: {prediction.error}"
+
+
+def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[Reason, int]]:
+    """The reasons why no node fits, with the number of nodes, the most frequent first; 0 for a reason about no node.
+
+    For Pods with one possible node, the reason of that node. Without candidates for preemption, the reasons before it.
+    """
+    from forewarn.policies.kubernetes.scheduling.preemption import NO_VICTIMS
+    from forewarn.policies.kubernetes.scheduling.reasons import Reason, joined
+
+    first = predictions[0]
+    if first.error:
+        return [(Reason(cycle_error(first)), 0)]
+    if first.pre_filter is not None:
+        return [(joined(first.pre_filter.reasons, "; "), 0)]
+    counts: Counter[tuple[str, ...]] = Counter()
+    for prediction in predictions if first.pod.spec.node_affinity.only_node else (first,):
+        node = prediction.pod.spec.node_affinity.only_node
+        for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
+            dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
+            counts[(status if dropped is NO_VICTIMS else dropped).reasons] += 1
+    return [(joined(reasons), nodes) for reasons, nodes in counts.most_common()]
+
+
+_PAUSE: Final = later(r"(?:.*/)?pause(?:-[a-z0-9]+)?(?:[:@].*)?", re.DOTALL)
+
+
+def is_placeholder(pod: Pod, options: Options) -> bool:
+    """Report whether a Pod is a placeholder: by configured labels, else by negative priority and the pause image."""
+    if options.placeholder_pods is not None:
+        return options.placeholder_pods.matches(pod.labels)
+    images = pod.spec.images
+    return pod.effective_priority < 0 and bool(images) and all(map(_PAUSE.fullmatch, images))
+
+
+_ALL: Final = "run `forewarn audit --all-restarts`"
+_BATCH: Final = 1_000
+"""Number of simulated Pods in a batch: about half a second of CPU time."""
+_MAX_CHECKED: Final = 100
+"""Maximum number of Pods with one possible node whose reasons are read."""
+
+
+class Restart(NamedTuple):
+    """A workload, and the impact of restarting it on running Pods.
+
+    `reasons`: why new Pods stay Pending (see `reasons_of`), if they block the rollout. `rejection`: upstream's message,
+    if a ResourceQuota still rejects new Pods at the end. `new_nodes`: for new Pods that block the rollout; None without
+    node groups.
+    """
+
+    ref: ObjectRef
+    impact: Impact
+    reasons: Sequence[tuple[Reason, int]] = ()
+    rejection: str = ""
+    new_nodes: NewNodes | None = None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether new Pods without a node block the rollout.
+
+        If old Pods terminate first, and the rollout is too large for a simulation: only if all old Pods do not help.
+        """
+        impact = self.impact
+        stuck = next((prediction for prediction in impact.predictions if prediction.outcome == "pending"), None)
+        may_free = impact.keeps_old and impact.deleted_first and not impact.is_simulated
+        return stuck is not None and not (may_free and _fits_without(stuck, impact.own))
+
+
+def _fits_without(stuck: Prediction, own: Collection[str]) -> bool:
+    """Report whether a Pending Pod fits once these Pods (identities) have terminated."""
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+
+    old = [pod for info in stuck.snapshot.node_infos for pod in info.pods if pod.identity in own]
+    return Prediction(stuck.snapshot.with_pods((), old), stuck.pod).outcome != "pending"
+
+
+class Simulations(NamedTuple):
+    """How to simulate restarts.
+
+    `mapped`: yields the results of each restart in order. It passes batches of restarts to the first function in
+    another process, or to the second function in this process. `most`: maximum number of Pods in
+    all simulations together; None: no maximum. `new_nodes`: returns the nodes that autoscalers add for the Pending Pods
+    of predictions; None without node groups.
+    """
+
+    mapped: Callable[[Sequence[Sequence[int]], Simulate, Simulate], Iterable[Any]]
+    most: int | None = None
+    new_nodes: Callable[[Sequence[Prediction]], NewNodes] | None = None
+
+
+class _Postponed(Exception):
+    """A restart needs a simulation. `at_stake`: sort key, the worst first. `pods`: number of Pods in the simulation."""
+
+    def __init__(self, impact: Impact, waiting: Waiting) -> None:
+        super().__init__()
+        self.at_stake = -(impact.priority or 0), -impact.new
+        self.pods = impact.new + len(impact.own) + len(waiting.pods)
+
+
+class Restarts:
+    """The restarts of a cluster's workloads, computed once for all rules."""
+
+    def __init__(self, context: Context, simulations: Simulations | None = None) -> None:
+        """`simulations`: None to compute the restarts one after the other."""
+        self._context, self._simulations = context, simulations
+        self._omitted = 0
+        """Number of restarts that are not simulated because of `Simulations.most`."""
+
+    @cached_property
+    def computed(self) -> Sequence[Restart]:
+        """The restarts of workloads that would create Pods."""
+        workloads = list(_workloads(self._context))
+        before = None if self._simulations is None else _postpone
+        by_number: dict[int, Restart | None] = {}
+        postponed: list[tuple[tuple[int, int], int, int]] = []
+        for number, workload in enumerate(workloads):
+            try:
+                by_number[number] = self._restart(workload, before)
+            except _Postponed as why:
+                postponed.append((why.at_stake, number, why.pods))
+        if self._simulations is not None and postponed:
+            by_number |= self._simulated(workloads, sorted(postponed), self._simulations)
+        return [restart for _, restart in sorted(by_number.items()) if restart is not None]
+
+    def _restart(self, workload: Workload, before_simulation: BeforeSimulation | None = None) -> Restart | None:
+        restart, simulations = _restart(workload, self._context, before_simulation), self._simulations
+        if restart is None or not restart.is_blocked or simulations is None or simulations.new_nodes is None:
+            return restart
+        return restart._replace(new_nodes=simulations.new_nodes(restart.impact.predictions))
+
+    def require_all(self) -> None:
+        """Raise TooLarge if `found` omits restarts."""
+        if self._omitted:
+            many = plural(self._omitted, "restart")
+            raise TooLarge(f"{many} of workloads with lower priority, which take long to simulate", _ALL)
+
+    def _simulated(
+        self, workloads: Sequence[Workload], postponed: Sequence[tuple[object, int, int]], simulations: Simulations
+    ) -> Iterator[tuple[int, Restart | None]]:
+        """Yield the number of each workload with its restart, in the order of `postponed`, as far as `most` allows."""
+
+        context, most = self._context, simulations.most
+        assert context.cluster is not None
+        snapshot, pods = context.cluster.scheduling, accumulate(pods for *_, pods in postponed)
+        pairs = zip((number for _, number, _ in postponed), pods, strict=True)
+        chosen = [(number, total) for number, total in pairs if most is None or total <= most]
+        self._omitted = len(postponed) - len(chosen)
+        if not chosen:
+            return
+
+        def here(batch: Iterable[int]) -> list[Restart | None]:
+            return [self._restart(workloads[number]) for number in batch]
+
+        def elsewhere(batch: Iterable[int]) -> list[Restart | None]:
+            return [restart and settled(restart) for restart in here(batch)]
+
+        def settled(restart: Restart) -> Restart:
+            return restart._replace(impact=settled_impact(restart.impact, snapshot))
+
+        *others, (last, _) = chosen
+        yield last, here([last])[0]  # fills the tables of the Snapshot for all other simulations
+        batches = [[number for number, _ in few] for _, few in groupby(others, lambda pairs: pairs[1] // _BATCH)]
+        results = simulations.mapped(batches, elsewhere, here) if batches else ()
+        yield from zip((number for number, _ in others), results, strict=True)
+
+
+def _workloads(context: Context) -> Iterator[Workload]:
+    """Yield the workloads that `kubectl rollout restart` can restart; none if no nodes are known."""
+    if context.cluster is not None and context.cluster.objects.nodes:
+        for _, workload in sorted(context.cluster.workloads.items()):
+            if group_kind(workload.object) in ROLLED_OUT and not any(workload.controller):
+                yield workload
+
+
+def _restart(workload: Workload, context: Context, before_simulation: BeforeSimulation | None = None) -> Restart | None:
+    """Return the restart of a workload; None if it creates no Pods. `before_simulation`: as in `Forecast`."""
+    subject = restarted(workload.object)
+    alone = Context(
+        ChangeSet((subject,)), context.cluster, context.options, context.phase, context.now, context.expired
+    )
+    try:
+        impact = alone.once(Predicted, None, False, before_simulation).impact_of(subject)
+    except InvalidObject:
+        return None  # other rules say what is wrong with it
+    if impact is None:
+        return None
+    restart = Restart(workload.ref, impact, rejection=_rejection(subject, alone, impact) if impact.rejected else "")
+    if not restart.is_blocked:
+        return restart
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
+    return restart._replace(reasons=reasons_of(pending[:_MAX_CHECKED]))
+
+
+def _rejection(subject: ReviewedObject, alone: Context, impact: Impact) -> str:
+    from forewarn.policies.linting.rules.support.quota_use import QuotaUse
+
+    if impact.rejection:
+        return impact.rejection
+    try:
+        use = alone.once(QuotaUse).use_by(subject)
+    except (InvalidObject, TooLarge):
+        return ""
+    faults = () if use is None else use.faults
+    return "".join(fault.message for fault in faults[:1] if fault.kind != "must-specify")  # quota-requirement-missing
+
+
+def _postpone(impact: Impact, waiting: Waiting) -> Never:
+    raise _Postponed(impact, waiting)
+
+
+def restarted(obj: ApiObject) -> ReviewedObject:
+    """Return the update of a workload by `kubectl rollout restart`."""
+    try:
+        template = pod_template_of(obj, {group_kind(obj): ("spec", "template")})
+    except InvalidObject:
+        template = None
+    if template is None:
+        return ReviewedObject(obj, Operation.UPDATE, old=obj)
+    metadata = mapping(template.object, "metadata")
+    annotations = {**mapping(metadata, "annotations"), "kubectl.kubernetes.io/restartedAt": "now"}
+    new_template = {**template.object, "metadata": {**metadata, "annotations": annotations}}
+    return ReviewedObject(
+        {**obj, "spec": {**mapping(obj, "spec"), "template": new_template}}, Operation.UPDATE, old=obj
+    )
+
+
+def settled_impact(impact: Impact, snapshot: Snapshot) -> Impact:
+    """Return the impact with predictions that keep only their outcomes and this Snapshot."""
+
+    def plain(predictions: tuple[Prediction, ...]) -> tuple[Prediction, ...]:
+        return tuple(prediction.settled(snapshot, not prediction.fits) for prediction in predictions)
+
+    return impact._replace(predictions=plain(impact.predictions), by_waiting=plain(impact.by_waiting))

@@ -1,0 +1,277 @@
+"""Texts and lookups shared by several rules, also of the workloads that a label selector selects."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import NO_DETAIL, Location, Problem, cut, listed
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.base.metering import TooLarge
+from forewarn.policies.kubernetes.kube_apiserver.priority import (
+    Forbidden,
+    Resolved,
+    class_by_namespace,
+    establish_priority,
+)
+from forewarn.policies.kubernetes.objects.fields import INT32, ApiObject, InvalidObject, mapping, text_at
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+from forewarn.policies.kubernetes.objects.workload import PodTemplate, Workload, parts_of, pod_template_of
+from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.linting.rules.support.context import Context, Phase, Target
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+
+
+def name_of(subject: ReviewedObject) -> str:
+    """The object's name; "" if there is no readable one."""
+    return text_at(subject.object, "metadata", "name")
+
+
+def completed(subject: ReviewedObject) -> ApiObject:
+    """The object with its namespace, and an example of a generated name if needed. The metadata must be decodable."""
+    metadata = dict(subject.object.get("metadata") or {})
+    metadata["namespace"] = subject.effective_namespace
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata["name"] = f"{metadata['generateName'][:58]}xxxxx"
+    return {**subject.object, "metadata": metadata}
+
+
+def integer(value: Any) -> int | None:
+    """Return the value if it is an int32, otherwise None: another rule reports values of a wrong type."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in INT32 else None
+
+
+def class_of(subject: ReviewedObject) -> PriorityClass:
+    """The subject as a PriorityClass. Raises InvalidObject."""
+    return PriorityClass.from_api(subject.object)
+
+
+def class_name(template: PodTemplate) -> str:
+    """The PriorityClass that a Pod or template names; "" for none."""
+    return text_at(template.spec, "priorityClassName")
+
+
+def pods_of(template: PodTemplate) -> str:
+    return "Pods" if template.is_template else "the Pod"
+
+
+def class_names_of_workloads(context: Context) -> Iterator[tuple[Workload, str]]:
+    """Yield the workloads of the cluster that have a template, with the PriorityClass that it names."""
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None:
+            yield workload, class_name(template)
+
+
+def is_template_variable(name: str, subject: ReviewedObject, context: Context) -> bool:
+    """True if a name in a file is a template variable ({{ … }}, ${X}, @X@, %X%) instead of a name."""
+    in_file = context.phase is Phase.LINT and is_variable(name)
+    return in_file and bool(subject.locate(()).line)  # a stored object is what it will be
+
+
+def is_variable(text: str) -> bool:
+    return bool(_VARIABLE.search(text))
+
+
+_VARIABLE: Final = later(r"\{\{|\$\{.|\$\(.|\$[A-Za-z_]|<%|@[A-Za-z_][\w.-]*@|%[A-Za-z_][\w.-]*%|<[A-Z_]+>")
+
+
+_TESTS: Final = later(
+    r"(?:^|[/_.-])(?:e2e|tests?|testing|testdata|fixtures?|examples?|samples?|demos?|hack|benchmarks?|contrib|docs?"
+    r"|recipes?|cookbooks?|tutorials?|archived?|deprecated|scripts?|jenkins|poc|_?scaffold|_?skel|(?:kubevirt)?ci)(?=[/_.-])|testserver|testmanifests",
+    re.IGNORECASE,
+)
+
+
+NAMING: Final = {Target.PART: "custom resources, PodGroups, Workloads"}
+"""Parts of objects that rules about names of classes check."""
+_FIXTURES: Final = later(r"(?:^|/)(?:e2e|tests?|testing|testdata|fixtures?)/")
+
+
+def is_fixture(path: str) -> bool:
+    """Report whether a file is in a directory for tests, whose files may be wrong or old on purpose."""
+    return bool(_FIXTURES.search(path))
+
+
+def is_test_file(path: str) -> bool:
+    """Report whether the path of a file says that it is a test, an example or documentation."""
+    return bool(_TESTS.search(path))
+
+
+def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
+    """Return the PriorityClass of new Pods: the class that they name, otherwise the default of their namespace.
+
+    "" if the global default applies. A Pod after mutation already has its final class.
+    """
+    name = class_name(template)
+    if context.phase is Phase.VALIDATE and not template.is_template:
+        return name
+    given = class_by_namespace(name, context.namespace(namespace), context.classes)
+    return given if given in context.classes or (given and not context.classes_known) else name
+
+
+def class_or_default(template: PodTemplate, namespace: str, context: Context) -> str:
+    """Return the PriorityClass of new Pods, which may be the global default; "" for none."""
+    name = class_to_be(template, namespace, context)
+    priority = None if name else resolved(template, context)
+    return priority.priority_class_name if priority else name
+
+
+def location_suffix(location: Location) -> str:
+    """The suffix ` (classes.yaml:3)`; "" for a location outside a file."""
+    return f" ({location})" if location.line else ""
+
+
+MAX_CHARACTERS: Final = 120
+"""Maximum characters of a message: a line of a terminal, and half of the part of a warning that kube-apiserver
+sends.
+"""
+_SHORTEST_NAME: Final = 20
+"""Minimum characters of the first name in a list."""
+
+
+def naming(before: str, names: Sequence[str], count: int, after: str = "", limit: int = 3) -> str:
+    """Return a message of the form `before`, `a, b and 2 more` (of `count` names), `after`.
+
+    Contains as many of the first `limit` names as fit into MAX_CHARACTERS, at least one, shortened if necessary.
+    """
+    room = MAX_CHARACTERS - len(before) - len(after)
+    for shown in range(min(limit, len(names)), 0, -1):
+        text = listed(names, shown, count)
+        if len(text) <= room:
+            return f"{before}{text}{after}"
+    rest = f" and {count - 1} more" if count > 1 else ""
+    return f"{before}{cut(names[0], max(room - len(rest), _SHORTEST_NAME)) if names else ''}{rest}{after}"
+
+
+def priorities_of(pods: Sequence[Pod]) -> str:
+    """The priority values of Pods, the most frequent first: `100`, or `100 or 200`."""
+    return " or ".join(str(value) for value, _ in Counter(p.priority or 0 for p in pods).most_common(3))
+
+
+def is_earlier_than_the_default(template: PodTemplate, context: Context) -> bool:
+    """Report whether the Priority plugin has completed a Pod without a global default: no class, and priority 0.
+
+    The plugin's cache may not contain a global default that was just created.
+    """
+    given = template.spec.get("priority")
+    return context.phase is Phase.VALIDATE and not template.is_template and given == 0 and not class_name(template)
+
+
+def resolved(template: PodTemplate, context: Context, namespace: str = "") -> Resolved | None:
+    """The values that the Priority plugin would set in this Pod; None if unknown, or if the class does not exist.
+
+    `namespace`: to take its default class into account.
+    """
+    return resolved_class(class_to_be(template, namespace, context) if namespace else class_name(template), context)
+
+
+def resolved_class(name: str, context: Context) -> Resolved | None:
+    """The same for a Pod with this class, or "" for no class."""
+    if not name and context.cluster is None and not context.classes_known:
+        return None  # a real cluster may have a default
+    with suppress(Forbidden):
+        return establish_priority(name, context.classes)
+    return None
+
+
+_MOST: Final = 1_000
+
+
+def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
+    """The problems that parsing the files of the change set has found for this rule."""
+    for diagnostic in context.change_set.diagnostics:
+        if diagnostic.rule == rule:
+            yield Problem(
+                diagnostic.message,
+                (),
+                diagnostic.remediation,
+                location=diagnostic.location,
+                object=diagnostic.object,
+                severity=diagnostic.severity,
+                detail={"directories": [*diagnostic.others[:_MOST]]} if diagnostic.others else NO_DETAIL,
+            )
+
+
+MAX_WORKLOADS: Final = 1_000
+"""Maximum workloads that one selector is compared with."""
+
+
+MAX_COMPARISONS: Final = 1_000_000
+"""Maximum comparisons of selectors with workloads in one change set."""
+
+
+class Comparisons:
+    """The comparisons of selectors with the workloads of a change set. Equal selectors are compared once."""
+
+    def __init__(self, _: Context) -> None:
+        self._left = MAX_COMPARISONS
+        self.selected: dict[tuple[tuple[str, ...], str], list[Labelled]] = {}
+
+    def charge(self, count: int) -> None:
+        """Count comparisons before they are made. Raises TooLarge."""
+        self._left -= count
+        if self._left < 0:
+            problem = f"the selectors of this input require more than {MAX_COMPARISONS:,} comparisons with workloads"
+            raise TooLarge(problem, "check fewer files at once")
+
+
+class Labelled(NamedTuple):
+    """A workload, custom resource or Pod, and the labels of its Pods."""
+
+    subject: ReviewedObject
+    template: PodTemplate
+    labels: Mapping[str, str]
+
+
+def _by_namespace(context: Context) -> Mapping[str, Sequence[Labelled]]:
+    """The workloads, Pods and custom resources with Pod templates of a change set, by namespace."""
+    labelled = defaultdict[str, list[Labelled]](list)
+    for subject in context.change_set.subjects:
+        with suppress(InvalidObject):
+            whole = None if subject.part else context.template(subject)
+            parts = () if whole else parts_of(subject.object, context.options.class_paths)
+            for template in [whole] if whole else parts:
+                given = mapping(template.object, "metadata", "labels") or {}
+                labels = {key: value for key, value in given.items() if isinstance(value, str)}
+                if whole or labels:
+                    labelled[subject.effective_namespace].append(Labelled(subject, template, labels))
+    return labelled
+
+
+def workloads_in(namespaces: Collection[str], context: Context) -> Iterator[Labelled]:
+    """Yield the first workloads and Pods of the change set in these namespaces."""
+    by_namespace = context.once(_by_namespace)
+    return islice((w for namespace in namespaces for w in by_namespace.get(namespace, ())), MAX_WORKLOADS)
+
+
+def selected(selector: Any, namespaces: Collection[str], context: Context) -> list[Labelled]:
+    """Return the workloads and Pods that a label selector selects. An empty or invalid selector selects none. Raises
+    TooLarge.
+    """
+    comparisons = context.once(Comparisons)
+    key = tuple(sorted(namespaces)), json.dumps(selector, sort_keys=True, default=str)
+    if key not in comparisons.selected:
+        comparisons.selected[key] = _selected(selector, namespaces, context)
+    return comparisons.selected[key]
+
+
+def _selected(selector: Any, namespaces: Collection[str], context: Context) -> list[Labelled]:
+    try:
+        parsed = parse_label_selector(selector)
+    except (InvalidObject, InvalidSelector):
+        return []
+    workloads = list(workloads_in(namespaces, context))
+    context.once(Comparisons).charge(len(workloads))
+    return [w for w in workloads if parsed and w.labels and parsed.matches(w.labels)]

@@ -1,0 +1,117 @@
+"""Texts about forecasts: their gaps, and the cascade after a preemption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.disclosure import OPEN, Audience
+from forewarn.policies.base.findings import plural
+from forewarn.policies.prediction.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Impact
+
+if TYPE_CHECKING:
+    from forewarn.policies.prediction.forecast.aftermath import Aftermath
+    from forewarn.policies.prediction.forecast.placement import Placement
+
+MISSING_ONLY: Final = "only missing Pods are predicted; `forewarn whatif apply` also simulates existing Pods"
+"""The scope of the counts for a workload that already has Pods."""
+FREED: Final = "victims of the same namespace free quota: more Pods may be created after these terminate"
+
+
+def placement_notes(placement: Placement) -> tuple[str, ...]:
+    """The assumptions of a placement, in addition to the caveats of each prediction."""
+    if placement.rollout is not None:
+        return tuple(rollout_notes(placement.rollout))
+    beyond = f"only the first {len(placement.predictions)} new Pods are evaluated, {placement.omitted} more are not"
+    notes = (
+        (placement.without_claims, WITHOUT_CLAIMS),
+        (placement.existing > 0, MISSING_ONLY),
+        (placement.omitted > 0, beyond),
+        (placement.frees_quota, FREED),
+    )
+    return tuple(note for matches, note in notes if matches)
+
+
+def rollout_notes(impact: Impact) -> Iterator[str]:
+    """Yield the assumptions of a rollout's prediction, in addition to the caveats of each Pod's prediction."""
+    if impact.new == 0 and not impact.replaces_none:
+        yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
+    if impact.by_timing:
+        yield "the new Pods preempt Pods of the same workload only if they are scheduled before the old Pods terminate"
+    if impact.delay:
+        yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
+    if impact.by_chance not in ("", BY_CHOICE):
+        yield f"how many Pods preempt depends on {impact.by_chance}"
+    if impact.by_waiting:
+        victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
+        yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
+    if impact.aftermath is not None and impact.aftermath.preempted:
+        yield ", ".join(cascade(impact.aftermath))
+    yield from unfinished(impact)
+
+
+def unfinished(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
+    """Return the reason why a prediction is incomplete as a sentence in lower case, such as `time ran out after 3 of 10
+    new Pods`; empty if it is complete.
+    """
+    if impact.rest != "unknown":
+        return ("the rollout is too large to predict it to its end",) if impact.first_only else ()
+    if impact.excess is not None:
+        after = "" if audience.coarse else f" after {impact.predicted} of {impact.new} new Pods"
+        return (f"not evaluated{after}: {impact.excess.problem}",)
+    if audience.coarse:
+        return ("time ran out before all new Pods were predicted",)
+    return (f"time ran out after {impact.predicted} of {impact.new} new Pods",)
+
+
+def cascade(aftermath: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
+    """Return the effects of a preemption as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not
+    recreated`.
+
+    `coarse`: only the worst effect, without numbers.
+    """
+    if aftermath.incomplete:
+        return ("cascade not predicted",)
+    if coarse:
+        worst = (
+            (aftermath.preempted, "replacements preempt more Pods"),
+            (aftermath.pending, "replacements stay Pending"),
+            (aftermath.rejected_by_quota, "replacements rejected by a quota"),
+            (aftermath.replaced, "replacements fit"),
+            (1, "assumed not recreated" if aftermath.controller_unknown else "not recreated"),
+        )
+        return (next(text for number, text in worst if number),)
+    phrases = tuple(_effects(aftermath)) or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)
+    ignored = aftermath.pending_not_evaluated
+    return (*phrases, f"{ignored:,} Pending Pods ignored") if ignored else phrases
+
+
+def _effects(aftermath: Aftermath) -> Iterator[str]:
+    """Yield all effects of a preemption except replacement Pods that fit."""
+    if aftermath.preempted:
+        depth = f" in a cascade of depth {aftermath.cascade_depth}" if aftermath.cascade_depth > 1 else ""
+        yield f"replacements preempt {plural(aftermath.preempted, 'more Pod')}{depth}"
+    if aftermath.pending:
+        is_one = aftermath.pending == 1 and (aftermath.replaced == 1 or bool(aftermath.preempted))
+        yield f"{_replacements(aftermath, aftermath.pending)} {'stays' if is_one else 'stay'} Pending"
+    if aftermath.rejected_by_quota:
+        yield f"{_replacements(aftermath, aftermath.rejected_by_quota)} rejected by a quota"
+    if aftermath.not_replaced or not aftermath.replaced:
+        yield _lost(aftermath)
+
+
+def _lost(aftermath: Aftermath) -> str:
+    """Return a phrase about victims without replacement: `not recreated`, `2 assumed not recreated`."""
+    number = f"{aftermath.not_replaced} " if aftermath.replaced else ""
+    if aftermath.controller_unknown in (0, aftermath.not_replaced):
+        return f"{number}{'assumed ' if aftermath.controller_unknown else ''}not recreated"
+    return f"{aftermath.not_replaced} not recreated ({aftermath.controller_unknown} assumed)"
+
+
+def _replacements(aftermath: Aftermath, count: int) -> str:
+    """Return a phrase for `count` replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
+    if aftermath.preempted:
+        return plural(count, "replacement")
+    if aftermath.replaced == 1:
+        return "replacement"
+    return "replacements" if count == aftermath.replaced else f"{count} of {aftermath.replaced} replacements"

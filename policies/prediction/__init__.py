@@ -1,0 +1,1 @@
+"""Predictions of new Pods, simulations of a cluster, and autoscalers."""

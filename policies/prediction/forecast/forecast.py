@@ -1,0 +1,750 @@
+"""Forecast the effects (Impact) of the objects of one apply on the cluster, in the order of the apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.metering import CutShort, charging, limited, meter, metered, never
+from forewarn.policies.kubernetes.cluster.admission import counted_by_requests
+from forewarn.policies.kubernetes.controllers.changes import PodChange, creates_no_pods, pod_change
+from forewarn.policies.kubernetes.controllers.new_pods import (
+    MAX_SEQUENTIAL,
+    DaemonPods,
+    are_equivalent,
+    creates_pods_later,
+)
+from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping
+from forewarn.policies.kubernetes.objects.node import HOSTNAME
+from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+from forewarn.policies.kubernetes.scheduling.bulk import OnEachNode, capacity_for, on_each_node
+from forewarn.policies.kubernetes.scheduling.caveats import assumptions, lists_storage
+from forewarn.policies.kubernetes.scheduling.plugins.pod_topology_spread import DO_NOT_SCHEDULE, PodTopologySpread
+from forewarn.policies.kubernetes.scheduling.preemption import Decision
+from forewarn.policies.kubernetes.scheduling.responsible import (
+    framework_of,
+    is_scheduled_by_group,
+    not_scheduled,
+    unmodelled,
+)
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.prediction.forecast.aftermath import (
+    MAX_WORK,
+    NOT_KNOWN,
+    aftermath_of,
+    freed_by,
+    help_pending,
+    is_recreated,
+    may_be_helped,
+    pending_in_order,
+    replacement_of,
+)
+from forewarn.policies.prediction.forecast.apply_order import Applied, place_in_order
+from forewarn.policies.prediction.forecast.impact import (
+    BY_CHOICE,
+    BY_NODES,
+    BY_RETRIES,
+    MAX_SHOWN,
+    WITHOUT_CLAIMS,
+    Impact,
+)
+from forewarn.policies.prediction.forecast.placement import ChargedQuotas, Placement, place
+from forewarn.policies.prediction.forecast.pod_groups import (
+    MAX_DAEMONS,
+    MAX_PLACED,
+    MAX_PREEMPTIONS,
+    MAX_REHEARSAL_WORK,
+    MAX_REHEARSED,
+    MAX_VICTIMS,
+    check_extents,
+    new_pods_of,
+    too_many_pods,
+    too_many_preemptions,
+)
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+    from forewarn.policies.prediction.forecast.aftermath import Waiting
+    from forewarn.policies.prediction.forecast.rehearsal import Rehearsal
+
+
+class NodeOrder(NamedTuple):
+    """The nodes of new Pods by outcome: `preempting` other Pods, staying `pending`, or `fitting`.
+
+    The controller of a DaemonSet visits nodes in a random order: upstream iterates over a Go map. The order matters if
+    a quota admits only some Pods, if Pending Pods stop a rollout, or if victims' replacements use the capacity of old
+    Pods. Predictions then assume an order with many preemptions.
+    """
+
+    preempting: tuple[str, ...]
+    pending: tuple[str, ...]
+    fitting: tuple[str, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, those with the worst outcome first."""
+        return self.preempting + self.pending + self.fitting
+
+    def counts_by_chance(self, created: int) -> bool:
+        """Report whether chance decides how many of `created` Pods, on any of the nodes, preempt or stay Pending."""
+        every = len(self.nodes)
+        return 0 < created < every and every not in map(len, self)
+
+
+def order_of(snapshot: Snapshot, pods: DaemonPods) -> NodeOrder | None:
+    """Return the order of the nodes of these Pods; None if their outcomes depend on each other. Raises CutShort."""
+    on_each = on_each_node(snapshot, pods.anywhere, pods.nodes)
+    if on_each is None:
+        return None
+    others = list(on_each.others)
+    return NodeOrder(
+        tuple(node for node, candidate in others if candidate is not None),
+        tuple(node for node, candidate in others if candidate is None),
+        tuple(node for node in pods.nodes if node in on_each.fits),
+    )
+
+
+BINDING: Final = 12
+"""Units of work to create a Pod and bind it."""
+
+
+def with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
+    """Return the Snapshot after scheduling these Pods one after the other. Raises TooLarge above MAX_PLACED Pods."""
+    if len(pods) > MAX_PLACED:
+        raise too_many_pods(MAX_PLACED)
+    for pod in pods:
+        snapshot = Prediction(snapshot, pod).snapshot_after()
+    return snapshot
+
+
+def filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
+    """Return the Snapshot with the Pods bound: `by_node[name]` Pods on each node. The numbers must match."""
+    places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
+    bound, work = [], meter()
+    for pod, node in zip(pods, places, strict=True):
+        work.charge(BINDING)
+        bound.append(snapshot.bound(pod, node))
+    return snapshot.with_pods(bound, ())
+
+
+def with_daemons(
+    snapshot: Snapshot, pods: DaemonPods, nodes: Sequence[str], predictions: Sequence[Prediction]
+) -> Snapshot:
+    """Return the Snapshot with a DaemonSet's Pods: bound on `nodes`, nominated with victims for `predictions`."""
+    pushing = [p for p in predictions if p.outcome == "preempts"]
+    placed = snapshot.with_pods(
+        [snapshot.bound(pods.named_for(node), node) for node in charging(nodes, 2 * BINDING)], ()
+    )
+    return placed.with_preemptions([(p.pod, p.node, p.victims) for p in charging(pushing, BINDING)])
+
+
+def without(snapshot: Snapshot, deleted: Sequence[Pod]) -> Snapshot:
+    """Return the Snapshot without these Pods, found by identity and node."""
+    gone = {(pod.node_name, pod.identity) for pod in deleted}
+    infos = [info for name in {name for name, _ in gone} if (info := snapshot.get(name)) is not None]
+    return snapshot.with_pods((), [pod for info in infos for pod in info.pods if (pod.node_name, pod.identity) in gone])
+
+
+def depends_on_retries(impact: Impact, pod: Pod, snapshot: Snapshot, *, freed: int) -> bool:
+    """Report whether the first attempts of new Pods like `pod` may not decide the outcome of all of them.
+
+    Pods that fit count for the next Pods at once. Pods that preempt count on their nominated node alone, and for all
+    nodes when they run. `freed`: see `freed_by_victims`.
+    """
+    return bool(impact.preempting) and impact.new > 1 and (freed > 0 or concerns_itself(pod, snapshot))
+
+
+def freed_by_victims(impact: Impact, pod: Pod, quotas: Sequence[ResourceQuota]) -> int:
+    """Return how many of the new Pods like `pod` that quotas reject at first they may admit once the victims terminate.
+
+    `quotas`: those of the namespace, without the new Pods. All rejected Pods, if they depend on more than requests.
+    """
+    victims = {v.identity: v for p in impact.preempting for v in p.victims if v.namespace == pod.namespace}
+    if not impact.rejected or not victims:
+        return 0
+    for counted in map(counted_by_requests, victims.values()):
+        quotas = given_back(quotas, counted, PODS.usage(counted))
+    first, check = first_rejected(counted_by_requests(pod), quotas, replicas=impact.new)
+    if any(fault.kind is not FaultKind.EXCEEDED for fault in check.faults):
+        return impact.rejected
+    return impact.rejected - (impact.new - first + 1 if first else 0)
+
+
+def concerns_itself(pod: Pod, snapshot: Snapshot) -> bool:
+    """Report whether required constraints of a Pod are about Pods with its labels, beyond single nodes, or whether such
+    Pods compete for devices, which no nomination reserves.
+    """
+    if pod.spec.claims_devices:
+        return True
+    affinity = pod.spec.pod_affinity
+    apart = [term for term in charging(affinity.required_anti_affinity) if term.topology_key != HOSTNAME]
+    labels = snapshot.namespace_labels(pod.namespace)
+    terms = (*affinity.required_affinity, *apart)
+    if any(term.matches(pod.namespace, pod.namespace, pod.labels, labels) for term in charging(terms)):
+        return True
+    framework = framework_of(snapshot, pod)
+    if PodTopologySpread.name not in framework.profile.plugins:
+        return False
+    spread = framework.plugin(PodTopologySpread.name).constraints_of(pod, DO_NOT_SCHEDULE)
+    return any(constraint.matches(pod.labels) for constraint in charging(spread))
+
+
+class QuotaLimits(NamedTuple):
+    """How ResourceQuotas limit the new Pods of one object.
+
+    `most`: the number of new Pods that they admit at once; None for all. `beside_old`: whether they admit all new Pods
+    while all old Pods exist. `before`, `after`: return the quotas of a namespace without and with the object's Pods;
+    None: those of the cluster. `is_known`: whether only quotas limit the Pods, which a simulation can update.
+    """
+
+    most: int | None = None
+    beside_old: bool = True
+    before: Callable[[str], Sequence[ResourceQuota]] | None = None
+    after: Callable[[str], Sequence[ResourceQuota]] | None = None
+    is_known: bool = True
+
+
+def not_read(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
+    """Return the impact of an object whose evaluation stopped before its Pods were read; None without new Pods."""
+    new = new_pods_of(subject, paths)
+    return Impact((), new, None).stopped(why) if new else None
+
+
+class Forecast:
+    """The impacts of the objects of one apply.
+
+    Each impact starts from the cluster with the Pods of the objects before.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSnapshot,
+        paths: Mapping[str, tuple[str, ...]],
+        expired: Callable[[], bool],
+        *,
+        pods_defaulted: bool = False,
+        aftermath: bool = True,
+        recreated: Collection[str] = (),
+        before_simulation: Callable[[Impact, Waiting], object] | None = None,
+        explains: bool = False,
+    ) -> None:
+        """Set the cluster and the options.
+
+        `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `recreated`:
+        see `again`. `before_simulation`: called with the initial impact and the Pending Pods before the simulation of a
+        rollout, which it prevents by an exception. `explains`: see `rehearse`.
+        """
+        self._aftermath, self._recreated, self._before_simulation = aftermath, recreated, before_simulation
+        self._explains = explains
+        self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
+        self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
+        self._waiting: Waiting | None = None
+        """The Pending Pods besides the object's; None before the first use."""
+        self._placed: set[str] = set()
+        """Identities of Pending Pods that were scheduled or preempt, for all objects so far."""
+        self._in_groups: dict[tuple[str, str], tuple[Pod, ...]] = {}
+        """New Pods of each PodGroup that are not bound."""
+
+    def _snapshot(self) -> Snapshot:
+        """Return the scheduler's Snapshot after the objects so far; computed once, when the next object needs it."""
+        snapshot = self._next()
+        self._next = lambda: snapshot
+        return snapshot
+
+    def predict_impact(self, subject: ReviewedObject, quotas: QuotaLimits | None = None) -> Impact | None:
+        """Return the impact of the next object; None without new Pods, or for an object that rules report as invalid.
+
+        `quotas`: None for no limits besides those of the cluster during a rollout.
+        """
+        quotas = quotas or QuotaLimits()
+        if not creates_pods_later(subject.object):
+            return self._of(subject, quotas)
+        snapshot, placed, in_groups = self._snapshot(), {*self._placed}, {**self._in_groups}
+        impact = self._of(subject, quotas)
+        self._next, self._placed, self._in_groups = lambda: snapshot, placed, in_groups
+        return impact
+
+    def _of(self, subject: ReviewedObject, quotas: QuotaLimits) -> Impact | None:
+        try:
+            if creates_no_pods(subject, self._paths):
+                return None
+            check_extents(subject, self._paths)
+            change = pod_change(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
+            if change.pods:
+                self._cluster.check_retained(change.pods[0].namespace)
+        except CutShort as why:
+            return not_read(subject, self._paths, why)
+        except InvalidObject:
+            return None  # other rules say what is wrong with it
+        if not change.pods or not_scheduled(change.pods[0], self._snapshot()):
+            return None
+        return self._of_pods(change, quotas)
+
+    def _of_pods(self, change: PodChange, quotas: QuotaLimits) -> Impact:
+        pod, own = change.pods[0], frozenset(pod.identity for pod in change.own)
+        impact = Impact((), len(change.pods), change.pods[-1].effective_priority, own)
+        impact = impact._replace(keeps_old=change.keeps_old, deleted_first=change.deleted_first)
+        why_not = unmodelled(pod, self._snapshot())
+        is_grouped = is_scheduled_by_group(pod, self._snapshot())
+        if why_not and not is_grouped:
+            return impact._replace(rest="not-predicted", why_not=why_not)
+        if self._expired():
+            return impact._replace(rest="unknown")
+        try:
+            if is_grouped:
+                return self._of_group(change, impact, quotas.most, why_not)
+            done = self._in_full(change, impact, quotas)
+        except CutShort as why:
+            return impact.stopped(why)
+        is_predicted = done.rest not in ("unknown", "not-predicted")
+        wanted = self._aftermath and (done.preempting or done.by_waiting) and is_predicted
+        done = self._with_aftermath(done, quotas) if wanted and done.aftermath is None else done
+        done = done._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
+        assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
+        return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
+
+    def _of_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> Impact:
+        """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
+
+        `limit`: see `of`. `why_not`: why the Pods are not predicted one by one. Raises CutShort.
+        """
+        from forewarn.policies.prediction.forecast.pod_groups import group_forecast
+
+        arriving = change.pods[: 1 if change.one_by_one else limit]
+        if not arriving:
+            return impact._replace(rejected=impact.new)
+        if len(arriving) > MAX_SEQUENTIAL:
+            raise too_many_pods(MAX_SEQUENTIAL)
+        is_rollout = change.rolled_out or any(change.deleted.values()) or change.creates_claims
+        before = self._in_groups.get((arriving[0].namespace, arriving[0].spec.pod_group), ())
+        group = None if is_rollout else group_forecast(self._snapshot(), (*before, *arriving))
+        if group is None or group.outcome == "not-predicted":
+            why_not = f"{why_not.partition(';')[0]}; {group.message}" if group else why_not
+            return impact._replace(rest="not-predicted", why_not=why_not)
+        self._next = partial(group.snapshot_after, self._snapshot())
+        bound = group.places.keys() if group.outcome == "fits" else ()
+        left = tuple(pod for pod in (*before, *arriving) if pod.identity not in bound)
+        self._in_groups[group.group.namespace, group.group.name] = left
+        fitting = sum(pod.identity in bound for pod in arriving)
+        rest = "" if fitting == impact.new else "group"
+        return impact._replace(group=group, fitting=fitting, rest=rest, assumes=group.assumes)
+
+    def _in_full(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact:
+        """Return the impact: by a simulation for a rollout, for Pods with new claims, and if the Pods of the workload
+        affect each other's retries; otherwise Pod by Pod.
+
+        If a simulation is too large, only the first Pods are predicted, and `first_only` is set. Raises CutShort.
+        """
+        too_many = max(len(change.pods), len(change.own)) > MAX_REHEARSED
+        try:
+            done = None if too_many else self._rehearsed(change, impact, quotas)
+        except CutShort:
+            if self._expired():
+                raise
+            done, too_many = None, True
+        if done is not None:
+            return done
+        if not change.rolled_out:
+            return self._with_retries(change, impact, quotas, too_many=too_many)
+        done = self._one_by_one(change, impact, quotas.most)
+        return done._replace(first_only=True) if too_many and done.fitting < done.new else done
+
+    def _one_by_one(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
+        done = self._limited(change, impact, limit)
+        return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
+
+    def _with_retries(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> Impact:
+        """Return the impact Pod by Pod; by a simulation if later attempts may succeed. Raises CutShort."""
+        snapshot, placed = self._snapshot(), {*self._placed}
+        done = self._one_by_one(change, impact, quotas.most)
+        in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
+        pod = change.pods[0]
+        freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
+        if in_turn or done.is_incomplete or done.why_not or not depends_on_retries(done, pod, snapshot, freed=freed):
+            return done
+        impact = impact._replace(by_chance=self._chance_of_retries(change, done))
+        left = done.rejected - freed
+        first = done._replace(predictions=done.preempting, rejected=left, rest="later", first_only=True)
+        first = first._replace(after_rejected=min(first.after_rejected, max(left - 1, 0)))
+        if too_many or change.workload is None or not quotas.is_known:
+            return first
+        after, self._next = self._next, lambda: snapshot
+        self._placed, placed = placed, self._placed
+        try:
+            with metered(self._expired, MAX_REHEARSAL_WORK):
+                waiting = pending_in_order(self._cluster, impact.own | self._placed)
+                simulated = self._simulated(change, impact, waiting, quotas)
+        except (CutShort, InvalidObject):
+            simulated = None
+        if simulated is not None:
+            return simulated
+        self._next, self._placed = after, placed
+        return first._replace(rest="unknown", first_only=False) if self._expired() else first
+
+    def _chance_of_retries(self, change: PodChange, first: Impact) -> str:
+        """Return what decides which Pods use the quota that victims free; "" if only the new Pods wait for it.
+
+        `first`: the impact of the Pods that the quota admits at first.
+        """
+        if not first.rejected:
+            return ""
+        if isinstance(change.pods, DaemonPods):
+            return BY_NODES
+        victims = [v for p in first.preempting for v in p.victims if v.namespace == change.pods[0].namespace]
+        evicted = {victim.identity for victim in victims}
+        others = any(is_recreated(victim, self._cluster, self._recreated, evicted) for victim in victims)
+        return BY_RETRIES if others else ""
+
+    def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact | None:
+        """Return the impact of a rollout or of Pods with new claims by simulation; or None. Raises CutShort."""
+        if not (change.rolled_out or change.creates_claims) or (quotas.most is not None and not quotas.is_known):
+            return None
+        if change.creates_claims and not lists_storage(self._cluster.objects):
+            return None
+        try:
+            with metered(self._expired, MAX_REHEARSAL_WORK):
+                waiting = pending_in_order(self._cluster, impact.own | self._placed)
+                limited = quotas.most is not None or not quotas.beside_old
+                if not (limited or change.under_way or change.without_claims) and self._all_fit(change.pods):
+                    emptied = partial(without, self._snapshot(), change.own)
+                    if not (waiting.pods or waiting.omitted) or not help_pending(waiting, emptied(), change.own):
+                        self._next = lambda: with_all(emptied(), change.pods)
+                        return impact._replace(fitting=impact.new)
+                if self._before_simulation is not None:
+                    self._before_simulation(impact, waiting)
+                return self._simulated(change, impact, waiting, quotas)
+        except InvalidObject:
+            return None
+
+    def _simulated(self, change: PodChange, impact: Impact, waiting: Waiting, quotas: QuotaLimits) -> Impact | None:
+        """Return the impact of a change by simulation; None if the simulation cannot decide it. Raises CutShort and
+        InvalidObject.
+
+        In simulations of a DaemonSet, its controller visits nodes in two orders: the result has more victims.
+        """
+        from forewarn.policies.prediction.forecast.rehearsal import rehearse
+
+        assert change.workload is not None
+        simulate = partial(
+            rehearse,
+            self._cluster,
+            self._snapshot(),
+            change.workload,
+            waiting,
+            creates=not change.rolled_out and not change.own,  # else what is stored must be known
+            quotas_of=quotas.before,
+            by_chance=bool(impact.by_chance),
+            explains=self._explains,
+        )
+        if not isinstance(change.pods, DaemonPods):
+            return self._of_rehearsal(simulate(), change, impact)
+        before = self._snapshot() if change.keeps_old else without(self._snapshot(), change.own)
+        order = order_of(before, change.pods)
+        nodes = order.nodes if order else change.pods.nodes
+        rehearsal, is_by_chance = simulate(nodes=nodes), False
+        if rehearsal.preempting or rehearsal.by_waiting:
+            with suppress(CutShort):
+                other = simulate(nodes=nodes[::-1])
+                is_by_chance = other.outcome != rehearsal.outcome
+                rehearsal = max(rehearsal, other, key=lambda one: (len(one.victims), len(one.evicted)))
+        done = self._of_rehearsal(rehearsal, change, impact)
+        return done and done._replace(by_chance=BY_NODES if is_by_chance else done.by_chance)
+
+    def _of_rehearsal(self, rehearsal: Rehearsal, change: PodChange, impact: Impact) -> Impact | None:
+        """Return the impact; None if a Pod is Pending only by the simulation's end or an unknown provisioner."""
+        if change.creates_claims and rehearsal.has_unknown_volumes:
+            return None
+        if any(prediction.outcome != "pending" for prediction in rehearsal.pending):
+            return None
+        self._next = lambda: rehearsal.snapshot
+        self._placed.update(rehearsal.let_in)
+        others = len({one.pod.uid for one in (*rehearsal.preempting, *rehearsal.pending)})
+        if change.under_way:  # the number of new Pods with the old template is unknown
+            impact = impact._replace(new=max(impact.new, rehearsal.created, others))
+        fitting = max(min(rehearsal.created, impact.new) - others, 0)
+        missing = max(impact.new - fitting - others, 0)
+        gone = min(rehearsal.deleted_again, missing)  # of a Deployment that also grows: Pods with the old template
+        missing -= gone
+        return impact._replace(
+            new=impact.new - gone,
+            predictions=(*rehearsal.preempting, *rehearsal.pending),
+            fitting=fitting,
+            displacing=min(rehearsal.displacing, fitting),
+            evicted=rehearsal.evicted,
+            num_pdb_violations=rehearsal.num_pdb_violations,
+            rejected=missing if rehearsal.rejected else 0,
+            rejection=rehearsal.rejection,
+            delay="" if rehearsal.rejected else rehearsal.delay,
+            after_rejected=max(missing - rehearsal.rejected, 0) if rehearsal.rejected else 0,
+            rest="later" if missing and not rehearsal.rejected else "",
+            by_waiting=rehearsal.by_waiting,
+            let_in=rehearsal.let_in,
+            is_simulated=True,
+            aftermath=rehearsal.aftermath if rehearsal.preempting or rehearsal.by_waiting else None,
+        )
+
+    def _all_fit(self, pods: Sequence[Pod]) -> bool:
+        """Return True if all these Pods fit besides all current Pods, including the old Pods of the workload."""
+        if not are_equivalent(pods):
+            return False
+        capacity = capacity_for(self._snapshot(), pods[0])
+        return capacity is not None and capacity.total >= len(pods)
+
+    def _with_aftermath(self, impact: Impact, quotas: QuotaLimits) -> Impact:
+        """Return the impact with the cascade; NOT_KNOWN as cascade if time or work is used up."""
+        try:
+            if self._expired():
+                raise CutShort("time is up")
+            with metered(self._expired, MAX_WORK):
+                itself = impact.own | impact.let_in
+                waiting = pending_in_order(self._cluster, impact.own | self._placed)
+                preempting = (*impact.preempting, *impact.by_waiting)
+                aftermath = aftermath_of(
+                    self._cluster, self._snapshot(), preempting, itself, quotas.after, waiting, self._recreated
+                )
+        except (CutShort, InvalidObject):
+            aftermath = NOT_KNOWN
+        return impact._replace(aftermath=aftermath)
+
+    def _limited(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
+        """Return the impact of at most `limit` new Pods. A quota rejects the others, unless old Pods terminate first.
+
+        `limit` None: all. Raises CutShort.
+        """
+        rejected = 0 if limit is None or change.deleted_first else max(len(change.pods) - limit, 0)
+        arriving = change.pods[:limit] if rejected else change.pods
+        if not arriving:
+            return impact._replace(rejected=rejected)
+        impact = impact._replace(
+            rejected=rejected, after_rejected=(rejected - 1) * (change.one_by_one and rejected > 0)
+        )
+        self._waiting = None
+        let_in: dict[str, Prediction] = {}
+        self._end_before(0, change, impact, let_in)
+        if rejected and isinstance(change.pods, DaemonPods):
+            impact = impact._replace(by_chance=BY_NODES)
+            done = self._on_some_nodes(change.pods, len(arriving), impact)
+        else:
+            done = self._at_once(arriving, impact, change) if not any(change.deleted) else None
+        done = self._sequentially(arriving, impact, change, let_in) if done is None else done
+        if let_in:
+            self._placed.update(let_in)
+            preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
+            placed = frozenset(identity for identity, p in let_in.items() if p.outcome == "fits")
+            done = done._replace(let_in=placed, by_waiting=preempt)
+        return done._replace(rejected=0, after_rejected=0) if done.rest == "later" else done
+
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact | None:
+        """Return the impact if all fit or a DaemonSet has one for each node; None: predict one by one."""
+        if isinstance(arriving, DaemonPods):
+            on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
+            return None if on_each is None else self._on_each_node(arriving, impact, on_each)
+        if len(arriving) == 1 or not are_equivalent(arriving):
+            return None
+        capacity = capacity_for(self._snapshot(), arriving[0])
+        if capacity is None or (capacity.total < len(arriving) and capacity.by_node is None):
+            return None
+        if capacity.total >= len(arriving):
+            self._next = partial(with_all, self._snapshot(), arriving)
+            return impact._replace(fitting=len(arriving))
+        assert capacity.by_node is not None
+        if capacity.total > MAX_PLACED:
+            return impact._replace(fitting=capacity.total).stopped(too_many_pods(MAX_PLACED))
+        self._next = partial(filled, self._snapshot(), arriving[: capacity.total], capacity.by_node)
+        return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), change, {})
+
+    def _on_some_nodes(self, pods: DaemonPods, created: int, impact: Impact) -> Impact | None:
+        """Return the impact of `created` Pods of a DaemonSet on random nodes; None if they affect each other."""
+        order = order_of(self._snapshot(), pods)
+        if order is None:
+            return None
+        arriving = DaemonPods(pods.anywhere, order.nodes[:created])
+        on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
+        assert on_each is not None
+        impact = impact._replace(by_chance=BY_NODES if order.counts_by_chance(created) else "")
+        return self._on_each_node(arriving, impact, on_each, is_elsewhere=len(order.preempting) > created)
+
+    def _on_each_node(
+        self, arriving: DaemonPods, impact: Impact, on_each_node: OnEachNode, *, is_elsewhere: bool = False
+    ) -> Impact:
+        """Return the impact of a DaemonSet's Pods, which affect each other only through the PDBs of their victims.
+
+        `is_elsewhere`: whether the Pods may preempt on other nodes instead.
+        """
+        snapshot, work = self._snapshot(), meter()
+        predictions: list[Prediction] = []
+        placed = [node for node in arriving.nodes if node in on_each_node.fits]
+        victims = 0
+        for node, candidate in on_each_node.others:
+            if limited() and (len(predictions) >= MAX_DAEMONS or victims >= MAX_VICTIMS):
+                before = arriving.nodes.index(node) - len(predictions)
+                found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
+                return found_so_far.stopped(too_many_preemptions(MAX_DAEMONS))
+            work.charge(1 + BINDING)
+            by_chance = True if is_elsewhere or impact.by_chance else None
+            decision = Decision([], [node] if candidate else [], candidate, is_elsewhere, by_chance)
+            predictions.append(Prediction(snapshot, arriving.pod_on(node), decision))
+            victims += len(candidate.victims) if candidate else 0
+        self._next = partial(with_daemons, snapshot, arriving, placed, predictions)
+        return impact._replace(predictions=tuple(predictions), fitting=len(placed))
+
+    def _sequentially(
+        self, arriving: Sequence[Pod], impact: Impact, change: PodChange, let_in: dict[str, Prediction]
+    ) -> Impact:
+        """Predict each Pod after those before it. `let_in`: predictions by identity of Pending Pods; extended here."""
+        predictions: list[Prediction] = []
+        begun, preempting, victims, waiting = self._snapshot(), 0, 0, 0
+
+        def done(rest: str, why_not: str = "") -> Impact:
+            return impact._replace(predictions=tuple(predictions), rest=rest, why_not=why_not)
+
+        try:
+            for place, pod in enumerate(arriving[:MAX_SEQUENTIAL]):
+                if predictions and self._expired():
+                    return done("unknown")
+                if place:
+                    self._end_before(place, change, impact, let_in)
+                prediction = Prediction(self._snapshot(), pod)
+                preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
+                if why_not := prediction.unmodelled:
+                    return done("not-predicted", why_not)
+                self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
+                settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
+                predictions.append(prediction if is_pending else settled())
+                self._add_replacements(prediction.victims, let_in)
+                preempting, victims = preempting + preempts, victims + len(prediction.victims)
+                waiting += is_pending or (preempts and not change.one_by_one)
+                if limited() and (preempting >= MAX_PREEMPTIONS or victims >= MAX_VICTIMS):
+                    raise too_many_preemptions(MAX_PREEMPTIONS)
+                if rest := _rest_after(waiting, change, arriving, is_pending=is_pending):
+                    is_last = len(predictions) == len(arriving) and not (impact.rejected and change.one_by_one)
+                    return done("" if is_last else rest)
+            if len(predictions) < len(arriving):
+                raise too_many_pods(MAX_SEQUENTIAL)
+        except CutShort as why:
+            return done("").stopped(why)
+        return done("")
+
+    def _end_before(self, place: int, change: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
+        """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot.
+
+        Pending Pods may use their capacity before the controller creates new Pods: adds those that fit or preempt to
+        `let_in` and to the snapshot. Raises CutShort.
+        """
+        if deleted := change.deleted.get(place):
+            self._next = partial(without, self._snapshot(), deleted)
+            if not self._cluster.waiting_pods:
+                return
+            if self._waiting is None:
+                self._waiting = pending_in_order(self._cluster, impact.own | self._placed)
+            freed = freed_by(deleted)
+            for pod in self._waiting.pods:
+                if self._expired():
+                    raise CutShort("time is up")
+                if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), freed):
+                    continue
+                prediction = Prediction(self._snapshot(), pod)
+                if prediction.outcome in ("fits", "preempts"):
+                    self._next = prediction.snapshot_after
+                    let_in[pod.identity] = prediction
+
+    def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
+        evicted = {victim.identity for victim in victims}
+        again = [
+            replacement_of(let_in[victim.identity].pod)
+            for victim in victims
+            if victim.identity in let_in and is_recreated(victim, self._cluster, self._recreated, evicted)
+        ]
+        if again and self._waiting is not None:
+            self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
+
+
+def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
+    """Return the outcome of the Pods after a Pod if that Pod determines it, else "". `waiting`: Pods without a node."""
+    if change.window is not None and waiting >= change.window:
+        return "later"
+    if not is_pending or not are_equivalent(arriving):
+        return ""
+    # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
+    return "later" if change.one_by_one else "pending"
+
+
+def place_rollout(
+    cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None, *, is_alone: bool = True
+) -> Placement | None:
+    """Predict a rollout as the linter and the webhook do; None if the object starts no rollout, and if no Pod needs a
+    retry, or quota that victims free.
+
+    `replicas`: as in `place_all`. `is_alone`: no other object uses the quotas. Raises InvalidObject.
+    """
+    subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
+    change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
+    is_rollout = change.rolled_out and replicas is None
+    admitted, rejection = ChargedQuotas(cluster).admit(subject.object, change.pods)
+    has_one_order = is_alone or isinstance(change.pods, DaemonPods)  # the nodes of a DaemonSet are random
+    is_limited = has_one_order and not is_rollout and 0 < admitted < len(change.pods)
+    if not is_rollout and not is_limited and not _has_retries(change, cluster):
+        return None
+    limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
+    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False, explains=True).predict_impact(
+        subject, limits
+    )
+    if not is_rollout and (impact is None or not impact.preempting):
+        return None
+    if impact is None:  # No new Pods yet, or Pods of another scheduler.
+        why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
+        impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
+    impact = impact._replace(replaces_none=change.replaces_none)
+    rejection = impact.rejection or rejection * bool(impact.rejected)
+    return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
+
+
+def _scaled(obj: ApiObject, replicas: int) -> ApiObject:
+    fields = {"parallelism": replicas, "completions": replicas} if group_kind(obj) == JOB else {"replicas": replicas}
+    return {**obj, "spec": {**mapping(obj, "spec"), **fields}}
+
+
+def _has_retries(change: PodChange, cluster: ClusterSnapshot) -> bool:
+    """Report whether Pods of the change may be tried again after Pods of the same workload run."""
+    if change.workload is None or change.rolled_out or change.one_by_one or len(change.pods) < 2:
+        return False
+    pod, snapshot = change.pods[0], cluster.scheduling
+    return not pod.spec.pod_group and not not_scheduled(pod, snapshot) and concerns_itself(pod, snapshot)
+
+
+def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None = None) -> Applied:
+    """Predict the new Pods of all objects: rollouts and Pods with retries by a simulation, the others by `place` or
+    `place_in_order`.
+
+    `replicas`: the number of Pods for each object; None: as the objects say. With a number, no object counts as a
+    rollout.
+    """
+    rollouts: dict[int, Placement | InvalidObject] = {}
+    for index, obj in enumerate(objects):
+        try:
+            if (placement := place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)) is not None:
+                rollouts[index] = placement
+        except InvalidObject as fault:
+            rollouts[index] = fault
+    others = [obj for index, obj in enumerate(objects) if index not in rollouts]
+    applied = _place(cluster, others, replicas)
+    rest = iter(applied.placements)
+    return replace(applied, placements=tuple(rollouts.get(index) or next(rest) for index in range(len(objects))))
+
+
+def _place(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int | None) -> Applied:
+    if len(objects) != 1:
+        return place_in_order(cluster, objects, replicas)
+    try:
+        return Applied((place(cluster, objects[0], replicas),))
+    except InvalidObject as fault:
+        return Applied((fault,))

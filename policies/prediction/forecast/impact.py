@@ -1,0 +1,379 @@
+"""The result of a forecast: the outcome of the new Pods of one object, and the running Pods that they preempt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from forewarn.policies.base.disclosure import OPEN, Audience, count_range, shown_pods
+from forewarn.policies.base.documents import Always, Sparse, to_dict
+from forewarn.policies.base.findings import grouped
+from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.metering import CutShort, Excess, TooLarge, excess_of
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+    from forewarn.policies.prediction.forecast.aftermath import Aftermath
+    from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, GroupImpact
+
+
+MAX_SHOWN: Final = 10
+"""Maximum preemptions, and names in each, in JSON: the annotations of an object may have 256 KiB."""
+_ORDERED: Final = 200
+MAX_NAMED: Final = 3
+"""Maximum names of victims in a message."""
+BY_NODES: Final = "the random order in which the DaemonSet controller visits nodes"
+BY_RETRIES: Final = "which controller first uses the quota that victims free"
+BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
+WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
+
+
+class PreemptionBy(NamedTuple):
+    """The preemption by one new Pod. `or_any_of`: all equally suitable nodes. `by_chance`: other victims are
+    possible.
+    """
+
+    victims: Always[Sequence[str]] = ()
+    more_victims: Sparse[int] = 0
+    node: str = ""
+    or_any_of: Sequence[str] = ()
+    more_nodes: Sparse[int] = 0
+    by_chance: Sparse[bool] = False
+    unnamed_victims: int | None = None
+    unnamed_priorities: Sequence[int | None] = ()
+    pdb_violations: int = 0
+
+
+class Victims(NamedTuple):
+    """The victims of all preemptions, with the longest grace period. `losses`: the workloads that fail or are
+    interrupted.
+    """
+
+    count_: int
+    lowest_priority: int
+    highest_priority: int
+    placeholders: Sparse[int] = 0
+    pdb_violations: Sparse[int] = 0
+    losses: Sequence[PodLoss] = ()
+    grace_seconds: int | None = None
+
+
+class NodeReason(NamedTuple):
+    """A reason of kube-scheduler with the number of nodes; 0 for a reason that is not about single nodes."""
+
+    reason: str
+    nodes: int
+
+
+class NewNodes(NamedTuple):
+    """The nodes that autoscalers add for Pending Pods, ready after `seconds`. `pods`: the number of Pods that fit then.
+
+    `notPredicted`: what forewarn does not model, or "".
+    """
+
+    nodes: int
+    pods: int
+    seconds: float
+    not_predicted: str = ""
+
+
+class ImpactDocument(NamedTuple):
+    """The effect of an object's new Pods: the annotation forewarn.dev/preemption-impact, and the details of findings.
+
+    `coarse`: numbers are the lower ends of ranges. `by_chance`: the numbers depend on the order in which the DaemonSet
+    controller visits nodes, or in which controllers use freed quota; they are those of a case with many preemptions. Or
+    they depend on which of equal nodes kube-scheduler selects; they are those of the first by name.
+    `predicted`: number of evaluated new Pods. `not_predicted`: the reason why kube-scheduler's decision is not
+    modelled, or not shown. Only details of findings have `victims`, `reasons`, `newNodes`, `expectation` and `basis`.
+    """
+
+    coarse: Sparse[bool] = False
+    priority: int | None = None
+    new_pods: int | None = None
+    predicted: int | None = None
+    pod_group: GroupImpact | None = None
+    preemptions: Sequence[PreemptionBy] = ()
+    more_preemptions: Sparse[int] = 0
+    by_pending_pods: Sequence[PreemptionBy] = ()
+    more_by_pending_pods: Sparse[int] = 0
+    cascade: Aftermath | None = None
+    by_timing: Sparse[bool] = False
+    by_chance: Sparse[bool] = False
+    pending: Sparse[int] = 0
+    incomplete: Sparse[bool] = False
+    rejected_by_quota: Sparse[int] = 0
+    not_predicted: str = ""
+    assumes: Sequence[str] = ()
+    stale_cache: Sparse[bool] = False
+    basis: Literal["rollout"] | None = None
+    victims: Victims | None = None
+    reasons: Sequence[NodeReason] = ()
+    new_nodes: NewNodes | None = None
+    expectation: str | None = None
+
+
+class Impact(NamedTuple):
+    """The impact of one object's new Pods.
+
+    - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
+      `displacing`: those of them that preempt only Pods that start later. `evicted`, `num_pdb_violations`: all Pods
+      that are preempted in a simulation, also of and by replacement Pods, and the number of those beyond what their
+      PDBs allow.
+    - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
+    - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
+      `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
+      `delay`: the quota that rejects Pods in a simulation only at first, such as `quota shop/q`; otherwise "".
+      `after_rejected`: those of them that the controller does not try to create until a rejected Pod runs.
+    - `rest`: the outcome of the remaining Pods: "pending", like the last predicted Pod; "unknown", if time or work was
+      used up; "later", if the controller creates them after the Pods before them run; "not-predicted", if forewarn does
+      not model kube-scheduler's decision (`why_not`: the reason); "group", see `group`.
+    - `by_chance`: the cause if chance decides how many new Pods preempt or stay Pending (`BY_NODES`, `BY_RETRIES`);
+      the impact is then one with many preemptions. With `BY_CHOICE`, see `least`.
+    - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
+      before the outcome of the first new Pod is known.
+    - `aftermath`: the cascade; None without victims, or if not requested.
+    - `let_in`: identities of Pending Pods that use the capacity of old Pods before the new Pods do; preempting these
+      affects no running Pod. `by_waiting`: predictions of other Pending Pods that preempt with that capacity.
+    - `excess`: the exceeded limit; None if time was used up. `first_only`: the rollout is too large for a simulation,
+      so only its first Pods are predicted. `is_simulated`: the predictions are those at the end of a simulation.
+    - `group`: the forecast for the PodGroup of the new Pods; `rest` is then "group" unless all of them fit.
+    """
+
+    predictions: tuple[Prediction, ...]
+    new: int
+    priority: int | None
+    own: frozenset[str] = frozenset()
+    rest: str = ""
+    fitting: int = 0
+    displacing: int = 0
+    evicted: tuple[Pod, ...] = ()
+    num_pdb_violations: int = 0
+    rejected: int = 0
+    rejection: str = ""
+    delay: str = ""
+    after_rejected: int = 0
+    by_chance: str = ""
+    keeps_old: bool = False
+    deleted_first: int = 0
+    aftermath: Aftermath | None = None
+    let_in: frozenset[str] = frozenset()
+    by_waiting: tuple[Prediction, ...] = ()
+    excess: Excess | None = None
+    first_only: bool = False
+    is_simulated: bool = False
+    why_not: str = ""
+    replaces_none: bool = False
+    """See `PodChange`; only without new Pods."""
+    group: GroupForecast | None = None
+    assumes: tuple[str, ...] = ()
+    """Sentences about lists missing from the cluster state. The result holds only if these lists are empty."""
+
+    @property
+    def preempted(self) -> int:
+        """Number of Pods that are preempted in a simulation."""
+        return len(self.evicted)
+
+    @property
+    def is_incomplete(self) -> bool:
+        return self.rest == "unknown" or self.first_only
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether more time or work would give a more complete result."""
+        return self.is_incomplete or (self.aftermath is not None and self.aftermath.incomplete)
+
+    @property
+    def pdb_violations_in_cascade(self) -> int:
+        """The number of Pods that other Pods than `predictions` preempt in a simulation, beyond what PDBs allow."""
+        return max(self.num_pdb_violations - sum(each.num_pdb_violations for each in self.predictions), 0)
+
+    @property
+    def by_timing(self) -> bool:
+        """Whether new Pods preempt the workload's Pods only if scheduled before the rollout deletes old Pods."""
+        return self.keeps_old and self.deleted_first > 0 and self.preempts_own
+
+    @property
+    def least(self) -> Least | None:
+        """The preemptions of running Pods by new Pods that are certain; None for all."""
+        return least(self.predictions, self.own | self.let_in)
+
+    @property
+    def preempts_own(self) -> bool:
+        return any(victim.identity in self.own for prediction in self.preempting for victim in prediction.victims)
+
+    @property
+    def brings(self) -> int:
+        """The number of Pods of the workload after the change; 0 if the change replaces old Pods."""
+        return 0 if self.keeps_old or self.deleted_first else len(self.own) + self.new - self.rejected
+
+    @property
+    def predicted(self) -> int:
+        return len(self.predictions) + self.fitting
+
+    @property
+    def preempting(self) -> tuple[Prediction, ...]:
+        """The predictions in which new Pods preempt running Pods."""
+        predictions = (p for p in self.predictions if p.outcome == "preempts")
+        if not self.let_in:
+            return tuple(predictions)
+        return tuple(p for p in predictions if any(victim.identity not in self.let_in for victim in p.victims))
+
+    @property
+    def pending(self) -> int:
+        """Number of new Pods that stay Pending even with preemption."""
+        stuck = sum(p.outcome == "pending" for p in self.predictions)
+        return stuck + (self.new - self.predicted - self.rejected if self.rest == "pending" else 0)
+
+    def to_dict(self, audience: Audience = OPEN) -> dict[str, Any]:
+        """Return the value of the annotation forewarn.dev/preemption-impact."""
+        return to_dict(self.document(audience))
+
+    def document(self, audience: Audience = OPEN) -> ImpactDocument:
+        """Return the impact with the details that the readers may see.
+
+        For an audience that sees only ranges: their lower ends, and one entry for all preemptions.
+        """
+        if audience.shown.not_predicted:
+            return ImpactDocument(not_predicted=audience.shown.not_predicted)
+        preempting, by_waiting, aftermath = self.preempting, self.by_waiting, self.aftermath
+        document = ImpactDocument(
+            priority=self.priority,
+            pod_group=self.group and self.group.as_annotation(audience),
+            by_chance=bool(self.by_chance),
+            incomplete=self.is_incomplete,
+            not_predicted=self.why_not,
+            assumes=self.assumes,
+        )
+        if audience.coarse:
+            return document._replace(
+                coarse=True,
+                preemptions=_merged(preempting, audience),
+                by_pending_pods=_merged(by_waiting, audience),
+                cascade=aftermath and aftermath.coarse,
+                pending=count_range(self.pending).lowest or 0,
+                rejected_by_quota=count_range(self.rejected).lowest or 0,
+            )
+        return document._replace(
+            new_pods=self.new,
+            predicted=self.predicted,
+            preemptions=[_preemption(p, audience, bool(self.by_chance)) for p in preempting[:MAX_SHOWN]],
+            more_preemptions=more(preempting),
+            by_pending_pods=[_preemption(p, audience) for p in by_waiting[:MAX_SHOWN]],
+            more_by_pending_pods=more(by_waiting),
+            cascade=aftermath,
+            by_timing=self.by_timing,
+            pending=self.pending,
+            rejected_by_quota=self.rejected,
+        )
+
+    def stopped(self, why: CutShort) -> Impact:
+        """Return the impact with an unknown outcome for the remaining Pods, and the exceeded limit of `why`."""
+        return self._replace(rest="unknown", excess=excess_of(why))
+
+    def check_bounds(self) -> None:
+        """Raise TooLarge if the prediction stopped at a limit, and not because time was used up."""
+        if self.rest == "unknown" and self.excess is not None:
+            raise TooLarge(*self.excess, detail=to_dict(self.document()._replace(basis="rollout")))
+
+
+def _preemption(prediction: Prediction, audience: Audience, by_chance: bool = False) -> PreemptionBy:
+    """Return one preemption; node names only with full access. `by_chance`: chance decides about it."""
+    nodes = prediction.best_nodes if audience.sees_all else ()
+    return _victims(prediction.victims, audience)._replace(
+        node=prediction.nominated_node if audience.sees_all else "",
+        or_any_of=nodes[:MAX_SHOWN] if len(nodes) > 1 else (),
+        more_nodes=more(nodes),
+        by_chance=by_chance or prediction.may_be_others,
+        pdb_violations=prediction.num_pdb_violations,
+    )
+
+
+def _merged(predictions: tuple[Prediction, ...], audience: Audience) -> Sequence[PreemptionBy]:
+    """Return several preemptions as one: victims by name if visible, otherwise the lower end of a range."""
+    violates = any(prediction.num_pdb_violations for prediction in predictions)
+    merged = _victims(victims_of(predictions), audience)._replace(by_chance=True, pdb_violations=int(violates))
+    return [merged] if predictions else ()
+
+
+def _victims(victims: Sequence[Pod], audience: Audience) -> PreemptionBy:
+    shown = shown_pods(victims, audience)
+    document = PreemptionBy(shown.named[:MAX_SHOWN], more(shown.named))
+    if shown.other_priorities is None:
+        return document
+    return document._replace(unnamed_victims=shown.others.lowest, unnamed_priorities=[*shown.other_priorities])
+
+
+def more(shown: Sequence[Any]) -> int:
+    """The number of items that JSON does not show."""
+    return max(len(shown) - MAX_SHOWN, 0)
+
+
+def newly_preempted(predictions: tuple[Prediction, ...]) -> set[str]:
+    """Return the identities of victims that one of these Pods preempts; the others terminate already."""
+    return {victim.identity for each in predictions for victim in each.victims if not victim.terminating}
+
+
+class Least(NamedTuple):
+    """What is certain about Pods that preempt in turn: at least `pods` Pods preempt at least `victims` Pods.
+
+    `number`: the first predictions, about which all is certain. `is_estimate`: there are too many choices to compare;
+    the numbers are those of the first nodes by name.
+    """
+
+    number: int
+    pods: int
+    victims: int
+    is_estimate: bool = False
+
+
+def least(predictions: Sequence[Prediction], others: Collection[str] = ()) -> Least | None:
+    """Return the preemptions that do not depend on which of several nodes and victims kube-scheduler selects; None if
+    none does.
+
+    `others`: identities of victims that do not count.
+    """
+    end_of_ties = 0
+    for number, each in enumerate(predictions):
+        if number < end_of_ties or (fewest := each.fewest) is None:
+            continue
+        if not fewest or any(_may_differ(other, each) for other in predictions[number + 1 :]):
+            is_estimate = fewest == "unknown"
+            end, more = (len(predictions), 0) if fewest == "unknown" else (number, fewest)
+            before = [newly_preempted((other,)) - {*others} for other in predictions[:end]]
+            victims = len(set[str]().union(*before)) + more
+            return Least(end + bool(more), sum(map(bool, before)) + bool(more), victims, is_estimate)
+        end_of_ties = number + len(each.best_nodes)  # these Pods preempt on each of the tied nodes, see `_may_differ`
+    return None
+
+
+def _may_differ(later: Prediction, before: Prediction) -> bool:
+    """Report whether the outcome of a Pod depends on where a Pod before it preempts. A Pod of the same template that
+    stays Pending fits nowhere after as many Pods of this template, and a Pod that no node can run is Pending anyway.
+    """
+    from forewarn.policies.kubernetes.scheduling.framework import Code  # the linter starts without numpy
+
+    is_alike = later.pod.spec is before.pod.spec
+    if later.outcome == "pending" and not is_alike:
+        return any(status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE for status in later.statuses.values())
+    return not is_alike or (later.outcome == "preempts" and not before.takes_ties_in_turn)
+
+
+def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
+    """Return the victims of all predictions without duplicates, the highest priority first, then by name."""
+    victims = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
+    by_priority = grouped((-(victim.priority or 0), victim) for victim in victims.values())
+    ordered: list[Pod] = []
+    for _, pods in sorted(by_priority.items()):
+        # Messages contain only a few names, so thousands of Pods need no order.
+        ordered += sorted(pods, key=lambda pod: pod.key) if len(pods) <= _ORDERED else _first_few(pods)
+    return ordered
+
+
+def _first_few(pods: list[Pod]) -> list[Pod]:
+    """Return the Pods with the alphabetically first MAX_NAMED names first, and the others in any order."""
+    first = nsmallest(MAX_NAMED, pods, key=lambda pod: pod.key)
+    named = {id(pod) for pod in first}
+    return [*first, *(pod for pod in pods if id(pod) not in named)]

@@ -1,0 +1,576 @@
+"""Simulate a rollout within an admission request. The result equals that of a simulation of the whole cluster.
+
+Loads only the relevant Pods and workloads: those of the changed workload, Pending Pods, and victims with their
+workloads when they are preempted. The scheduler uses the existing Snapshot with all Pods. PDBs start with their current
+allowed disruptions, which change with the healthy Pods that the PDBs select. Pods count as ready since their start,
+without restarts and deletion costs.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.base.cow_table import derived
+from forewarn.policies.base.metering import CutShort, charge
+from forewarn.policies.kubernetes.cluster.admission import admitted, with_default_resources
+from forewarn.policies.kubernetes.cluster.cache import seconds_of
+from forewarn.policies.kubernetes.controllers.own_pods import Adoption, controlled, owned_pods_of, pods_of
+from forewarn.policies.kubernetes.controllers.templates import template_of
+from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, NODE
+from forewarn.policies.kubernetes.objects.extent import check_extent, check_metadata_extent
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, int32, mapping
+from forewarn.policies.kubernetes.objects.workload import Workload
+from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
+from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
+from forewarn.policies.kubernetes.scheduling.preemption import Candidate, Decision
+from forewarn.policies.kubernetes.scheduling.recurring_cycle import recurring_cycles_of
+from forewarn.policies.kubernetes.scheduling.responsible import framework_of
+from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot, changed_pdbs
+from forewarn.policies.kubernetes.scheduling.ties import fewest_of, fewest_victims
+from forewarn.policies.prediction.forecast.aftermath import Aftermath, Waiting
+from forewarn.policies.prediction.simulation.clock import Clock
+from forewarn.policies.prediction.simulation.dump import MINUTE, completed, quiet_for
+from forewarn.policies.prediction.simulation.scenario import Arrival, World, read_workload
+from forewarn.policies.prediction.simulation.scheduler import QUEUE_STARTS
+from forewarn.policies.prediction.simulation.scheduler_cache import Rejected, SchedulerCache
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import Eviction, Levels
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
+    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+
+
+_CLONING: Final = 8
+
+
+class CacheOverSnapshot(SchedulerCache):
+    """A SchedulerCache that stores only the changes to the Snapshot of a whole cluster."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot.objects)
+        self._now = snapshot
+        self._infos: dict[str, NodeInfo] = {}
+        """Node name -> changed NodeInfo since the latest snapshot."""
+        self._nominated: dict[str, tuple[Pod, ...]] = {}
+        self._health: list[tuple[Pod, int]] = []
+        """Changes of Pods since the latest snapshot, see `changed_pdbs`."""
+        self._condemned: set[str] = set()
+        self._more: dict[Key, Workload] = {}
+        """New or changed workloads, on top of those at the start."""
+        self._known = snapshot.objects.workloads
+        self._has_more = False
+        """True after a change since the last snapshot."""
+        self.bound_pods: set[str] = set()
+        """Identities of Pods that were assigned to a node."""
+
+    def snapshot(self) -> Snapshot:
+        """Return the Snapshot for the next cycle. The returned Snapshot never changes."""
+        if self._has_more:
+            charge(len(self._more) // 4)
+            workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
+            self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
+            self._has_more = False
+        now = self._now.objects
+        changed = {name: table for name, table in self._overlays().items() if table is not getattr(now, name)}
+        if changed:
+            self._now = self._now.with_node_infos(replace(now, **changed), {})
+        charged = changed_pdbs(self._now.pdbs, self._health)
+        self._health.clear()
+        if self._infos or self._nominated or charged:
+            charge(len(self._now.objects.nominated) // 4)
+            nominated = {**self._now.objects.nominated, **self._nominated}
+            left = {node: pods for node, pods in nominated.items() if pods}
+            self._now = self._now.with_node_states(self._infos, left, charged)
+            self._infos, self._nominated = {}, {}
+        return self._now
+
+    def present(self, pod: Pod) -> Pod | None:
+        """Return the Pod with the same identity on the Pod's node; None if the node no longer has the Pod."""
+        info = self._infos.get(pod.node_name) or self._now.get(pod.node_name)
+        if info is None:
+            return None
+        charge(1 + len(info.pods) // 8)
+        identity = pod.identity
+        return next((other for other in info.pods if other.identity == identity), None)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Add a Pod that is bound; remove a Pod that has terminated."""
+        self._assumed.discard(pod.uid)
+        self._swap(pod, None if pod.terminal else pod)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Remove a Pod from its node."""
+        self._assumed.discard(pod.uid)
+        self._swap(pod, None)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Treat a Pod as bound to a node, and record the Pod in `bound_pods`."""
+        self._assumed.add(pod.uid)
+        self.bound_pods.add(pod.identity)
+        self._swap(pod, self._now.bound(pod, node))
+
+    def _swap(self, pod: Pod, new: Pod | None) -> None:
+        old = self._pods.get(pod.uid) or self.present(pod)
+        if old is new:
+            return
+        self._pods.pop(pod.uid, None)
+        if old is not None:
+            self._change_of(old.node_name).remove_pod(old)
+        if new is not None and self._now.get(new.node_name) is not None:
+            self._pods[pod.uid] = new
+            self._change_of(new.node_name).add_pod(new)
+        if pod.identity not in self._condemned:
+            self._health.append((pod, _is_healthy(new) - _is_healthy(old)))
+
+    def condemn(self, pods: Iterable[Pod]) -> None:
+        """Count victims as deleted: their PDBs allow fewer disruptions from now on."""
+        for pod in pods:
+            if pod.identity not in self._condemned:
+                self._condemned.add(pod.identity)
+                self._health.append((pod, -_is_healthy(pod)))
+
+    def _change_of(self, node: str) -> NodeInfo:
+        if node not in self._infos:
+            charge(_CLONING)
+            self._infos[node] = self._now.node_infos[self._now.rows[node]].clone()
+        return self._infos[node]
+
+    def nominate(self, old: Pod | None, new: Pod | None) -> None:
+        """Replace the nomination of a Pod. `old`, `new`: the nominated Pod before and after; None: no nomination."""
+        for pod in (old, new):
+            if pod is not None and pod.nominated_node_name:
+                info = self._on(pod.nominated_node_name)
+                self._nominated[pod.nominated_node_name] = tuple(p for p in info if p.identity != pod.identity)
+        if new is None or new.node_name or not (node := new.nominated_node_name):
+            return
+        if responsible_for_pod(new, self._now.semantics.scheduler_names):
+            self._nominated[node] = (*self._on(node), new)
+
+    def _on(self, node: str) -> Sequence[Pod]:
+        nominated = self._nominated.get(node)
+        return self._now.objects.nominated.get(node, ()) if nominated is None else nominated
+
+    def put_workload(self, state: WorkloadState) -> None:
+        """Add or change a workload."""
+        self._more[state.key] = Workload.from_api(state.object)
+        self._has_more = True
+
+    def remove_workload(self, state: WorkloadState) -> None:
+        """Do nothing: removed workloads remain readable."""
+
+
+def _is_healthy(pod: Pod | None) -> int:
+    return int(pod is not None and pod.healthy)
+
+
+MAX_PER_OBJECT: Final = 500
+"""Maximum Pods of a workload, or nodes for a DaemonSet: each sync of its controller reads all of them."""
+MAX_STEPS: Final = 50_000
+_LOADING: Final = 20
+"""Units of work to load a Pod or a workload."""
+_STEP: Final = 20
+"""Units of work of a simulation step, without scheduling, which is charged separately."""
+_MAX_LEVELS: Final = 3
+"""Maximum number of owners followed above the controller of a Pod."""
+
+
+class Rehearsal(NamedTuple):
+    """The result of a simulated rollout.
+
+    - `created`: number of Pods that the workload created and that exist at the end; `deleted_again`: of the others.
+      `displacing`: number of created Pods that run and preempted only Pods that started in the simulation. `evicted`:
+      all preempted Pods.
+    - `preempting`, `by_waiting`: predictions of Pods that the workload has at the end, and of other Pending Pods, with
+      the running Pods that they preempted.
+    - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
+      at the end. `rejection`: upstream's message about one of them. `delay`: the quota that delays Pods; "" for none.
+    - `num_pdb_violations`: number of all Pods that are preempted beyond the allowed disruptions of their PDBs.
+    - `let_in`: identities of Pending Pods that got a node.
+    - `aftermath`: the cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end.
+    """
+
+    created: int
+    preempting: tuple[Prediction, ...]
+    by_waiting: tuple[Prediction, ...]
+    pending: tuple[Prediction, ...]
+    let_in: frozenset[str]
+    aftermath: Aftermath | None
+    snapshot: Snapshot
+    rejected: int = 0
+    rejection: str = ""
+    delay: str = ""
+    displacing: int = 0
+    evicted: tuple[Pod, ...] = ()
+    deleted_again: int = 0
+    num_pdb_violations: int = 0
+    has_unknown_volumes: bool = False
+    """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
+
+    @property
+    def victims(self) -> list[Pod]:
+        return [victim for one in (*self.preempting, *self.by_waiting) for victim in one.victims]
+
+    @property
+    def outcome(self) -> tuple[Counter[object], int, int, int]:
+        """The victims by controller, and the numbers of Pending, rejected and all preempted Pods."""
+        controllers = (controller_of(victim) or victim.key for victim in self.victims)
+        return Counter(controllers), len(self.pending), self.rejected, len(self.evicted)
+
+
+def rehearse(
+    cluster: ClusterSnapshot,
+    snapshot: Snapshot,
+    change: ApiObject,
+    waiting: Waiting,
+    *,
+    creates: bool = False,
+    nodes: Sequence[str] = (),
+    quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
+    by_chance: bool = False,
+    explains: bool = False,
+) -> Rehearsal:
+    """Simulate the rollout of a changed workload. Raises CutShort and InvalidObject.
+
+    `snapshot`: the scheduler's state of the cluster. `change`: the new workload object. `waiting`: Pending Pods of
+    other workloads. `creates`: whether `change` creates a workload that is not stored. `nodes`: the order in which the
+    controller of a DaemonSet visits nodes. `quotas_of`: returns the quotas of a namespace, by default those of the
+    cluster. `by_chance`: whether chance decides which Pods are created, and therefore the victims.
+    `explains`: whether predictions keep the Snapshots of their cycles in memory, to explain the decisions.
+    """
+    run = _Run(cluster, snapshot, change, waiting, quotas_of, creates=creates)
+    run.controllers.view.order = {name: place for place, name in enumerate(nodes)}
+    run.by_chance, run.explains = by_chance, explains
+    return run.rehearsal()
+
+
+class _Preempting(NamedTuple):
+    """A preemption by `pod`. `candidate`: node and victims. `answer`: the outcome of the Pod's scheduling cycle.
+
+    `snapshot`: the input of the cycle, or the Snapshot at the start. `violating`: identities of the victims whose
+    preemption violates a PDB.
+    """
+
+    pod: Pod
+    candidate: Candidate
+    answer: Decision
+    snapshot: Snapshot
+    violating: Collection[str]
+
+
+class _Run(Simulation):
+    """One simulation of a rollout with the relevant part of the cluster."""
+
+    simulates_pod_groups = False
+
+    def __init__(
+        self,
+        cluster: ClusterSnapshot,
+        snapshot: Snapshot,
+        change: ApiObject,
+        waiting: Waiting,
+        quotas_of: Callable[[str], Sequence[ResourceQuota]] | None,
+        *,
+        creates: bool,
+    ) -> None:
+        _check(change)
+        # Its owner is not simulated, and would count as the workload of the new Pods.
+        change = {**change, "metadata": {**mapping(change, "metadata"), "ownerReferences": []}}
+        self._cluster, self._change, self._snapshot, self._waiting = cluster, change, snapshot, waiting
+        self._adoption = Adoption(cluster)
+        self._creates = creates
+        kind, *names = read_workload(change).key
+        self._own = kind, "/".join(names)
+        self._over = CacheOverSnapshot(snapshot)
+        self._loaded: set[Key] = set()
+        """Keys of the workloads that are loaded with their Pods."""
+        self._waited: Counter[tuple[str, str]] = Counter()
+        """Number of Pods without a node at the start, by workload."""
+        self._preemptions: list[_Preempting] = []
+        self._evicted: set[tuple[str, str]] = set()
+        """(preemptor, victim) as `namespace/name`."""
+        self.by_chance = self.explains = False
+        self._unknown = False
+        """True if the workload of a victim is unknown."""
+        latest = max(derived(cluster.pods, _latest_start), default=0.0)
+        world = World(
+            nodes=(),
+            workloads=(),
+            pods=(),
+            arrivals=(Arrival(0.0, "create" if creates else "update", change),),
+            horizon=float("inf"),
+            quiet=quiet_for([change]),
+            epoch=max(latest + MINUTE, seconds_of(cluster.origin)),
+            base=snapshot.objects,
+            admission=lambda obj: admitted(obj, cluster),
+            asks_webhooks=True,
+            quotas_of=quotas_of or (cluster.quotas_of if cluster.resource_quotas else None),
+            defaulted=lambda obj: with_default_resources(obj, cluster),
+            pods_take_time_to_start=True,
+        )
+        super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
+        self.scheduler.before_preemption = self._before_preemption
+        self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
+        self.max_steps = MAX_STEPS
+
+    # What is loaded
+
+    def _load(self, _random: object) -> None:
+        charge(2 * len(self._snapshot.node_infos))
+        for info in self._snapshot.node_infos:
+            self.api.nodes[info.name] = info.node
+            self.cache.node_tree.put(info.node)
+        stored = self._stored(read_workload(self._change).key)
+        if stored is not None:
+            self._load_all_of(replace(stored, controller=None))
+        elif not self._creates:
+            raise CutShort("what is stored of it is not known")
+        charge(len(self._cluster.waiting_pods) // 4)
+        nominated = [pod for pod in self._cluster.waiting_pods.values() if pod.nominated_node_name]
+        for pod in (*self._waiting.pods, *nominated):
+            charge(_LOADING)
+            self._take_in(pod)
+            self._load_pod(pod)
+        self._waited = self._pending_pods()
+        self.timeline.events.clear()
+        self.controllers.set_statuses()
+
+    def _stored(self, key: Key) -> WorkloadState | None:
+        workload = self._cluster.workload(*key)
+        return None if workload is None else read_workload(workload.object)
+
+    def _take_in(self, pod: Pod) -> bool:
+        """Load the top workload that recreates a Pod, with all its Pods; return False if the workload is unknown."""
+        owner = controller_of(self._adoption.adopt(pod))
+        top = None if owner is None else self._stored(owner)
+        if top is None:
+            return False
+        for _ in range(_MAX_LEVELS):  # ownerReferences may form a circle
+            by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # not for deleted Pods
+            above = None if top.controller is None or by_the_clock else self._stored(top.controller)
+            if above is None:
+                break
+            top = above
+        if top.key not in self._loaded:
+            self._load_all_of(top)
+        return True
+
+    def _load_all_of(self, top: WorkloadState) -> None:
+        """Load a workload, the workloads that it controls, and their Pods. Raises CutShort and InvalidObject."""
+        workloads = [top, *(read_workload(workload.object) for workload in controlled(self._cluster, top.object))]
+        pods = owned_pods_of(self._cluster, top.object) or pods_of(self._cluster, top.object)
+        looked_at = len(self.api.nodes) if top.key[0] == DAEMON_SET else len(pods)
+        if looked_at > MAX_PER_OBJECT:
+            raise CutShort("a workload has too many pods, or nodes, to look at")
+        charge(_LOADING * (len(workloads) + len(pods)))
+        for rejection in workloads:
+            _check(rejection.object)
+        if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
+            raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
+        states = [state for pod in pods if (state := self._state_of(pod)) is not None]
+        for rejection in completed(workloads, states):
+            self._loaded.add(rejection.key)
+            self.api.put_workload(rejection)
+        for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
+            if (one.pod.namespace, one.pod.name) not in self.api.pods:
+                self.api.load_pod(one)
+
+    def _load_pod(self, pod: Pod) -> None:
+        state = self._state_of(pod)
+        if state is not None and (pod.namespace, pod.name) not in self.api.pods:
+            self.api.load_pod(state)
+
+    def _state_of(self, pod: Pod) -> PodState | None:
+        """Return the current state of the Pod; None if the Pod is terminating or no longer on its node."""
+        if pod.terminating:
+            return None
+        if pod.node_name and not pod.terminal:
+            present = self._over.present(pod)
+            if present is None or present.terminating:
+                return None
+            pod = present
+        started = float(pod.start_time or 0)
+        ready = started if pod.node_name and pod.ready and not pod.terminal else None
+        if not pod.uid or (pod.ready and not pod.node_name):
+            pod = replace(pod, uid=pod.identity, ready=pod.ready and bool(pod.node_name))
+        return PodState(self._adoption.adopt(pod), created=float(pod.created or started), ready=ready)
+
+    # What happens
+
+    def _before_preemption(self, decision: Rejected, candidate: Candidate, preemptor: Pod) -> None:
+        """Record a preemption, and load the victims' workloads without events: the Snapshot contains them."""
+        best = list(decision.best_nodes)
+        is_elsewhere = len(best) > 1 or decision.is_sampled
+        snapshot = self.cache.snapshot()
+        by_chance = is_elsewhere or victims_tie(candidate, snapshot)
+        answer = Decision([], best, candidate, is_elsewhere, by_chance)
+        found = answer._replace(is_sampled=decision.is_sampled, may_miss_best=decision.may_miss_best)
+        answer = answer._replace(fewest=fewest_victims(preemptor, found, framework_of(snapshot, preemptor)))
+        kept = snapshot if self.explains else self._snapshot
+        victims = Prediction(snapshot, preemptor, answer).violating if candidate.num_pdb_violations else ()
+        violating = {victim.identity for victim in victims}
+        self._preemptions.append(_Preempting(preemptor, candidate, answer, kept, violating))
+        self._over.condemn(candidate.victims)
+        watchers, self.api.watchers = self.api.watchers, []
+        before = set(self._loaded)
+        for victim in candidate.victims:
+            if not self._take_in(victim):
+                self._load_pod(victim)
+                self._unknown = self._unknown or (victim.owner_kind not in ("", NODE))
+        self.api.watchers = watchers
+        self.controllers.take_on([key for key in self._loaded if key not in before])
+
+    def rehearsal(self) -> Rehearsal:
+        """Run the simulation and return the result. Raises CutShort if the simulation does not settle."""
+        self.run()
+        if not self.settled:
+            raise CutShort("too much happens")
+        levels = Levels()
+        evictions = [level for event in self.timeline.events if (level := levels.next(event)) is not None]
+        self._evicted = {(eviction.by, eviction.victim) for eviction in evictions}
+        charge(len(self._cluster.waiting_pods) // 4)
+        waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
+        ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
+        own, others = self._preempting(waited, {pod.uid for pod in ours})
+        created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
+        pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
+        rejected = [rejection for one, rejection in self.controllers.rejections.by_workload() if one == self._own]
+        return Rehearsal(
+            len(created),
+            tuple(map(self._together, own.values())),
+            tuple(map(self._together, others.values())),
+            tuple(pending),
+            frozenset(waited & self._over.bound_pods),
+            None if self._unknown else self._aftermath({**own, **others}.values(), evictions),
+            self.cache.snapshot(),
+            sum(rejection.missing for rejection in rejected),
+            next((rejection.message for rejection in rejected), ""),
+            self.controllers.rejections.delaying.get(self._own, ""),
+            self._displacing(created, own),
+            tuple(self._evicted_pods()),
+            self._created() - len(created),
+            sum(self.scheduler.violated_pdbs.counts.values()),
+            bool(self.storage.not_modelled),
+        )
+
+    def _evicted_pods(self) -> Iterator[Pod]:
+        """Yield all preempted Pods, each once."""
+        seen = set[str]()
+        for pod, candidate, *_ in self._preemptions:
+            for victim in candidate.victims:
+                if (pod.key, victim.key) in self._evicted and victim.identity not in seen:
+                    seen.add(victim.identity)
+                    yield victim
+
+    def _created(self) -> int:
+        """Return how many Pods the workload has created in the simulation."""
+        return sum(origin.workload == self._own and not origin.before for origin in self.timeline.origins.values())
+
+    def _preempting(
+        self, waited: Collection[str], ours: Collection[str]
+    ) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """Return uid of a preemptor -> numbers of its preemptions, for `ours` and for these others. The first of `ours`
+        also has those by Pods of the workload that are deleted again, which are no new Pods.
+
+        `ours`: uids of the Pods that the workload has at the end.
+        """
+        own: dict[str, list[int]] = {}
+        others: dict[str, list[int]] = {}
+        again: list[int] = []
+        for number, (pod, candidate, *_) in enumerate(self._preemptions):
+            if self._running_victims(pod, candidate):
+                if self._is_own(pod.key):
+                    (own.setdefault(pod.uid, []) if pod.uid in ours else again).append(number)
+                elif pod.identity in waited:
+                    others.setdefault(pod.uid, []).append(number)
+        if again:
+            first = next(iter(own), self._preemptions[again[0]].pod.uid)
+            own[first] = [*again, *own.get(first, ())]
+        return own, others
+
+    def _displacing(self, created: Sequence[Pod], own: Collection[str]) -> int:
+        """Return how many of these Pods run and preempted Pods, except preemptors of running Pods (uids)."""
+        preemptors = {by for by, _ in self._evicted}
+        return sum(bool(pod.node_name) and pod.uid not in own and pod.key in preemptors for pod in created)
+
+    def _is_own(self, key: str) -> bool:
+        return self.timeline.origins[key].workload == self._own
+
+    def _running_victims(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
+        """Return the victims that ran at the start, and that this preemption deleted, not an earlier deletion."""
+        evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
+        return [victim for victim in evicted if victim.identity not in self._over.bound_pods]
+
+    def _together(self, numbers: Sequence[int]) -> Prediction:
+        """Merge several preemptions by one Pod into one prediction: all running victims, and the last node."""
+        preemptions = [self._preemptions[number] for number in numbers]
+        pod, last = preemptions[-1].pod, preemptions[-1].candidate
+        deleted = [(victim, one) for one in preemptions for victim in self._running_victims(one.pod, one.candidate)]
+        violations = sum(victim.identity in one.violating for victim, one in deleted)
+        candidate = Candidate(last.node_name, tuple(victim for victim, _ in deleted), violations)
+        by_chance = self.by_chance or any(preemption.answer.by_chance for preemption in preemptions)
+        fewest = fewest_of(one.answer.fewest for one in preemptions)
+        answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)
+        return Prediction(preemptions[-1].snapshot, pod, answer)
+
+    def _aftermath(self, firsts: Iterable[Sequence[int]], evictions: Sequence[Eviction]) -> Aftermath:
+        """Return the cascade after these preemptions, without Pods of the workload itself.
+
+        `firsts`: numbers of the first preemptions. `evictions`: all evictions of the simulation.
+        """
+        preemptors = {self._preemptions[number].pod.key for numbers in firsts for number in numbers}
+        deleted = [
+            eviction for eviction in evictions if eviction.by in preemptors and eviction.origin.workload != self._own
+        ]
+        more = [eviction for eviction in evictions if eviction.by not in preemptors and not self._is_own(eviction.by)]
+        replaced = sum(rejection.origin.controlled for rejection in deleted)
+        waiting = self._pending_pods()
+        pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)
+        missing = sum(
+            rejection.missing for one, rejection in self.controllers.rejections.by_workload() if one != self._own
+        )
+        return Aftermath(
+            replaced,
+            len(deleted) - replaced,
+            len(more),
+            max((max(rejection.level - 1, 1) for rejection in more), default=0),
+            sum(pending),
+            rejected_by_quota=missing,
+            pending_not_evaluated=self._waiting.omitted,
+        )
+
+    def _pending_pods(self) -> Counter[tuple[str, str]]:
+        origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
+        return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
+
+
+class _Clock(Clock):
+    """A simulated clock that charges work for each step; raises CutShort above the limit of work."""
+
+    def advance(self) -> Callable[[], object]:
+        """Advance to the next event. Charges work; raises CutShort."""
+        charge(_STEP)
+        return super().advance()
+
+
+def _latest_start(pods: Mapping[Any, Pod]) -> float:
+    charge(len(pods) // 4)
+    return float(max((pod.start_time or pod.created or 0 for pod in pods.values()), default=0))
+
+
+def _check(obj: ApiObject) -> None:
+    """Raise CutShort if a workload has too many Pods or too large fields."""
+    for field in ("replicas", "parallelism", "completions"):
+        if (int32(obj, "spec", field) or 0) > MAX_PER_OBJECT:
+            raise CutShort("a workload asks for too many pods")
+    template = template_of(obj)
+    check_extent(at(template, "spec"))
+    check_metadata_extent(at(template, "metadata"))
+    check_metadata_extent(at(obj, "metadata"))

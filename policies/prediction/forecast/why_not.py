@@ -1,0 +1,319 @@
+"""The reasons, as text, why nodes do not fit a Pod even with preemption."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.findings import cut, listed, plural
+from forewarn.policies.base.metering import charge
+from forewarn.policies.kubernetes.objects.node import HOSTNAME, REGION, ZONE, untolerated_taint
+from forewarn.policies.kubernetes.objects.pod import AffinityTerm, Pod, merge_namespaces
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from forewarn.policies.kubernetes.scheduling.framework import Code, Status
+from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from forewarn.policies.kubernetes.scheduling.plugins.node_affinity import REASON, NodeAffinity
+from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import InsufficientResource, NodeResourcesFit
+from forewarn.policies.kubernetes.scheduling.plugins.taint_toleration import TaintToleration
+from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import cause_of_volumes
+from forewarn.policies.kubernetes.scheduling.preemption import (
+    NO_VICTIMS,
+    filter_victims_with_pdb_violation,
+    may_be_preempted,
+    pod_priority,
+    terminating_victims,
+    victims_below,
+    victims_by_importance,
+)
+from forewarn.policies.kubernetes.scheduling.reasons import (
+    TOO_SMALL,
+    Reason,
+    as_reason,
+    in_line,
+    in_short,
+    insufficient,
+    joined,
+)
+from forewarn.policies.prediction.forecast.aftermath import ahead_in_queue
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+
+TOPOLOGY: Final = {HOSTNAME: "host name", ZONE: "zone", REGION: "region"}
+"""Topology keys -> their usual names."""
+_UNITS: Final = {CPU: (1000, ""), MEMORY: (2**30, "Gi"), EPHEMERAL_STORAGE: (2**30, "Gi")}
+"""Resource -> (divisor, unit) of its amounts in messages."""
+_ADD_NODES: Final = "add such nodes, or change the request"
+_MATCHES: Final = "matches its node selector or affinity"
+_CAPACITY: Final = attrgetter("capacity")
+_LONGEST: Final = 200
+_LABELS: Final = 3
+_UNITS_PER_NODE: Final = 4
+"""Of work, as in `charge`."""
+_NO_CAUSE: Final = Reason("")
+
+
+def ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
+    """Return the terminating Pods that keep a nominated Pod from its node: victims of a preemption, or if there are
+    none, Pods that terminate anyway and would be victims.
+    """
+    snapshot, pod = prediction.snapshot, prediction.pod
+    info = snapshot.get(pod.nominated_node_name)
+    ending = terminating_victims(pod.effective_priority, info, snapshot) if info else []
+    if ending or prediction.node != pod.nominated_node_name or not all(v.terminating for v in prediction.victims):
+        return ending
+    return [*prediction.victims]
+
+
+def waits_for(ending: Sequence[Pod], node: str) -> str:
+    """A phrase about a nominated Pod that waits for these Pods."""
+    pods = f"{plural(len(ending), 'Pod')} of lower priority to terminate on {node}"
+    return f"waits for {pods} ({listed([victim.key for victim in ending])})"
+
+
+def cause(prediction: Prediction) -> Reason:
+    """Return the one cause that keeps a Pending Pod off all nodes, or off all that have what it needs, whatever Pods
+    run there; "" without such a cause. Its text contains no amounts and taints, its `short` does.
+    """
+    statuses = prediction.statuses
+    if not prediction.error and (of_volumes := cause_of_volumes(prediction.framework, prediction.pod)):
+        return of_volumes
+    if prediction.error or not statuses or any(status.code is Code.UNSCHEDULABLE for status in statuses.values()):
+        return _NO_CAUSE  # an unschedulable status is about running Pods: the filters before passed
+    infos, scarce = prediction.snapshot.node_infos, set[str]()
+    charge(len(infos) * _UNITS_PER_NODE)
+    large: list[NodeInfo] = []
+    on_all = _exceeded(prediction, infos[0])
+    for info in infos:
+        found = _exceeded(prediction, info)
+        scarce |= found.keys()
+        large += () if found else (info,)
+        on_all = {name: max(item, found[name], key=_CAPACITY) for name, item in on_all.items() if name in found}
+    enough = f"enough {' and '.join(sorted(scarce))}"
+    if on_all or not large:
+        return _more_than_any_node_has(on_all) if on_all else _cause(f"no node has {enough}", "", _ADD_NODES)
+    if prediction.pod.spec.node_affinity.only_node:  # it may be of a DaemonSet, whose Pods have different causes
+        return _NO_CAUSE
+    return _of_constraints(prediction, large, f" with {enough}" if scarce else "")
+
+
+def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource]) -> Reason:
+    if missing := sorted(name for name, item in exceeded.items() if not item.capacity):
+        return _cause(f"no node has {listed(missing)}", "", _ADD_NODES)
+    requests = " and ".join(f"{_amount(name, item.requested)} {name}" for name, item in exceeded.items())
+    most = " and ".join(_amount(name, item.capacity) for name, item in exceeded.items())
+    text = f"requests more {' and '.join(exceeded)} than any node has"
+    return _cause(text, f"requests {requests}, more than any node has ({most})", _ADD_NODES)
+
+
+def _amount(resource: str, amount: int) -> str:
+    """An amount in kube-scheduler's units as text, with enough digits to compare a request with a node."""
+    if resource not in _UNITS:
+        return str(amount)
+    divisor, unit = _UNITS[resource]
+    return f"{amount / divisor:g}{unit}"
+
+
+def _of_constraints(prediction: Prediction, large: Sequence[NodeInfo], which: str) -> Reason:
+    """Return the cause apart from resources. `large`: the nodes with enough resources, `which` as a phrase."""
+    static, affinity = prediction.framework.plan.static, prediction.pod.spec.node_affinity
+    matching = [
+        info for info in large if NodeAffinity.name not in static or affinity.matches(info.node.labels, info.name)
+    ]
+    if not matching:
+        labels = [f"{key}={value}" for key, value in (affinity.node_selector or {}).items() if not affinity.required]
+        short = f"no node{which} matches its node selector {listed(labels, _LABELS)}" if labels else ""
+        return _cause(f"no node{which} {_MATCHES}", short, *joined(REASON.reasons).fixes)
+    on_all = prediction.statuses
+    statuses = {info.name: on_all[info.name] for info in matching}
+    reasons = {status.reasons for status in statuses.values()}
+    if len(reasons) > 1 or any(status.plugin not in static for status in statuses.values()):
+        return _NO_CAUSE
+    charge(len(statuses) * _UNITS_PER_NODE)
+    blocking = BlockingPods(prediction)
+    whys = {_why(prediction, *item, blocking, emptied=False)[0] for item in statuses.items()}
+    reason = joined(reasons.pop())
+    why = reason.short if len(whys) > 1 else whys.pop()
+    which += f" that {_MATCHES}" if len(matching) < len(large) else ""
+    text = f"fits on no node{which}"
+    return _cause(f"{text}: {reason.short}", f"{text}: {why}", *reason.fixes)
+
+
+def _cause(text: str, short: str, *fixes: str) -> Reason:
+    return Reason(cut(text, _LONGEST), cut(short, _LONGEST), *fixes)
+
+
+def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
+    """Return (number of nodes, reason why preemption does not help on them), the most frequent first. `only`: of this
+    node, "" for all.
+
+    A reason about a Pod on the node includes one such Pod as an example.
+    """
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    candidates = {candidate.node_name for candidate in prediction.candidates}
+    blocking = BlockingPods(prediction)
+    for name, status in prediction.statuses.items():
+        if name not in candidates and only in ("", name):
+            dropped = prediction.preemption.statuses.get(name)
+            nobody = dropped is NO_VICTIMS  # then what stood in the way before says more
+            dropped = None if nobody else dropped
+            why, example = _why(prediction, name, dropped or status, blocking, emptied=dropped is not None)
+            if nobody and not _is_of_anti_affinity(status):
+                why += f"; {joined(NO_VICTIMS.reasons).short}"
+            counts[why] += 1
+            examples.setdefault(why, example)
+    reasons = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]
+    return sorted(reasons, key=lambda item: (-item[0], item[1]))
+
+
+def on_no_node(prediction: Prediction) -> str:
+    """The most frequent reason as a phrase, or that of the Pod's only node; "" without nodes."""
+    only = prediction.pod.spec.node_affinity.only_node
+    if only and (reasons := why_not(prediction, only)):
+        return most_frequent([f"{only}, its only node: {in_short(reasons[0][1])}"])
+    return most_frequent(by_nodes((why, count) for count, why in why_not(prediction)))
+
+
+def most_frequent(phrases: list[str]) -> str:
+    """The first phrases of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
+    return f" ({in_line(phrases)})" if phrases else ""
+
+
+def by_nodes(reasons: Iterable[tuple[str, int]]) -> list[str]:
+    """Reasons with their numbers of nodes as phrases, in forewarn's words."""
+    return [f"{plural(nodes, 'node')}: {in_short(why)}" for why, nodes in reasons]
+
+
+def _why(
+    prediction: Prediction, node_name: str, status: Status, blocking: BlockingPods, *, emptied: bool
+) -> tuple[str, str]:
+    """Return the reason why preemption does not help on a node, and an example of a blocking Pod ("" without one).
+
+    `status`: the rejection to explain. `emptied`: `status` is for the node without all Pods of lower priority.
+    """
+    if _is_of_anti_affinity(status):
+        return blocking.on(node_name) or (_explained(prediction, node_name, status, emptied=emptied), "")
+    if emptied and status.plugin == InterPodAffinity.name:
+        return "its Pod affinity needs a Pod of lower priority, which preemption would remove", ""
+    if status.plugin == TaintToleration.name:
+        snapshot = prediction.snapshot
+        taints = snapshot.node_infos[snapshot.rows[node_name]].node.taints
+        taint = untolerated_taint(taints, prediction.pod.spec.tolerations)
+        assert taint is not None
+        value = f"={taint.value}" if taint.value else ""
+        return f"untolerated taint {taint.key}{value}:{taint.effect}", ""
+    return _explained(prediction, node_name, status, emptied=emptied), ""
+
+
+def _is_of_anti_affinity(status: Status) -> bool:
+    return status.plugin == InterPodAffinity.name and status.code is Code.UNSCHEDULABLE
+
+
+class BlockingPods:
+    """The Pods that block a new Pod by required anti-affinity, of the new Pod or of the blocking Pods."""
+
+    def __init__(self, prediction: Prediction) -> None:
+        self._pod, self._snapshot = prediction.pod, prediction.snapshot
+        self._found: dict[tuple[str, str], list[tuple[str, Pod]]] | None = None
+
+    def on(self, node_name: str) -> tuple[str, str] | None:
+        """Return why preemption does not help on a node, and an example; None if no Pod blocks the new Pod."""
+        node_info = self._snapshot.get(node_name)
+        labels = node_info.node.labels if node_info else {}
+        pods = self._by_topology()
+        near = [(key, on, pod) for key, value in labels.items() for on, pod in pods.get((key, value), ())]
+        for key, on, pod in near:
+            if on == node_name and not may_be_preempted(pod, self._pod.effective_priority, self._snapshot):
+                return "anti-affinity with a Pod there of equal or higher priority", f"{pod.key}"
+            if on != node_name:
+                place = f"another node of the {TOPOLOGY.get(key, key)}"
+                return f"anti-affinity with a Pod on {place}; preemption does not cross nodes", f"{pod.key} on {on}"
+        return None
+
+    def _by_topology(self) -> Mapping[tuple[str, str], list[tuple[str, Pod]]]:
+        if self._found is None:
+            self._found = {}
+            namespaces, affinity = self._snapshot.objects.namespaces, self._pod.spec.pod_affinity
+            own = [merge_namespaces(term, namespaces) for term in affinity.required_anti_affinity]
+            for info in self._snapshot.node_infos if own else self._snapshot.have_pods_with_required_anti_affinity:
+                for other in info.pods:
+                    for key in self._topologies(own, other):
+                        if key in info.node.labels:
+                            self._found.setdefault((key, info.node.labels[key]), []).append((info.name, other))
+        return self._found
+
+    def _topologies(self, own: Iterable[AffinityTerm], other: Pod) -> Iterator[str]:
+        pod, labels = self._pod, self._snapshot.namespace_labels(self._pod.namespace)
+        for term in own:
+            if term.matches(pod.namespace, other.namespace, other.labels, {}):
+                yield term.topology_key
+        for term in other.spec.pod_affinity.required_anti_affinity:
+            if term.matches(other.namespace, pod.namespace, pod.labels, labels):
+                yield term.topology_key
+
+
+def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
+    """Yield lines that explain surprising outcomes. Source: the documentation, troubleshooting preemption."""
+    highest = _priority_for_pdb(prediction) if prediction.outcome == "preempts" else None
+    if highest is not None:
+        yield (
+            f"preempts a Pod of priority {highest} although Pods of lower priority run: PDBs with no disruptions "
+            "allowed protect those"
+        )
+    if prediction.outcome == "pending" and prediction.pod.preemption_policy == PREEMPT_NEVER:
+        yield "its preemptionPolicy is Never: it waits for free capacity, ahead of Pods of lower priority"
+    yield from ahead_in_queue(prediction.pod, cluster)
+
+
+def _priority_for_pdb(prediction: Prediction) -> int | None:
+    """Return the priority of the most important victim if a PDB prevented the preemption of Pods with lower priority;
+    otherwise None.
+
+    The cost of a node counts the priorities of Pods. The order of victims on a node counts the priorities of PodGroups.
+    """
+    chosen = next(c for c in prediction.candidates if c.node_name == prediction.nominated_node)
+    highest = chosen.victims[0].effective_priority
+    if any(
+        c.victims[0].effective_priority < highest and c.num_pdb_violations > chosen.num_pdb_violations
+        for c in prediction.candidates
+    ):
+        return highest
+    snapshot, priority = prediction.snapshot, prediction.pod.effective_priority
+    highest = pod_priority(chosen.victims[0], snapshot)
+    lower = victims_below(priority, (snapshot.node_infos[snapshot.rows[chosen.node_name]],), snapshot)
+    protected, _ = filter_victims_with_pdb_violation(
+        victims_by_importance(lower, snapshot.semantics),
+        snapshot.pdbs,
+        first_ends_the_count=snapshot.semantics.pdb_count_ends_at_first_violation,
+    )
+    going = {victim.identity for victim in chosen.victims}
+    prevented = any(victim.priority < highest and victim.pods[0].identity not in going for victim, _ in protected)
+    return highest if prevented else None
+
+
+def _explained(prediction: Prediction, node_name: str, status: Status, *, emptied: bool) -> str:
+    """Return a status as a phrase. `emptied`: the status is for the node without all Pods of lower priority."""
+    reasons = [as_reason(reason) for reason in status.reasons]
+    lacking = [reason.resource for reason in reasons if reason.resource]
+    resolvable = status.code == "Unschedulable"
+    if lacking and not resolvable:
+        snapshot = prediction.snapshot
+        return f"{TOO_SMALL}{insufficient(_exceeded(prediction, snapshot.node_infos[snapshot.rows[node_name]]))}"
+    parts = [insufficient(lacking)] if lacking else []
+    parts += [reason.short for reason in reasons if not reason.resource]
+    return ", ".join(parts) + (" even after preempting all Pods of lower priority" if emptied and resolvable else "")
+
+
+def _exceeded(prediction: Prediction, node_info: NodeInfo) -> dict[str, InsufficientResource]:
+    """Resource -> the request that exceeds what the node can allocate, even without Pods."""
+    framework, name = prediction.framework, NodeResourcesFit.name
+    if name not in framework.profile.at("filter"):
+        return {}
+    lacking = framework.plugin(name).insufficient(prediction.pod, node_info)
+    return {item.resource: item for item in lacking if item.unresolvable}

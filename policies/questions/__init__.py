@@ -1,0 +1,1 @@
+"""Questions about a cluster: what-if, why, headroom, classes, expectations."""

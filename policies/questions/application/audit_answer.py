@@ -1,0 +1,138 @@
+"""The answer to `audit` in the form of all answers: the findings by rule, the worst first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter as Tally
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.findings import Severity, grouped, plural
+from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
+from forewarn.policies.questions.application.findings import counts, worst_first
+from forewarn.policies.questions.whatif.risk_answer import changes_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.base.documents.findings import ReportChange
+    from forewarn.policies.base.findings import Finding
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+
+_STATUS: Final = {Severity.ERROR: AnswerStatus.HARM, Severity.WARNING: AnswerStatus.WARN}
+_KINDS: Final = 2
+"""Rules that the clause names."""
+_LONGEST_PLACE: Final = 36
+_LONGEST_FIX: Final = 26
+"""Characters in the first table, so that none is cut."""
+
+
+class Audited(NamedTuple):
+    """The findings on a cluster. `objects`: number of checked objects. `suppressed`: number of suppressed findings.
+    `changes`: since an earlier report; None without one.
+    """
+
+    findings: Sequence[Finding]
+    cluster: ClusterSnapshot
+    objects: int
+    suppressed: int
+    changes: Sequence[ReportChange] | None = None
+
+
+def document_of(audited: Audited) -> AnswerDocument:
+    """Return the answer: how many findings of which rules there are, and where."""
+    groups = _by_rule(audited.findings)
+    worst = groups[0][0].severity if groups else Severity.NOTE
+    status = _STATUS.get(worst, AnswerStatus.OK)
+    if audited.cluster.semantics.unknown and status is AnswerStatus.OK:
+        status = AnswerStatus.WARN
+    return AnswerDocument(
+        status=status,
+        question=f"audit of {plural(audited.objects, 'object')}",
+        clause=_clause(groups, worst),
+        shown=[*_counters(audited)],
+        warnings=[*_warnings(audited)],
+        tables=[*_tables(audited, groups)],
+        more="-v findings | forewarn explain RULE | --ignore RULE" if groups else "",
+    )
+
+
+def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """The findings of each rule and severity, those with the worst one first; unevaluated ones apart."""
+    return [*grouped(((each.severity, each.rule, each.not_evaluated), each) for each in worst_first(findings)).values()]
+
+
+def _clause(groups: Sequence[Sequence[Finding]], worst: Severity) -> str:
+    """The number of findings of the worst severity, and of the rules with most."""
+    if not groups:
+        return "no findings"
+    own = [group for group in groups if group[0].severity is worst]
+    total = plural(sum(map(len, own)), str(worst))
+    if len(own) == 1:
+        return f"{total}, {own[0][0].rule}"
+    first = sorted(own, key=len, reverse=True)[:_KINDS]
+    return f"{total}: {', '.join(f'{len(group):,} {group[0].rule}' for group in first)}"
+
+
+def _counters(audited: Audited) -> Iterator[Counter]:
+    found, waiting = counts(audited.findings), [*audited.cluster.waiting_pods.values()]
+    yield from (Counter(f"{severity}s", found[severity]) for severity in Severity)
+    yield Counter("Pods", len(audited.cluster.pods))
+    pending = sum(is_pending(pod, audited.cluster.semantics.scheduler_names) for pod in waiting)
+    optional = {
+        "suppressed": audited.suppressed,
+        "Pods Pending now": pending,
+        "Pending for other schedulers": len(waiting) - pending,
+    }
+    yield from (Counter(name, number) for name, number in optional.items() if number)
+    if audited.changes is not None:
+        yield Counter("changes", len(audited.changes))
+    restarts = [finding for finding in audited.findings if "newNodes" in finding.detail]
+    if restarts:
+        helped = sum(finding.severity is Severity.NOTE for finding in restarts)
+        yield Counter("blocked restarts that new nodes help", helped, len(restarts))
+
+
+def _warnings(audited: Audited) -> Iterator[str]:
+    if audited.cluster.semantics.unknown:
+        yield f"restarts are not predicted: {audited.cluster.semantics.unknown}"
+    if partial := sorted({finding.rule for finding in audited.findings if finding.not_evaluated}):
+        yield f"not evaluated completely: {', '.join(partial)}; -v has the reasons"
+
+
+def _tables(audited: Audited, groups: Sequence[Sequence[Finding]]) -> Iterator[Table]:
+    if groups:
+        rows: list[list[str | int]] = [
+            [str(group[0].severity), group[0].rule, len(group), _where(group), _fix(group)] for group in groups
+        ]
+        yield Table(("SEVERITY", "FINDING", "COUNT", "WHERE", "FIX"), rows)
+    if audited.changes:
+        yield changes_table(audited.changes)
+    if groups:
+        found: list[list[str | int]] = [
+            [str(each.severity), each.rule, str(each.object) or "the cluster", each.message, each.remediation]
+            for group in groups
+            for each in group
+        ]
+        yield Table(("SEVERITY", "RULE", "OBJECT", "PROBLEM", "FIX"), found, detail=1)
+
+
+def _where(group: Sequence[Finding]) -> str:
+    """The object of the first finding, with the start of its problem if it is the only one and short."""
+    first, ref = group[0], group[0].object
+    name = f"{ref.namespace}/{ref.name}" if ref.namespace else str(ref) or "the cluster"
+    if len(group) > 1:
+        return f"{name}, {len(group) - 1:,} more"
+    named = f"{name}: {_first_clause(first.text.problem)}"
+    return named if len(named) <= _LONGEST_PLACE else name
+
+
+def _fix(group: Sequence[Finding]) -> str:
+    """The first clause of the most frequent fix, if it is short."""
+    fix, _ = Tally(finding.remediation for finding in group).most_common(1)[0]
+    first = _first_clause(fix)
+    return first if len(first) <= _LONGEST_FIX else ""
+
+
+def _first_clause(text: str) -> str:
+    return re.split("[:;,] ", text)[0]

@@ -1,0 +1,119 @@
+"""What autoscalers do for Pending Pods, as tables: new nodes, Pods that none helps, removed nodes."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import TYPE_CHECKING
+
+from forewarn.policies.base.documents.answer import Table
+from forewarn.policies.base.findings import duration, grouped, listed
+from forewarn.policies.kubernetes.scheduling.reasons import in_short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, NoScaleUp, ScaleDowns, ScaleUp, WithNewNodes
+
+    Rows = list[list[str | int]]
+
+
+def tables_of(reaction: Autoscalers, arrived: WithNewNodes | None = None) -> Iterator[Table]:
+    """Yield the tables of a reaction; none without Pending Pods and scale-down. `arrived`: the end with new nodes."""
+    yield from _new_nodes(reaction)
+    yield from _not_helped(reaction)
+    if arrived is not None:
+        yield from _with_new_nodes(arrived)
+    if reaction.scale_down is not None:
+        yield from _removed(reaction.scale_down)
+
+
+def warnings_of(reaction: Autoscalers) -> Iterator[str]:
+    """Yield what is unknown about new and removed nodes."""
+    plan, launches, down = reaction.node_groups, reaction.node_pools, reaction.scale_down
+    if plan is not None and plan.truncated:
+        yield "new nodes: the estimate reached its limit, more nodes may be needed"
+    for name, why in (
+        ("new nodes of cluster-autoscaler", plan.not_predicted if plan else ""),
+        ("new nodes of Karpenter", launches.not_predicted if launches else ""),
+        ("scale-down", down.not_predicted if down else ""),
+    ):
+        if why:
+            yield f"{name} not predicted: {why}"
+
+
+def _new_nodes(reaction: Autoscalers) -> Iterator[Table]:
+    plan, launches = reaction.node_groups, reaction.node_pools
+    rows: Rows = []
+    for scale_up, times in Tally(map(_key, plan.scale_ups if plan else ())).items():
+        group, nodes, pods, why = scale_up
+        rows.append([group, nodes * times, pods * times, why])
+    for launch in launches.launches if launches else ():
+        pods = sum(each.pods for each in launch.workloads)
+        rows.append([launch.node_pool, launch.nodes, pods, launch.instance_type])
+    if rows:
+        yield Table(("NEW NODES OF", "NODES", "PODS", "CHOICE"), rows, detail=1)
+
+
+def _key(scale_up: ScaleUp) -> tuple[str, int, int, str]:
+    groups = listed([group for group, _ in scale_up.added])
+    return groups, sum(nodes for _, nodes in scale_up.added), scale_up.pods, _choice(scale_up)
+
+
+def _choice(scale_up: ScaleUp) -> str:
+    """Why the expander chose the group, among which others."""
+    grown = {group for group, _ in scale_up.added}
+    others = [f"{other.nodes} of {other.group}" for other in scale_up.options if other.group not in grown]
+    ties = "; random choice among equals" if scale_up.ties else ""
+    idle = f" {scale_up.waste / 2:.1%} idle," if "least-waste" in scale_up.expander else ""
+    return f"{scale_up.expander}:{idle} instead of {listed(others)}{ties}" if others else ""
+
+
+def _not_helped(reaction: Autoscalers) -> Iterator[Table]:
+    """Yield the Pending Pods for which no node is added, by cause."""
+    plan, launches, considered = reaction.node_groups, reaction.node_pools, reaction.cluster_autoscaler
+    pods, first = Tally[str](), dict[str, list[str]]()
+    for left in plan.no_scale_up if plan else ():
+        why = _reasons(left)
+        pods[why] += left.pods
+        first.setdefault(why, []).append(left.workload)
+    for none in launches.no_launch if launches else ():
+        pods[none.reason] += none.pods
+        first.setdefault(none.reason, []).append(none.workload)
+    if not reaction.are_off:
+        pods.update({why: number for why, number in considered.ignored.items() if number})
+        pods.update({"fits on a node": plan.fit_existing_nodes} if plan and plan.fit_existing_nodes else {})
+    rows: Rows = [[why, number, listed(first.get(why, []), 1)] for why, number in pods.most_common()]
+    if rows:
+        yield Table(("NO NEW NODE BECAUSE", "PODS", "SUCH AS"), rows, detail=1)
+
+
+def _reasons(left: NoScaleUp) -> str:
+    """The reasons with their node groups, such as `Insufficient memory (small, large)`."""
+    by_reason = grouped((reason, group) for group, reason in left.reasons.items())
+    return listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])
+
+
+def _with_new_nodes(arrived: WithNewNodes) -> Iterator[Table]:
+    rows: Rows = []
+    for row in arrived.workloads:
+        if row.without_new_nodes == row.after and not (row.pending or row.pending_without_new_nodes):
+            continue
+        back = in_short(row.message) or ("" if row.at is None else f"after {duration(row.at)}")
+        rows.append([row.workload, row.before, row.worst, row.without_new_nodes, row.after, row.pending, back])
+    if rows:
+        heads = ("WITH NEW NODES", "BEFORE", "AT WORST", "WITHOUT THEM", "AT THE END", "PENDING", "COMPLETE")
+        yield Table(heads, rows, detail=1)
+
+
+def _removed(down: ScaleDowns) -> Iterator[Table]:
+    by_group = grouped((removed.group, removed) for removed in down.removed)
+    rows: Rows = [
+        [group, len(nodes), sum(node.evicted for node in nodes), f"from {duration(nodes[0].at)} on"]
+        for group, nodes in by_group.items()
+    ]
+    if rows:
+        yield Table(("REMOVED NODES OF", "NODES", "PODS EVICTED", "WHEN"), rows, detail=1)
+    kept: Rows = [[why, number] for why, number in sorted(down.kept.items(), key=lambda item: (-item[1], item[0]))]
+    kept += [[f"{node}: {why}", 1] for node, why in down.failed.items()]
+    if kept:
+        yield Table(("NODES NOT REMOVED BECAUSE", "NODES"), kept, detail=1)

@@ -1,0 +1,366 @@
+"""The changes of a cluster that `whatif` simulates: one request type for each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from forewarn.policies.base.findings import first_of, plural, quote
+from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, fspath
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, check_one_of, group_kind, ref_of
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import names_in
+from forewarn.policies.questions.application import simulated
+from forewarn.policies.questions.application.fixes import relaxed
+from forewarn.policies.questions.application.manifests import Manifest, applied, given_manifests, manifests_of
+from forewarn.policies.questions.whatif import class_change, questions
+from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
+from forewarn.policies.questions.whatif.questions import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
+    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import Arrival
+    from forewarn.policies.questions.application.places import Places
+
+
+_MAX_ROUNDS: Final = 5
+_LOWEST: Final = -(2**31)
+
+
+class Start(NamedTuple):
+    """The cluster before a change. `cache`: a change may write to it. `places`: records the positions of objects."""
+
+    cache: DumpCache
+    groups: Sequence[NodeGroup]
+    places: Places
+
+    @property
+    def cluster(self) -> ClusterSnapshot:
+        return self.cache.snapshot()
+
+    def read(self, manifests: Manifest | Sequence[Manifest], namespace: str, *, strict: bool = True) -> list[Arrival]:
+        return list(applied(manifests_of(manifests), namespace, self.places, self.cluster, strict=strict))
+
+
+class Change(Protocol):
+    """A change of a cluster: one of the types from `LoseNodes` to `ChangeClass`."""
+
+    def question(self, start: Start) -> Question:
+        """The change as timed events. Raises SourceError, InvalidInput and InvalidObject."""
+
+
+@dataclass(frozen=True)
+class LoseNodes:
+    """Deletes nodes, all at the same time, as in an outage."""
+
+    names: Sequence[str]
+
+    def question(self, start: Start) -> Question:
+        return questions.nodes_lost(start.cluster, _names(self.names))
+
+
+@dataclass(frozen=True)
+class LoseZone:
+    """Deletes all nodes of a zone at the same time."""
+
+    zone: str
+
+    def question(self, start: Start) -> Question:
+        return questions.zone_lost(start.cluster, self.zone)
+
+
+@dataclass(frozen=True)
+class LosePool:
+    """Deletes all nodes with these labels at the same time. `selector`: `LABEL=VALUE[,LABEL=VALUE]`."""
+
+    selector: str
+
+    def question(self, start: Start) -> Question:
+        return questions.pool_lost(start.cluster, self.selector)
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Cordons and drains the nodes, all at the same time. `kubectl drain` drains one node after the other."""
+
+    names: Sequence[str]
+
+    def question(self, start: Start) -> Question:
+        return questions.drained(start.cluster, _names(self.names))
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Drains, replaces and uncordons nodes, by default one after the other.
+
+    `pool`: only nodes with these labels, `LABEL=VALUE`. `max_unavailable`: number of nodes that are upgraded at the
+    same time. `max_surge`: number of nodes that are replaced at the same time, each after a new node is ready; instead
+    of `max_unavailable`. `away`: seconds until a node returns, or a new node is ready. `drain_timeout`: seconds after
+    which the remaining Pods of a node are deleted; 0: never. `assume_pdbs`: `maxUnavailable=N` or `minAvailable=N` of
+    all PDBs that allow no disruptions now; "": their own.
+    """
+
+    pool: str = ""
+    max_unavailable: int = 1
+    max_surge: int = 0
+    away: float = simulated.DEFAULT_AWAY
+    drain_timeout: float = 0.0
+    assume_pdbs: str = ""
+
+    def question(self, start: Start) -> Question:
+        """The nodes are upgraded."""
+        check_numbers(0, max_surge=self.max_surge, away=self.away, drain_timeout=self.drain_timeout)
+        check_numbers(0 if self.max_surge else 1, max_unavailable=self.max_unavailable)
+        most, surge = self.max_surge or self.max_unavailable, bool(self.max_surge)
+        assumed = _assume_pdbs(start.cache, self.assume_pdbs) if self.assume_pdbs else ""
+        question = questions.upgraded(start.cluster, self.pool, most, self.away, surge=surge, force=self.drain_timeout)
+        return question._replace(title=f"{question.title}{assumed}")
+
+
+def _assume_pdbs(cache: DumpCache, spec: str) -> str:
+    """Give the PDBs that allow no disruptions this limit; return what is assumed. Raises InvalidInput."""
+    name, _, value = spec.partition("=")
+    if name not in ("maxUnavailable", "minAvailable") or not re.fullmatch(r"\d{1,6}%?", value):
+        raise InvalidInput(f"assume_pdbs {quote(spec)}. Fix: write maxUnavailable=1 or minAvailable=50%")
+    limit = value if value.endswith("%") else int(value)
+    stored = cache.snapshot().objects.pdbs
+    spent = [key for key in sorted(cache.pdbs) if not stored[key].disruptions_allowed]
+    for key in spent:
+        cache.add(relaxed(cache.pdbs[key], name, limit))
+    return f", {plural(len(spent), 'PDB')} with {name} {value}"
+
+
+@dataclass(frozen=True)
+class Add:
+    """Adds empty nodes, like the node `node` or like the nodes of `pool`.
+
+    `pool`: `LABEL=VALUE`, or the name of a node group. `count`: number of nodes. `until_scheduled`: add as many nodes
+    as Pending Pods need (at most 1,000), instead of `count`.
+    """
+
+    node: str = ""
+    pool: str = ""
+    count: int = 1
+    until_scheduled: bool = False
+
+    def question(self, start: Start) -> Question:
+        """The nodes are added."""
+        if bool(self.node) == bool(self.pool):
+            raise InvalidInput("both or none of node and pool are given. Fix: give one")
+        check_numbers(1, count=self.count)
+        scope, name = ("node", self.node) if self.node else ("pool", self.pool)
+        if self.until_scheduled:
+            return _until_scheduled(start, scope, name)
+        return questions.added(start.cluster, scope, name, self.count, start.groups)
+
+
+def _until_scheduled(start: Start, scope: str, name: str) -> Question:
+    """The question of adding as many nodes as cluster-autoscaler's estimate says, until it says no more; then of the
+    fewest that a binary search finds, since kube-scheduler may need fewer than the estimate.
+    """
+    group = questions.group_like(start.cluster, scope, name, start.groups)
+    settings = Autoscaling(cutoff=_LOWEST, groups=[group._replace(max_size=None, blocked="")])
+
+    def tried(count: int) -> tuple[Question, Autoscalers, int]:
+        """Return the question, the autoscaler's reaction, and the number of nodes that it would still add."""
+        question = questions.added(start.cluster, scope, name, count, start.groups)
+        simulation = Simulation(simulated.world_with(start.cache, question.arrivals, simulated.DEFAULT_UNTIL))
+        simulation.run()
+        reaction = after_simulation(simulation, settings, names_in(simulation))
+        scale_ups = reaction.node_groups.scale_ups if reaction.node_groups else ()
+        return question, reaction, sum(added.nodes for scale_up in scale_ups for added in scale_up.added)
+
+    too_few, count = -1, 0
+    question, reaction, more = tried(count)
+    for _ in range(_MAX_ROUNDS - 1):
+        if not more or count == simulated.MAX_ADDED:
+            break
+        too_few, count = count, min(count + more, simulated.MAX_ADDED)
+        question, reaction, more = tried(count)
+    while not more and count - too_few > 1:
+        middle = (too_few + count) // 2
+        fewer = tried(middle)
+        if fewer[2]:
+            too_few = middle
+        else:
+            count, (question, reaction, _) = middle, fewer
+    notes = [*without_help(reaction)]
+    notes += ["more nodes may be needed: the limit of the search is reached"] if more else []
+    title = question.title
+    if group.max_added is not None and count > group.max_added:
+        title += f" (node group {group.name} has room for {group.max_added} of these nodes)"
+    return question._replace(title=title, notes=notes, until_scheduled=True)
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Restarts a workload, as `kubectl rollout restart` does. `workload`: `KIND/NAME`."""
+
+    workload: str
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        return questions.restart(start.cluster, self.workload, self.namespace)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Scales a workload to `replicas`. `workload`: `KIND/NAME`."""
+
+    workload: str
+    replicas: int
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        check_numbers(0, replicas=self.replicas)
+        return questions.scaled(start.cluster, self.workload, self.replicas, self.namespace, start.cache.autoscalers)
+
+
+@dataclass(frozen=True)
+class MaxReplicas:
+    """Scales workloads to the maxReplicas of their HorizontalPodAutoscalers.
+
+    `notes` of the result show why some are not simulated.
+    """
+
+    def question(self, start: Start) -> Question:
+        """The workloads are scaled."""
+        if not start.cache.autoscalers:
+            fix = "add the output of kubectl get hpa -A -o json as a second source"
+            raise SourceError("", f"the cluster has no HorizontalPodAutoscalers. Fix: {fix}")
+        return questions.at_max_replicas(start.cluster, start.cache.autoscalers)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Applies `manifests` (paths or API objects). `namespace`: namespace of objects that name none."""
+
+    manifests: Manifest | Sequence[Manifest]
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The objects are created."""
+        given_manifests(self.manifests)
+        arrivals = start.read(self.manifests, self.namespace)
+        title = f"{questions.objects_text(arrivals)} applied"
+        return questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Deletes the objects in `manifests` (paths or API objects). `namespace`: namespace of objects that name none."""
+
+    manifests: Manifest | Sequence[Manifest]
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The objects are deleted."""
+        objects = start.read(self.manifests, self.namespace, strict=False)
+        return questions.deleted(start.cluster, _title(self.manifests), objects)
+
+
+@dataclass(frozen=True)
+class Events:
+    """Simulates events at given times, and applies manifests at time 0.
+
+    `events`: path of a file with a list of events, as for `forewarn whatif events`. `namespace`: namespace of objects
+    that name none. `runs`: number of runs; all except the first decide ties and races at random. `outcomes` of
+    `to_dict()` contains the different results. `seed`: random seed of the runs.
+    """
+
+    events: str | PathLike[str] = ""
+    manifests: Manifest | Sequence[Manifest] = ()
+    namespace: str = "default"
+    runs: int = 1
+    seed: int = 0
+
+    def question(self, start: Start) -> Question:
+        """The events happen."""
+        check_numbers(1, runs=self.runs)
+        if not self.events and not manifests_of(self.manifests):
+            raise InvalidInput("neither events nor manifests given")
+        objects, titles = start.read(self.manifests, self.namespace), []
+        if manifests_of(self.manifests):
+            titles.append(f"{questions.objects_text(objects)} applied")
+        if self.events:
+            events = simulated.events_of(File(fspath(self.events)).path, start.cluster, objects)
+            titles.append(plural(len(events), "event"))
+            objects += events
+        objects, notes = simulated.with_run_times(start.cluster, objects)
+        return Question(", ".join(titles), objects, notes=notes)
+
+
+@dataclass(frozen=True)
+class ChangeClass:
+    """Creates, changes or deletes a PriorityClass, and restarts the Deployments, StatefulSets and DaemonSets whose new
+    Pods get another priority or preemptionPolicy.
+
+    `value`: needed to create a PriorityClass. `default`: whether it becomes the global default. `workloads`: workloads
+    that get the PriorityClass: `KIND/NAME`, `LABEL=VALUE` or `namespace=NAME`. `manifests`: manifests to apply, instead
+    of the restarts. `namespace`: namespace of workloads and objects that name none.
+    """
+
+    name: str
+    value: int | None = None
+    default: bool = False
+    preemption_policy: str | None = None
+    delete: bool = False
+    workloads: Sequence[str] = ()
+    manifests: Manifest | Sequence[Manifest] = ()
+    namespace: str = "default"
+
+    def question(self, start: Start) -> Question:
+        """The PriorityClass changes. Writes it to the cache of `start`."""
+        check_one_of(workloads=self.workloads, manifests=self.manifests)
+        before, cache = start.cluster, start.cache
+        selected = questions.workloads_of(before, self.workloads, self.namespace)
+        class_change.apply_change(
+            cache, class_change.Change(self.name, self.value, self.default, self.preemption_policy, self.delete)
+        )
+        objects = start.read(self.manifests, self.namespace)
+        simulated.admit_at_once(cache, objects)
+        given = [arrival.object for arrival in objects if group_kind(arrival.object) in POD_TEMPLATE_PATHS]
+        given = given or [class_change.with_class(obj, self.name) for obj in selected]
+        templates = {class_change.workload_key(obj): obj for obj in given}
+        change = class_change.effect_of(before, cache.snapshot(), self.name, templates)
+        title = class_change.title(change)
+        title += f"; then {questions.objects_text(objects)} applied" if objects else ""
+        if selected:
+            several = f"{plural(len(selected), 'workload')} of {first_of([*self.workloads], 'selector')}"
+            which = several if selected[1:] else str(ref_of(selected[0], "default"))
+            which += f" with PriorityClass {self.name}"
+            jobs = first_of(questions.jobs_of(before, self.workloads, self.namespace, self.name), "Job")
+            which += f", not {jobs} (immutable template)" if jobs else ""
+            of_class = title.removeprefix(f"PriorityClass {self.name} ")
+            title = which if change.before == change.after else f"{which}; {of_class}"
+        change = change._replace(restarted=not objects)
+        return Question(title, objects or class_change.restarts(change), class_change=change)
+
+
+CHANGES: Final[dict[str, type[Change]]] = {
+    request.__name__: request
+    for request in (
+        *(LoseNodes, LoseZone, LosePool, Drain, Upgrade, Add),
+        *(Restart, Scale, MaxReplicas, Apply, Delete, Events, ChangeClass),
+    )
+}
+"""Name -> the request type."""
+
+
+def _names(names: Sequence[str]) -> Sequence[str]:
+    if not names:
+        raise InvalidInput("no node given")
+    return [names] if isinstance(names, str) else names
+
+
+def _title(manifests: Manifest | Sequence[Manifest]) -> str:
+    """The paths and objects as a phrase."""
+    given = given_manifests(manifests)
+    files = (File(manifest) if isinstance(manifest, str) else manifest for manifest in given)
+    return " and ".join(m.name if isinstance(m, File) else str(ref_of(m)) for m in files)

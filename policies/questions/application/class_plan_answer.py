@@ -1,0 +1,186 @@
+"""The answer to `classes plan` in the form of all answers: the steps, and their effects together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.documents.answer import (
+    NO_EFFECT,
+    AnswerDocument,
+    AnswerStatus,
+    Counter,
+    Table,
+    counters_of,
+)
+from forewarn.policies.base.findings import duration, grouped, listed, plural
+from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in, rejecting
+from forewarn.policies.kubernetes.objects.fields import ref_of
+from forewarn.policies.prediction.simulation.summary import unsettled
+from forewarn.policies.questions.whatif.answer import pairs
+from forewarn.policies.questions.whatif.effects import consequences, effects_of, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.base.documents.answer import Effects
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+    from forewarn.policies.questions.whatif.class_plan import OtherOrder, Plan, Step
+
+_NAMED: Final = 3
+_ROLLOUT_FIX: Final = "add capacity, or allow maxUnavailable in its rollout"
+_VERBS: Final = {"recreate": "delete and recreate", "default": "change", "apply": "set the class of"}
+
+
+def document_of(plan: Plan) -> AnswerDocument:
+    """Return the answer: the steps in order, and what they preempt, lose and leave Pending."""
+    effects = effects_of(plan.answer)
+    effects = effects._replace(blocked=sum(len(step.unfinished) for step in plan.steps))
+    return AnswerDocument(
+        status=_status(plan, effects),
+        question=f"change of PriorityClasses in {plural(len(plan.steps), 'step')}",
+        clause=_clause(plan, effects),
+        counters=effects,
+        shown=[
+            *counters_of(effects, victims=None, placeholders=None),
+            *([Counter("new Pods", new)] if (new := sum(step.new_pods for step in plan.steps)) else []),
+            *([Counter("Pending before", plan.pending_before)] if plan.pending_before else []),
+        ],
+        warnings=[*_warnings(plan)],
+        tables=[*_tables(plan)],
+        more="-v preempted Pods and workloads" if plan.steps else "",
+    )
+
+
+def _status(plan: Plan, effects: Effects) -> AnswerStatus:
+    if plan.answer.incomplete:
+        return AnswerStatus.NO_ANSWER
+    if effects.blocked:
+        return AnswerStatus.BLOCKED
+    if effects.harm or not plan.complete:
+        return AnswerStatus.HARM
+    return AnswerStatus.WARN if plan.ignored or plan.preempted_before else AnswerStatus.OK
+
+
+def _clause(plan: Plan, effects: Effects) -> str:
+    """The consequence in one clause with at most two numbers."""
+    if not plan.steps:
+        return "nothing to change"
+    seconds = sum(step.ended_at - step.started_at for step in plan.steps)
+    took = f"{duration(seconds)}, " if seconds else ""
+    first = [f"new Pods of {plural(len(plan.rejected), 'workload')} rejected"] if plan.rejected else []
+    stuck = sum(len(step.unfinished) for step in plan.steps)
+    if stuck and not first:
+        first = [plural(stuck, "rollout does not finish", "rollouts do not finish")]
+    return f"{took}{joined([*first, *consequences(effects)][:2]) or NO_EFFECT}"
+
+
+def _warnings(plan: Plan) -> Iterator[str]:
+    if plan.ignored:
+        yield f"ignored, because no workload of the cluster: {listed(list(plan.ignored), _NAMED)}"
+    if plan.rejected:
+        names = listed([workload.workload for workload in plan.rejected], _NAMED)
+        rejected = f"admission rejects new Pods of {plural(len(plan.rejected), 'workload')}: {names}"
+        yield f"{rejected}; their PriorityClass does not exist then. Fix: pass them with another class (-f)"
+    for number, step in enumerate(plan.steps, 1):
+        for fix, blocked in grouped((_fix(plan, name), name) for name in step.unfinished).items():
+            yield f"step {number}: no progress for 10 min in the rollout of {listed(blocked, _NAMED)}. Fix: {fix}"
+    for name, workloads in plan.still_named.items():
+        cannot = f"running Pods of {listed(workloads, _NAMED)} cannot be recreated without PriorityClass {name}"
+        yield f"{cannot}. Fix: delete it when no Pod names it"
+    yield from _of_side_effects(plan)
+    summary = plan.answer.summary
+    if summary.stopped:
+        what, fix = unsettled(summary.stopped, summary.horizon)
+        yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
+    yield from (f"not simulated: {each}" for each in summary.left_out)
+
+
+def _of_side_effects(plan: Plan) -> Iterator[str]:
+    """Yield what happens between the steps, and what does not change."""
+    recreated = sorted({c.name for step in plan.steps if step.step.action == "recreate" for c in step.step.classes})
+    if recreated:
+        yield f"immutable PriorityClasses are deleted and recreated: new Pods rejected between, {listed(recreated)}"
+    yield from _of_other_order(plan.alternative) if plan.alternative is not None else ()
+    if pods := sum(sum(kept.running.values()) for kept in plan.keep_priority):
+        names = listed([kept.workload for kept in plan.keep_priority], _NAMED)
+        keep = plural(pods, "running Pod keeps its", "running Pods keep their")
+        yield f"{keep} priority, because a restart does not replace them: {names}"
+    if plan.preempted_before:
+        preempted = plural(plan.preempted_before, "Pod")
+        yield f"before step 1, Pending Pods preempt {preempted}: the steps do not count them, the violated PDBs do"
+    yield from plan.not_modelled
+
+
+def _of_other_order(other: OtherOrder) -> Iterator[str]:
+    """Yield what the order that was not chosen preempts."""
+    names = listed(list(other.unfinished), _NAMED)
+    stuck = f", and the rollout of {names} does not finish" if names else ""
+    preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{stuck}"
+    first = "new classes get preemptionPolicy Never first"
+    yield f"if {first}, {preempt}" if other.never_first else f"{first}: without this, {preempt}"
+
+
+def _fix(plan: Plan, workload: str) -> str:
+    """How the rollout of a workload can continue: with other limits of the quota that rejects its Pods, or capacity."""
+    message = {row.group: row.message for row in plan.answer.summary.missing}.get(workload, "")
+    if not quota_in(message):
+        return _ROLLOUT_FIX
+    namespace = plan.answer.summary.names.group(workload).partition("/")[0]
+    return f"{'meet' if 'must specify' in message else 'raise'} {rejecting([(namespace, message)])}"
+
+
+def _tables(plan: Plan) -> Iterator[Table]:
+    rows: list[list[str | int]] = [
+        [
+            number,
+            len(step.preemptions),
+            step.pending,
+            step.new_pods,
+            duration(step.ended_at - step.started_at) if step.ended_at > step.started_at else "",
+            _text_of(step.step),
+        ]
+        for number, step in enumerate(plan.steps, 1)
+    ]
+    if rows:
+        yield Table(("STEP", "PREEMPTED", "PENDING", "NEW PODS", "TAKES", "CHANGE"), rows)
+    if changed := [each for each in plan.affected if each.differs]:
+        priorities: list[list[str | int]] = []
+        for each in changed:
+            before, after = (str(pods.priority) if pods else "rejected" for pods in (each.before, each.after))
+            priorities.append([each.workload, before, after, sum(each.running.values())])
+        yield Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "RUNNING PODS"), priorities, detail=1)
+    preempted: list[list[str | int]] = [
+        [number, by, by_value, victim, value, len(found)]
+        for number, step in enumerate(plan.steps, 1)
+        for (by, by_value, victim, value), found in pairs(step.preemptions)
+    ]
+    if preempted:
+        yield Table(("STEP", "PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), preempted, detail=1)
+    if violated := plan.answer.summary.violated_pdbs:
+        yield Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), [[*each] for each in sorted(violated.items())], detail=1)
+
+
+def _text_of(step: Step) -> str:
+    """A step as a phrase: `create PriorityClass gold (100000)`, or `restart 3 workloads (new priority 5000); …`."""
+    verb = _VERBS.get(step.action, step.action)
+    if step.classes:
+        first, *others = [_class_in(step, c) for c in step.classes]
+        if not others:
+            return f"{verb} PriorityClass {first}"
+        return "; ".join([f"{verb} {len(step.classes)} PriorityClasses", first, *others])
+    names = ["/".join((ref.namespace, ref.name)) for ref in (ref_of(obj, "default") for obj in step.objects)]
+    one_by_one = ", one after the other" if len(names) > 1 else ""
+    count = plural(len(names), "workload")
+    return f"{verb} {count} (new priority {step.priority}{one_by_one}); {listed(names, _NAMED)}"
+
+
+def _class_in(step: Step, c: PriorityClass) -> str:
+    if step.action == "delete":
+        return c.name
+    parts = [] if step.action == "default" else [str(c.value)]
+    if step.action == "recreate":
+        parts += [c.preemption_policy]
+    parts += ["Never"] if c.preemption_policy == "Never" and step.action == "create" else []
+    default = f"globalDefault: {str(c.global_default).lower()}"
+    parts += [default] if c.global_default or step.action == "default" else []
+    return f"{c.name} ({', '.join(parts)})"

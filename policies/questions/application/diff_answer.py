@@ -1,0 +1,285 @@
+"""The answer to `diff` in the form of all answers: about each cluster, and about all."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.disclosure import Disclose
+from forewarn.policies.base.documents.answer import (
+    NO_EFFECT,
+    AnswerDocument,
+    AnswerStatus,
+    Cell,
+    Counter,
+    Effects,
+    Table,
+)
+from forewarn.policies.base.findings import cut, first_of, grouped, listed, one_line, plural
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
+from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
+from forewarn.policies.linting.lint.versions import CHART_VALUES
+from forewarn.policies.questions.application import several_clusters
+from forewarn.policies.questions.whatif.effects import not_created
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.inputs.manifests.differences import ChangedObject
+    from forewarn.policies.questions.application.diff import Diff, OnCluster
+
+_NOTHING: Final = "no change of priorities, requests, replicas, quotas or PDBs"
+FIX_OF_DIRECTORIES: Final = "Fix: map directories to clusters, or skip them (clusters and exclude in .forewarn.yaml)"
+_FIX_OF_REPLICAS: Final = "Fix: raise spec.replicas in the manifests, or leave it out if something else sets it"
+_FIX_OF_AUTOSCALED: Final = (
+    "Fix: set the scale in the HorizontalPodAutoscaler, and remove spec.replicas; before that, also remove it with "
+    "kubectl apply edit-last-applied KIND/NAME"
+)
+_LONGEST: Final = 300
+_OF_WHOLE: Final = (
+    "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
+    "hook",
+)  # fmt: skip
+"""Fields that are shown of created and deleted objects."""
+
+
+class DiffAnswer(NamedTuple):
+    """The answer about all clusters, its input, and the answers about several clusters, the worst first."""
+
+    document: AnswerDocument
+    head: AnswerHead
+    clusters: Sequence[several_clusters.AnswerOn] = ()
+
+
+def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
+    """Return the comparison in the form of all answers. `disclose`: which names from the clusters it has."""
+    objects = grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
+    question = f"{plural(len(objects), 'object')} changed" if objects else _NOTHING
+    if len(objects) == 1:
+        question = " ".join((one_line(str(each := next(iter(objects)))), each.operation))
+    document, several = _on_clusters(diff, disclose, question)
+    if not diff.clusters:
+        clause = "not simulated, because no cluster is given" if objects else "nothing is simulated"
+        status = AnswerStatus.WARN if objects else AnswerStatus.OK
+        document = AnswerDocument(status, question, clause if objects or diff.with_clusters else "")
+    gaps = grouped((gap, cluster.cluster) for cluster in diff.clusters if several for gap in _gaps(cluster))
+    doubts = [*_doubts(diff, objects), *(f"{listed(names)}: {gap}" for gap, names in gaps.items())]
+    document = replace(
+        document,
+        status=AnswerStatus.WARN if doubts and document.status is AnswerStatus.OK else document.status,
+        warnings=[*doubts, *document.warnings],
+        tables=sorted([*document.tables, *_tables(diff, objects, disclose)], key=lambda table: table.detail),
+    )
+    heads = [each.answer.head for each in diff.clusters if each.answer]
+    return DiffAnswer(document, several_clusters.head_of(heads, f"{diff.base} → {diff.head}"), several)
+
+
+def _on_clusters(
+    diff: Diff, disclose: Disclose, question: str
+) -> tuple[AnswerDocument, Sequence[several_clusters.AnswerOn]]:
+    """Return the answer about all clusters, and those about each of several, the worst first."""
+    answers = [(cluster, _on_cluster(diff, cluster, disclose, question)) for cluster in diff.clusters]
+    answers.sort(key=lambda pair: ([-rank for rank in several_clusters.rank_of(pair[1])], pair[0].cluster))
+    if len(answers) <= 1:
+        return next((own for _, own in answers), AnswerDocument(AnswerStatus.OK, question, "")), []
+    document = several_clusters.document_of(question, [_row(*each) for each in answers])
+    document = replace(document, counters=several_clusters.total_of(own.effects for _, own in answers))
+    return document, [several_clusters.AnswerOn(each.cluster, own, _head(each)) for each, own in answers]
+
+
+def _head(cluster: OnCluster) -> AnswerHead:
+    return cluster.answer.head if cluster.answer else AnswerHead(Origin(cluster.cluster), "", "")
+
+
+def _row(cluster: OnCluster, document: AnswerDocument) -> several_clusters.OnCluster:
+    cells = several_clusters.row_of(document)
+    if document.why is None and (told := next(chain(_gaps(cluster), _notes(cluster)), "")):
+        cells["BECAUSE"] = told.partition(". Fix: ")[0]
+    if cluster.answer is None:  # nothing is simulated
+        cells = {head: cell for head, cell in cells.items() if head in ("STATUS", "BECAUSE") or cell}
+    return several_clusters.OnCluster(cluster.cluster, document.clause, cells)
+
+
+# One cluster
+
+
+def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: str) -> AnswerDocument:
+    """The answer about one cluster: that of the simulated apply, and what only a comparison knows."""
+    gaps, document = [*_gaps(cluster)], _simulated(cluster)
+    if disclose is not Disclose.NAMES:
+        document = _restricted(document, {changed.namespace for changed in diff.objects}, disclose)
+    clause = _clause_on(diff, cluster, document.clause)
+    has_new_priorities = cluster.answer is not None and bool(cluster.answer.answer.new_pods)
+    is_notable = gaps or cluster.pruned or has_new_priorities or any(each.fewer for each in cluster.resets)
+    return replace(
+        document,
+        status=AnswerStatus.WARN if is_notable and document.status is AnswerStatus.OK else document.status,
+        question=question,
+        clause=clause,
+        shown=[*document.shown, *([Counter("Pods removed", cluster.removed)] if cluster.removed else [])],
+        warnings=[*gaps, *_notes(cluster), *document.warnings],
+        tables=[*document.tables, *(_of_live_state(cluster) if disclose is Disclose.NAMES else ())],
+        more="-v workloads, namespaces and objects" + " | -vv each preemption" * bool(document.effects.preempted),
+    )
+
+
+def _clause_on(diff: Diff, cluster: OnCluster, clause: str) -> str:
+    """The consequence for one cluster: that of the simulation, or why there is none."""
+    gaps, is_kept = [*_gaps(cluster)], not diff.prunes and any(each.operation == "deleted" for each in cluster.applied)
+    if (gaps or is_kept) and not (cluster.simulated or cluster.faults or cluster.reason):
+        nothing = "nothing is simulated, so there is no statement on this change"
+        return nothing if gaps else "deletion is not simulated without --prune"
+    return f"{plural(cluster.removed, 'Pod')} removed" if cluster.removed and clause == NO_EFFECT else clause
+
+
+def _simulated(cluster: OnCluster) -> AnswerDocument:
+    if cluster.answer is not None:
+        return cluster.answer.document
+    if cluster.reason:
+        problem, _, fix = cluster.reason.partition(". Fix: ")
+        return AnswerDocument(AnswerStatus.NO_ANSWER, "", problem, warnings=[f"Fix: {fix}"] if fix else [])
+    if number := len(cluster.faults):
+        clause, shown = f"{plural(number, 'object')} rejected", [Counter("rejected", number)]
+        return AnswerDocument(AnswerStatus.REJECTED, "", clause, Effects(rejected=number), shown, why=cluster.why)
+    return AnswerDocument(AnswerStatus.OK, "", "gets no changed object")
+
+
+def _restricted(document: AnswerDocument, own: Container[str], disclose: Disclose) -> AnswerDocument:
+    """The answer without what may contain names from the cluster, except workloads in these namespaces."""
+    hidden = len(document.warnings) + bool(document.why)
+    told = [f"{plural(hidden, 'reason or warning', 'reasons and warnings')} not shown (--disclose)"] if hidden else []
+    is_shown = disclose is Disclose.OWN_NAMESPACE
+    tables = [
+        table._replace(rows=rows)
+        for table in document.tables
+        if is_shown
+        and table.columns[0] == "WORKLOAD"
+        and (rows := [row for row in table.rows if str(row[0]).partition("/")[0] in own])
+    ]
+    return replace(document, why=None, warnings=told, tables=tables)
+
+
+def _gaps(cluster: OnCluster) -> Iterator[str]:
+    """Yield what the simulation of a cluster lacks."""
+    if cluster.absent:
+        count, names = plural(len(cluster.absent), "changed workload"), _first(cluster.absent, "workload")
+        fix = "Fix: take a new snapshot, or map directories to clusters (clusters in .forewarn.yaml)"
+        yield f"{count} not simulated, because the cluster state lacks {names}. {fix}"
+    if cluster.unpredicted:
+        names = _first(cluster.unpredicted, "object")
+        yield f"{plural(len(cluster.unpredicted), 'changed object')} not predicted: {names}"
+    taken, others = cluster.directories
+    if others:
+        count = plural(len({*taken, *others}), "directory has a version", "directories have versions")
+        versions = f"{listed(taken)} is simulated, and not {listed(others)}"
+        yield f"{count} of these workloads: {versions}. {FIX_OF_DIRECTORIES}"
+    for each in cluster.not_predicted:
+        pods = each.not_started + (not_created(each, cluster.answer.answer) if cluster.answer else 0)
+        why = "forewarn does not model which nodes can use this workload's new volumes"
+        yield f"{plural(pods, 'new Pod')} of {one_line(each.workload)} not predicted: {why}"
+
+
+def _notes(cluster: OnCluster) -> Iterator[str]:
+    """Yield what an apply also does because of the state of the cluster, and what happens after it."""
+    of = {cause: [each for each in cluster.resets if each.cause == cause] for cause in ("drift", "unset", "autoscaler")}
+    fewer = {cause: sum(each.fewer for each in resets) for cause, resets in of.items()}
+    down = {cause: f"the apply scales down {plural(number, 'replica')}" for cause, number in fewer.items()}
+    if fewer["autoscaler"]:
+        until = "until their HorizontalPodAutoscalers act"
+        yield f"outage risk: {down['autoscaler']} {until}. {_FIX_OF_AUTOSCALED}"
+    elif number := len(of["autoscaler"]):
+        before = "the counters are those before that"
+        yield f"HorizontalPodAutoscalers then scale {plural(number, 'workload')}: {before}. {_FIX_OF_AUTOSCALED}"
+    if fewer["unset"]:
+        yield f"{down['unset']}, because spec.replicas is removed. {_FIX_OF_REPLICAS}"
+    if fewer["drift"]:
+        yield f"drift: {down['drift']}, because the cluster has more than the manifests. {_FIX_OF_REPLICAS}"
+    if number := sum(not each.fewer for each in of["drift"]):
+        yield f"drift: the apply also resets {plural(number, 'field')} of workloads in the cluster"
+    if cluster.rejected_pods:
+        yield "workloads with rejected Pods are not simulated; their rollouts delete old Pods, and start no new ones"
+    for item in cluster.pruned:
+        running = f", and {plural(item.running, 'running Pod')} cannot be recreated" if item.running else ""
+        rejected = f"new Pods of {plural(item.workloads, 'workload')} are rejected{running}"
+        name, fix = one_line(item.priority_class), "Fix: keep it until no workload names it"
+        yield f"if the GitOps tool prunes PriorityClass {name}, {rejected}. {fix}"
+
+
+def _first(names: Iterable[str], noun: str) -> str:
+    return cut(first_of([*map(one_line, names)], noun), _LONGEST)
+
+
+def _of_live_state(cluster: OnCluster) -> Iterator[Table]:
+    """Yield what changes in the cluster beside the effects of the simulation."""
+    if messages := [(*of.partition(": ")[::2],) for of in (*cluster.faults, *cluster.unpredicted)]:
+        yield Table(("NOT SIMULATED", "MESSAGE"), messages, detail=1)
+    if cluster.resets:
+        yield Table(("RESET IN THE CLUSTER", "FIELD", "NOW", "APPLIED", "BECAUSE OF", "LATER"), cluster.resets)
+    if cluster.passed:
+        yield Table(("RUNNING PODS OF CLASS", "NEW PODS OUTRANK", "NEW PODS RANK BELOW"), cluster.passed)
+
+
+# The change
+
+
+def _doubts(diff: Diff, objects: Iterable[ChangedObject]) -> Iterator[str]:
+    """Yield what the comparison and all simulations lack, and PDBs that never allow an eviction."""
+    yield from (f"not compared: {cut(note, 2 * _LONGEST)}" for note in diff.notes)
+    if diff.not_compared:
+        names = [name.partition(": ")[2] for name in diff.not_compared]
+        kinds = Tally(name if name == CHART_VALUES else name.partition(" ")[0] for name in names)
+        which = _first([f"{kind} ({count})" for kind, count in kinds.items()], "kind")
+        yield f"{plural(len(names), 'changed object')} not compared: {which}"
+    never = [each for each in objects if any((of.name, of.after) in NO_EVICTION for of in each.fields)]
+    if never:
+        which = _first([f"{each.namespace}/{each.name}" for each in never], "PDB")
+        allow = "allows no eviction and blocks" if len(never) == 1 else "allow no eviction and block"
+        yield f"PDB {which} {allow} drains. Fix: maxUnavailable: 1"
+    gone = [str(each) for each in objects if each.operation == "deleted"]
+    if gone and diff.clusters and not diff.prunes:
+        yield f"deletion not simulated: {_first(gone, 'object')}. Fix: pass --prune if the GitOps tool prunes"
+
+
+def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose: Disclose) -> Iterator[Table]:
+    """Yield the changed objects, those that are not compared, and the affected namespaces."""
+    answers = [cluster.answer.answer for cluster in diff.clusters if cluster.answer]
+    preempted = Tally(
+        each.by_workload for of in answers for each in of.preempted if each.workload not in of.placeholders
+    )
+    rows = [
+        (str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], _change(each))
+        for each, places in objects.items()
+    ]
+    if rows:
+        yield Table(("CHANGED OBJECT", "DIRECTORY", "PREEMPTS", "CHANGE"), rows, detail=int(len(diff.clusters) > 1))
+    if diff.not_compared:
+        others = [(name, place) for place, _, name in (each.partition(": ") for each in diff.not_compared)]
+        yield Table(("NOT COMPARED", "FILE"), others, detail=int(bool(diff.objects)))
+    yield from _namespaces(diff, disclose)
+
+
+def _change(changed: ChangedObject) -> str:
+    if changed.operation == "changed":
+        return "; ".join(map(str, changed.fields))
+    whole = (f"{field.name} {field.after or field.before}" for field in changed.fields if field.name in _OF_WHOLE)
+    return "; ".join([changed.operation, *whole])
+
+
+def _namespaces(diff: Diff, disclose: Disclose) -> Iterator[Table]:
+    """Yield the affected namespaces with their owners and the sums over the clusters, the most affected first."""
+    own = {changed.namespace for changed in diff.objects if disclose is Disclose.OWN_NAMESPACE}
+    every = [(cluster.cluster, each) for cluster in diff.clusters for each in cluster.namespaces]
+    shown = [(name, each) for name, each in every if disclose is Disclose.NAMES or each.namespace in own]
+    rows: list[list[Cell]] = []
+    for (namespace, owner), of in grouped(
+        ((each.namespace, each.owner), (name, each[2:])) for name, each in shown
+    ).items():
+        sums = [sum(column) for column in zip(*(counts for _, counts in of), strict=True)]
+        rows.append([namespace, owner, listed([name for name, _ in of]) if diff.clusters[1:] else "", *sums])
+    rows.sort(key=lambda row: ([-int(cell) for cell in row[3:]], row[0]))
+    heads = ("LOST", "PREEMPTED", "PENDING", "REJECTED", "REMOVED", "PLACEHOLDERS", "NEW PRIORITY")
+    is_detail = disclose is Disclose.NAMES and not any(row[1] for row in rows)
+    if rows:
+        yield Table(("NAMESPACE", "OWNER", "CLUSTERS", *heads), rows, detail=int(is_detail))

@@ -1,0 +1,120 @@
+"""Fixes of what a simulated change harms. Each is tried: the same question is asked again with the fix applied."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.documents.answer import LABELS, Effects, Fix
+from forewarn.policies.base.findings import plural
+from forewarn.policies.kubernetes.cluster.admission import amount
+from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
+from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.questions.application.cluster import Cluster
+    from forewarn.policies.questions.whatif.answer import Answer
+
+MAX_NODES: Final = 500
+"""Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
+_MAX_FIXES: Final = 3
+_MAX_EFFECTS: Final = 2
+_AMOUNTS: Final = re.compile(r"\b(requested|used): ([^ ]+?)(?=,? (?:used|limited):)")
+
+Edit = tuple[str, "Sequence[ApiObject]", str]
+"""What to do, the changed objects, and the counter that improves."""
+
+
+def tried(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
+    """Return fixes that lower a counter of an answer, with their effect.
+
+    `ask`: asks the same question about another cluster, and returns its counters.
+    """
+    if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
+        return []
+    fixes: list[Fix] = []
+    for action, objects, counter in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:
+        after = ask(_with(cluster, objects))
+        if getattr(after, counter) < getattr(effects, counter):
+            fixes.append(Fix(action, _difference(effects, after, counter)))
+    return fixes
+
+
+def _difference(before: Effects, after: Effects, counter: str) -> str:
+    """The counters that differ, such as `blocked 40 → 0, lost 11 → 12`."""
+    names = [counter, *(name for name in Effects._fields if name not in (counter, "down_seconds", "victims"))]
+    differing = [name for name in names if getattr(before, name) != getattr(after, name)]
+    texts = (
+        f"{LABELS.get(name, name.replace('_', ' '))} {getattr(before, name):,} → {getattr(after, name):,}"
+        for name in differing[:_MAX_EFFECTS]
+    )
+    return ", ".join(texts)
+
+
+def _with(cluster: Cluster, objects: Sequence[ApiObject]) -> Cluster:
+    """The cluster with these objects in place of the stored ones."""
+    cache = cluster.cache.copy()
+    for obj in objects:
+        cache.add(obj)
+    return cluster.replaced(cache)
+
+
+def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+    """Yield `maxUnavailable: 1` for the PDBs that block drains."""
+    names = {each.budget for each in answer.blocks.drains} if answer.upgrade is not None else set[str]()
+    names = names.union(*answer.eviction_blocked_by.values()) if answer.upgrade is None else names
+    objects = [relaxed(obj) for key, obj in sorted(cluster.cache.pdbs.items()) if "/".join(key) in names]
+    if objects and len(objects) == len(names):
+        which = f"PDB {next(iter(names))}" if len(names) == 1 else f"the {plural(len(names), 'blocking PDB')}"
+        yield f"maxUnavailable: 1 in {which}", objects, "blocked"
+
+
+def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) -> dict[str, Any]:
+    """Return a PDB with this limit instead of its own, and without status."""
+    spec = {key: kept for key, kept in pdb["spec"].items() if key not in ("minAvailable", "maxUnavailable")}
+    return {**{key: kept for key, kept in pdb.items() if key != "status"}, "spec": {**spec, name: value}}
+
+
+def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
+    """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them."""
+    needed: dict[tuple[str, str], dict[str, Quantity]] = {}
+    for row in answer.summary.missing:
+        namespace, name = answer.summary.names.group(row.group).partition("/")[0], quota_in(row.message)
+        amounts = dict(_amounts(row.message)) if name else {}
+        limits = needed.setdefault((namespace, name), {}) if amounts.keys() >= {"requested", "used"} else {}
+        for resource, in_use in amounts.get("used", {}).items():
+            more = amounts["requested"].get(resource, Quantity(0))
+            limits[resource] = limits.get(resource, in_use) + Quantity(more.nano * row.pods, more.format)
+    for (namespace, name), limits in sorted(needed.items()):
+        quota = cluster.snapshot.resource_quotas.get((namespace, name))
+        if quota is None or not limits.keys() <= quota.hard.keys():
+            continue
+        limits = {resource: _in_whole_units(limit) for resource, limit in sorted(limits.items())}
+        hard = {resource: str(limit) for resource, limit in {**quota.hard, **limits}.items()}
+        used = {resource: str(in_use) for resource, in_use in quota.used.items()}
+        obj = quota.to_api()
+        status = {"hard": hard, "used": used}
+        changes = ((resource, str(quota.hard[resource]), str(limit)) for resource, limit in limits.items())
+        shown = ", ".join(f"{resource} {amount(old)} → {amount(new)}" for resource, old, new in changes)
+        yield (
+            f"quota {namespace}/{name}: {shown}",
+            [{**obj, "spec": {**obj["spec"], "hard": hard}, "status": status}],
+            "rejected",
+        )
+
+
+def _in_whole_units(limit: Quantity) -> Quantity:
+    return limit if limit.nano < NANO else Quantity(limit.value * NANO, limit.format)
+
+
+def _amounts(message: str) -> Iterator[tuple[str, Mapping[str, Quantity]]]:
+    """Yield `requested` and `used`, with the amounts by resource, from upstream's message about an exceeded quota."""
+    for key, text in _AMOUNTS.findall(message):
+        pairs = [part.partition("=") for part in text.split(",")]
+        try:
+            yield key, {resource: parse_quantity(text_of_amount) for resource, _, text_of_amount in pairs}
+        except InvalidQuantity:
+            continue

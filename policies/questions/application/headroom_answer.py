@@ -1,0 +1,423 @@
+"""The results of `headroom`, and the answer in the form of all answers: how many more Pods fit, and what runs out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents import inlined_in_json, optional_in_json
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Table, Why
+from forewarn.policies.base.findings import cut, described, first_of, plural
+from forewarn.policies.kubernetes.cluster.cache import Result
+from forewarn.policies.kubernetes.quantity import cores, gibibytes
+from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.questions.application.places import refs_of, rejections_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.base.documents import Hidden, Inlined
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.questions.whatif.capacity_buffers import Buffers
+    from forewarn.policies.questions.whatif.headroom import Count, Headroom, OfGroup
+    from forewarn.policies.questions.whatif.placeholders import Placeholders
+
+_LONGEST: Final = 40
+_NO_POOL: Final = "(no pool)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ObjectHeadroom:
+    """The headroom for one object. `placeholders`: with `--placeholders`. `capacityBuffers`: if the cluster has
+    CapacityBuffers.
+    """
+
+    headroom: Inlined[Headroom]
+    placeholders: Placeholders | None = None
+    capacity_buffers: Buffers | None = None
+
+    def __repr__(self) -> str:
+        return described(self, repr(self.headroom))
+
+
+@dataclass(frozen=True, repr=False)
+class HeadroomResult(Result):
+    """The output of `forewarn headroom` about objects. The answer is about the one of which the fewest replicas fit.
+
+    `objects`: of several Pods of a PodGroup, only the first. `notCounted`: objects that are left out because of errors.
+    """
+
+    cluster: Hidden[ClusterSnapshot]
+    objects: Sequence[ObjectHeadroom]
+    faults: Hidden[Sequence[Exception]] = ()
+    at_least: Hidden[int | None] = None
+    """The number of Pods (or PodGroups) that must fit; None for any."""
+    preempting: Hidden[bool] = False
+    """Whether those that fit with preemption count for `at_least`."""
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    def least(self, *, preempting: bool = False) -> Headroom:
+        """The headroom of the object of which the fewest replicas fit. `preempting`: with preemption."""
+        return self._least(preempting).headroom
+
+    def _least(self, preempting: bool) -> ObjectHeadroom:
+        return min(self.objects, key=lambda each: each.headroom.more[preempting])
+
+    @property
+    def lacks(self) -> str:
+        """The reason, if fewer fit than wanted; otherwise ""."""
+        least = self.least(preempting=self.preempting)
+        fitting = least.more[self.preempting]
+        if self.at_least is None or fitting >= self.at_least:
+            return ""
+        unit = "Pods" if least.pod_group is None else "groups"
+        how = "with" if self.preempting else "without"
+        return f"{least.name}: {fitting} of {self.at_least} {unit} fit {how} preemption (--at-least)"
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        return _document_of(self, self._least(self.preempting))
+
+    @optional_in_json
+    def not_counted(self) -> list[str] | None:
+        return refs_of(self.faults) or None
+
+
+def _document_of(result: HeadroomResult, least: ObjectHeadroom) -> AnswerDocument:
+    room, reserve = least.headroom, least.placeholders
+    return AnswerDocument(
+        status=_status(result, least),
+        question=_question(result, room, reserve),
+        clause=f"{plural(len(result.faults), 'object')} left out; " * bool(result.faults) + _clause(room, reserve),
+        shown=[*_counters(room, reserve)],
+        warnings=[*_warnings(result, least)],
+        why=_why(room),
+        tables=[*_tables(result, least)],
+        fix=[*_fixes(reserve)] if reserve else (),
+        more="-v zones, nodes and node groups | -o html nodes as a picture | forewarn predict -f FILE --replicas N",
+    )
+
+
+def _status(result: HeadroomResult, least: ObjectHeadroom) -> AnswerStatus:
+    room, reserve = least.headroom, least.placeholders
+    if result.faults:
+        return AnswerStatus.REJECTED
+    if result.lacks:
+        return AnswerStatus.PENDING
+    if reserve is not None:
+        return AnswerStatus.WARN if reserve.create.pods or reserve.obstacle else AnswerStatus.OK
+    if not any(room.more):
+        return AnswerStatus.PENDING
+    only_by_preemption = not room.more.without and result.at_least is None
+    return AnswerStatus.WARN if only_by_preemption else AnswerStatus.OK
+
+
+def _question(result: HeadroomResult, room: Headroom, reserve: Placeholders | None) -> str:
+    of = f", least of {len(result.objects):,} objects" if len(result.objects) > 1 else ""
+    named = f"{room.name} ({about(room.pod)}){of}"
+    if reserve is not None:
+        return f"{plural(reserve.wanted, 'Pod')} of {named} at once"
+    return named if result.at_least is None else f"{result.at_least:,} more of {named}"
+
+
+def about(pod: Pod) -> str:
+    """The class or priority, and the requests of a Pod: `gold; 0.5 cpu and 6Gi memory`."""
+    asks = pod.occupies.resource
+    parts = [f"{cores(asks.milli_cpu)} cpu"] if asks.milli_cpu else []
+    parts += [f"{gibibytes(asks.memory)} memory"] if asks.memory else []
+    parts += [f"{amount} {cut(name, _LONGEST)}" for name, amount in asks.scalars.items() if amount]
+    size = first_of(parts, "resource") or "no cpu or memory request"
+    return f"{pod.priority_class_name or f'priority {pod.effective_priority}'}; {size}"
+
+
+def _clause(room: Headroom, reserve: Placeholders | None) -> str:
+    if reserve is not None:
+        if reserve.obstacle:
+            return f"placeholder Pods do not help: {reserve.obstacle}"
+        more = reserve.create.pods
+        needed = f"{plural(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed"
+        return f"{needed}, {reserve.create.fit_now:,} fit now" if more else needed
+    if (group := room.pod_group) is not None:
+        groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
+        fit = "fits" if group.without_preemption == 1 else "fit"
+        return f"{groups} {fit}, {group.with_preemption:,} with preemption"
+    without, preempting = room.pods
+    at_least = "" if without.is_exact else "at least "
+    more_pods = plural(without.pods, "more Pod") if without.pods else "no more Pods"
+    return f"{at_least}{more_pods} fit{'s' * (without.pods == 1)}, {_number(preempting)} with preemption"
+
+
+def _number(count: Count) -> str:
+    return f"{'' if count.is_exact else 'at least '}{count.pods:,}"
+
+
+def _counters(room: Headroom, reserve: Placeholders | None) -> Iterator[Counter]:
+    for name, count in zip(("fit", "fit with preemption"), room.pods, strict=True):
+        yield Counter(name, count.pods, more="" if count.is_exact else " or more")
+    if room.preempted is not None:
+        violations = room.preempted.pdb_violations
+        yield Counter("Pods preempted for them", room.preempted.pods)
+        yield from [Counter("PDB violations", violations)] if violations else []
+    if (best := _best_group(room)) is not None:
+        of = f" (group {best.group})" if best.group else " (all groups)"
+        yield Counter("fit on new nodes", best.more.admitted.pods, more=of)
+    if reserve is not None:
+        existing = reserve.existing
+        yield Counter("placeholder Pods needed", reserve.create.pods)
+        room_for = f" (room for {plural(existing.reserve, 'Pod')})" if existing.pods else ""
+        yield Counter("existing placeholder Pods", existing.pods, more=room_for)
+
+
+def _best_group(room: Headroom) -> OfGroup | None:
+    groups = [room.all_node_groups] if room.all_node_groups is not None else room.node_groups or ()
+    return max(groups, key=lambda group: group.more.admitted.pods, default=None)
+
+
+def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
+    room, reserve = least.headroom, least.placeholders
+    rejections = rejections_of(result.faults)
+    yield from (f"rejected: {each}" for each in rejections)
+    if others := refs_of(result.faults)[len(rejections) :]:
+        yield f"not predicted: {first_of(others, 'object')}"
+    wanted = reserve.wanted if reserve else 0
+    if (quota := room.quota) is not None and quota.pods < max(room.preempting.pods, wanted):
+        named = f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "a quota"
+        yield f"{named} admits only {plural(quota.pods, 'more Pod')}{'' if quota.pods else f': {quota.message}'}"
+    for name, most in room.largest.items():
+        amount = cores(most) if name == "cpu" else gibibytes(most)
+        yield f"no node is large enough: the largest has {amount} {name}"
+    if room.pod.preemption_policy == "Never":
+        yield "the Pods never preempt: preemptionPolicy Never"
+    if reserve is not None:
+        yield from _of_placeholders(reserve)
+    if (buffers := least.capacity_buffers) is not None:
+        if buffers.needed is not None:
+            provided = min(buffers.provisioned, buffers.needed)
+            yield f"CapacityBuffers of this object provide {provided:,} of {plural(buffers.needed, 'needed replica')}"
+        if buffers.provisioned or buffers.others.provisioned:
+            yield "the Pods that fit include the capacity of CapacityBuffers, which kube-scheduler ignores"
+        if buffers.incomplete:
+            yield "not all CapacityBuffers are read: numbers of provisioned replicas may be too low"
+    yield from room.notes
+
+
+def _of_placeholders(reserve: Placeholders) -> Iterator[str]:
+    existing = reserve.existing
+    if existing.pods and existing.termination_seconds:
+        yield f"existing placeholder Pods take up to {existing.termination_seconds} s to terminate"
+    if existing.pending:
+        pending = plural(existing.pending, "placeholder Pod is", "placeholder Pods are")
+        later = "; once scheduled, they may replace some of the needed ones" if reserve.create.pods else ""
+        yield f"{pending} Pending: no capacity reserved yet{later}"
+
+
+def _why(room: Headroom) -> Why | None:
+    """The reasons of the nodes that take no more Pods."""
+    nodes = sum(count for _, count in room.reasons)
+    if not nodes:
+        return None
+    causes = [Cause(count, "node", in_short(reason)) for reason, count in room.reasons]
+    heading = f"{plural(nodes, 'NODE TAKES', 'NODES TAKE')} NO MORE WITHOUT PREEMPTION"
+    return Why("nodes", nodes, heading, causes)
+
+
+def _fixes(reserve: Placeholders) -> Iterator[Fix]:
+    new = reserve.create
+    if not new.pods or reserve.obstacle:
+        return
+    named = new.priority_class or "a new PriorityClass"
+    size = f"{cores(new.milli_cpu)} cpu and {gibibytes(new.memory)} memory"
+    at_once = min(reserve.wanted, reserve.wanted - new.pods + new.fit_now)
+    effect = f"{at_once:,} of {plural(reserve.wanted, 'Pod')} start at once"
+    enough = next((group for group in reserve.node_groups if group.nodes), None)
+    if at_once < reserve.wanted and enough is not None:
+        effect += f", all with {plural(enough.nodes or 0, 'new node')} of {enough.group}"
+    action = f"{plural(new.pods, 'placeholder Pod')} of {size} each, with {named} ({new.priority})"
+    yield Fix(action, effect)
+    if reserve.capacity_buffer is not None:
+        yield Fix(f"or a CapacityBuffer with replicas {reserve.wanted} (manifest: -o json)", "no Pod is preempted")
+
+
+# Tables
+
+
+def _tables(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[Table]:
+    if len(result.objects) > 1:
+        heads = ("OBJECT", "FIT", "WITH PREEMPTION", "ON NEW NODES")
+        rows = [[*_row(each.headroom)] for each in result.objects]
+        yield Table(heads, sorted(rows, key=lambda row: str(row[1]).isdecimal() and int(row[1])))
+    yield from _of_object(least)
+    for other in result.objects:
+        if other is not least:
+            yield from (each._replace(detail=1, title=other.headroom.name) for each in _of_object(other))
+
+
+def _row(room: Headroom) -> Iterator[str | int]:
+    best = _best_group(room)
+    yield from (room.name, *room.more, best.more.admitted.pods if best else 0)
+
+
+def _of_object(each: ObjectHeadroom) -> Iterator[Table]:
+    room, reserve, buffers = each.headroom, each.placeholders, each.capacity_buffers
+    if room.by_class:
+        heads = ("CLASS", "VALUE", "FIT WITH PREEMPTION", "ON NODES", "QUOTA ADMITS", "PREEMPTS")
+        yield Table(heads, [_of_class(*row) for row in room.by_class])
+    if room.node_groups:
+        groups = [_of_group(group, group.group) for group in room.node_groups]
+        together = room.all_node_groups
+        total = _of_group(together, "all together") if together is not None else ()
+        yield Table(("NODE GROUP", "NEW NODES", "MORE PODS", "ON NODES", "QUOTA ADMITS", "LIMIT"), groups, total)
+    yield from _for_placeholders(reserve, room.all_node_groups) if reserve is not None else ()
+    if buffers is not None:
+        rows: list[list[str | int]] = [
+            [each.name_, each.replicas or 0, each.provisioned, each.problem] for each in buffers.buffers
+        ]
+        if buffers.others.buffers:
+            rows.append([f"{buffers.others.buffers:,} of other workloads", 0, buffers.others.provisioned, ""])
+        yield Table(("CAPACITYBUFFER", "REPLICAS", "PROVISIONED", "PROBLEM"), rows)
+    yield from _where(room)
+
+
+def _for_placeholders(reserve: Placeholders, together: OfGroup | None) -> Iterator[Table]:
+    """Yield where Pods fit now, and which node groups add enough nodes for the placeholder Pods that do not."""
+    if len(reserve.pools) > 1 or any(pool.pool for pool in reserve.pools):
+        pools: list[list[str | int]] = [[pool.pool or _NO_POOL, pool.free, pool.reserved] for pool in reserve.pools]
+        yield Table(("POOL", "PODS FIT NOW", "IN PLACE OF PLACEHOLDERS"), pools)
+    missing = reserve.create.pods - reserve.create.fit_now
+    if missing > 0 and reserve.node_groups:
+        needed: list[list[str | int]] = [
+            [group.group, "not enough" if group.nodes is None else group.nodes, group.pods]
+            for group in reserve.node_groups
+        ]
+        if together is not None and all(group.nodes is None for group in reserve.node_groups):
+            needed.append(["all together", together.nodes, together.more.pods])
+        title = f"FOR THE OTHER {plural(missing, 'PLACEHOLDER POD').upper()}"
+        yield Table(("NODE GROUP", "NEW NODES", "PODS"), needed, title=title)
+
+
+def _of_class(name: str, value: int, preempts: bool, fitting: Count) -> list[str | int]:
+    own, never = fitting.admitted, "" if preempts else "never"
+    return [name, value, own.pods if own.is_exact else f"{own.pods:,} or more", *_limits(fitting), never]
+
+
+def _limits(count: Count) -> tuple[str | int, str | int]:
+    """The Pods that fit on nodes and that the quota admits, if a quota applies."""
+    return (count.pods, count.quota.pods) if count.quota is not None else ("", "")
+
+
+def _of_group(group: OfGroup, name: str) -> list[str | int]:
+    more = group.more.admitted
+    limit = group.reason or ("limit of one scale-up" if group.capped else "")
+    return [
+        name,
+        0 if group.reason else group.nodes,
+        more.pods if more.is_exact else f"{more.pods:,} or more",
+        *_limits(group.more),
+        limit,
+    ]
+
+
+def _where(room: Headroom) -> Iterator[Table]:
+    if room.stranded:
+        heads = ("NODES WITH INSUFFICIENT", "NODES", "FREE CPU", "FREE MEMORY")
+        rows: list[list[str | int]] = []
+        for each in room.stranded:
+            scarce = () if "pods" in each.insufficient else each.insufficient
+            cpu = "" if "cpu" in scarce else cores(each.milli_cpu)
+            size = "" if "memory" in scarce else gibibytes(each.memory)
+            rows.append([" and ".join(each.insufficient).replace("pods", "Pod slots"), each.nodes, cpu, size])
+        yield Table(heads, rows)
+    if room.by_zone:
+        yield Table(("ZONE", "FIT"), [[*each] for each in room.by_zone.items()], detail=1)
+    by_node = sorted((room.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
+    if by_node:
+        yield Table(("NODE", "FIT"), [[*each] for each in by_node if each[1]], detail=1)
+    if (group := room.pod_group) is not None:
+        of_group = ("PODGROUP", "PODS", "MIN COUNT", "FIT", "WITH PREEMPTION")
+        yield Table(of_group, [[*group]])
+
+
+# Without an object
+
+
+class PoolCapacity(NamedTuple):
+    """The capacity of the nodes of a pool (empty: without the label of a pool), and the requests of their Pods. CPU is
+    in thousandths, memory in bytes.
+
+    `cordoned`: number of these nodes that are cordoned. `largestFreeMilliCpu`, `largestFreeMemory`: the most that one
+    node that is not cordoned has free. `placeholders`: number of placeholder Pods.
+    """
+
+    pool: str
+    nodes: int
+    cordoned: int
+    pods: int
+    allocatable_pods: int
+    requested_milli_cpu: int
+    allocatable_milli_cpu: int
+    requested_memory: int
+    allocatable_memory: int
+    largest_free_milli_cpu: int
+    largest_free_memory: int
+    placeholders: int
+
+    @property
+    def percents(self) -> tuple[int, int, int]:
+        """The requested cpu, memory and Pods in percent."""
+        return (
+            percent(self.requested_milli_cpu, self.allocatable_milli_cpu),
+            percent(self.requested_memory, self.allocatable_memory),
+            percent(self.pods, self.allocatable_pods),
+        )
+
+
+def percent(part: int, whole: int) -> int:
+    """A part in percent; 0 of nothing."""
+    return round(100 * part / whole) if whole > 0 else 0
+
+
+@dataclass(frozen=True, repr=False)
+class Capacity(Result):
+    """The output of `forewarn headroom` without an object: how full each pool of nodes is, the fullest first.
+
+    `total`: of all nodes. `pending`: number of Pods that are Pending.
+    """
+
+    pools: Sequence[PoolCapacity]
+    total: PoolCapacity
+    pending: int
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        cpu, size, _ = self.total.percents
+        is_full = any(max(pool.percents) >= 100 for pool in self.pools)
+        return AnswerDocument(
+            status=AnswerStatus.WARN if self.pending or is_full else AnswerStatus.OK,
+            question=f"capacity of {plural(self.total.nodes, 'node')}",
+            clause=f"{cpu} % of cpu and {size} % of memory requested",
+            shown=[
+                Counter("Pods", self.total.pods),
+                *([Counter("placeholder Pods", self.total.placeholders)] if self.total.placeholders else []),
+                Counter("Pods Pending now", self.pending),
+                *([Counter("cordoned", self.total.cordoned)] if self.total.cordoned else []),
+            ],
+            tables=[_of_pools(self)],
+            more="forewarn headroom KIND/NAME | forewarn headroom -f FILE",
+        )
+
+
+def _of_pools(capacity: Capacity) -> Table:
+    heads = ("POOL", "NODES", "CPU %", "MEMORY %", "PODS %", "MOST FREE CPU", "MOST FREE MEMORY", "PLACEHOLDERS")
+
+    def row(pool: PoolCapacity, name: str) -> list[str | int]:
+        free = cores(pool.largest_free_milli_cpu), gibibytes(pool.largest_free_memory)
+        return [name, pool.nodes, *pool.percents, *free, pool.placeholders]
+
+    rows = [row(pool, pool.pool or _NO_POOL) for pool in capacity.pools]
+    return Table(heads, rows, row(capacity.total, "total") if len(rows) > 1 else ())

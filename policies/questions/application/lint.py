@@ -1,0 +1,226 @@
+"""`lint`: check manifests in files and directories, alone or against a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.documents import to_dict
+from forewarn.policies.base.findings import Finding, described, plural
+from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.inputs.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
+from forewarn.policies.kubernetes.objects.fields import InvalidInput
+from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet
+from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
+from forewarn.policies.linting.lint import input as lint_input
+from forewarn.policies.linting.lint.charts import Charts
+from forewarn.policies.questions.application.findings import Report, configured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.inputs.manifests.groups import Grouping
+    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot
+    from forewarn.policies.linting.config.model import Config
+    from forewarn.policies.linting.lint.fixes import Edit
+    from forewarn.policies.questions.application.cluster import Cluster
+
+_CACHE_SIZE: Final = 8
+"""Maximum files whose lines are cached: findings are sorted by file."""
+
+
+class Lint(NamedTuple):
+    """The findings on manifests.
+
+    `suppressed`: number of suppressed findings. `unchecked`: number of objects that the rule class-not-allowed cannot
+    evaluate.
+    `cluster`, `head`: None without a cluster. `given`, `grouping`, `config`: the input, its objects by apply, and the
+    configuration.
+    """
+
+    findings: list[Finding]
+    suppressed: int
+    head: AnswerHead | None
+    given: lint_input.Input
+    grouping: Grouping
+    unchecked: int
+    cluster: ClusterSnapshot | None
+    config: Config
+
+    @property
+    def faults(self) -> Sequence[Exception]:
+        """The errors of unreadable files."""
+        return self.given.unreadable
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The checked files."""
+        return [*self.given.reported]
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Number of skipped files and directories, by reason."""
+        return self.given.omitted
+
+    @property
+    def report(self) -> Report:
+        """The findings with the counts of the input, for all formats."""
+        given = self.given
+        counts = list(given.reported), len(given.subjects), given.skipped
+        lines = SourceLines(given)
+        return Report(self.findings, *counts, lines.line_of, self.suppressed, self.head, given.omitted, self._edits)
+
+    def _edits(self) -> Iterator[tuple[Finding, Edit]]:
+        """The safe fixes, each with its finding."""
+        from forewarn.policies.linting.lint.fixes import fixed
+
+        for file in fixed(self.findings, self.given, self.config, self.cluster):
+            yield from file.edits
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document, in the format of `-o json`."""
+        return to_dict(self.report)
+
+    def __repr__(self) -> str:
+        return described(self, f"{plural(len(self.given.reported), 'file')}, {plural(len(self.findings), 'finding')}")
+
+
+def lint(
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    cluster: Cluster | None = None,
+    *,
+    config: str | PathLike[str] = "",
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    namespace: str | None = None,
+    definitions: Sequence[str | PathLike[str]] = (),
+    one_apply: bool = False,
+) -> Lint:
+    """Check manifests: files, directories, or `-` for standard input.
+
+    `cluster`: check against this cluster, and predict preemption. `config`: a configuration file. `select`: ids of
+    rules to run. `ignore`: ids of rules not to run. `namespace`: namespace of objects that name none. `definitions`:
+    files and directories with PriorityClasses and other definitions, which are not checked. `one_apply`: treat all
+    files as one apply, whatever their directories. Raises ConfigError, InvalidInput and SourceError.
+    """
+    settings, snapshot = configured(fspath(config), select=select, ignore=ignore), None
+    if cluster is not None:
+        snapshot = cluster.snapshot
+        minor, gates = cluster.minor, snapshot.semantics.gates
+        settings = settings._replace(options=settings.options._replace(minor=minor, gates=gates))
+    given = [fspath(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    if not given:
+        raise InvalidInput("no path given")
+    others = [fspath(path) for path in definitions]
+    result = checked(lint_input.LintRequest(given, settings, namespace, others, one_apply=one_apply), snapshot)
+    for fault in result.faults:
+        if isinstance(fault, MissingFile):
+            raise fault
+    return result
+
+
+def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = None) -> Lint:
+    """Read the input and evaluate all rules. Raises SourceError."""
+    options = request.config.options._replace(namespace=request.namespace or "")
+    request = request._replace(config=request.config._replace(options=options))
+    given = lint_input.read_input(request)
+    request = request._replace(config=lint_input.with_schemas(request.config, given))
+    if request.rendering is not None:
+        from forewarn.policies.linting.lint.rendering import render
+
+        render(given, request, request.rendering)
+    lint_input.read_templates(given, request)
+    if request.before:
+        from forewarn.policies.linting.lint.versions import update
+
+        update(given, request.before)
+    named = request.config.options._replace(
+        base=request.base,
+        deleted_classes=frozenset(name for _, name in request.before) - given.defined_classes - given.class_names,
+        template_classes=frozenset((*given.class_names, *given.renamed_classes)),
+        input_classes=given.defined_classes,
+        class_uses=given.class_uses,
+        class_values=given.class_values,
+    )
+    config = request.config._replace(options=named)
+    grouping = given.grouping(config, one=request.one_apply, limits_stay=request.namespace is None)
+    return evaluated(given, grouping, config, cluster)
+
+
+def evaluated(
+    files: lint_input.Input, grouping: Grouping, config: Config, cluster: ClusterSnapshot | None = None
+) -> Lint:
+    """Return the findings on an input that are not suppressed."""
+    findings, unchecked = findings_on(grouping, files, cluster, config)
+    findings, suppressed = _unsuppressed(findings, files, config, with_cluster=cluster is not None)
+    return Lint(findings, suppressed, _head(cluster, findings), files, grouping, unchecked, cluster, config)
+
+
+def findings_on(
+    grouping: Grouping, files: lint_input.Input, cluster: ClusterSnapshot | None, config: Config
+) -> tuple[list[Finding], int]:
+    """Return the sorted findings of all groups without duplicates, and the number of objects that class-not-allowed
+    cannot evaluate.
+    """
+    now = datetime.now(UTC)
+    request = EvaluationRequest(ChangeSet((), tuple(files.diagnostics)), cluster, config, phase=Phase.LINT, now=now)
+    findings, unchecked = {f.order: f for f in evaluate(request)}, 0
+    for group in grouping.groups:
+        sent = lint_input.as_updates(group, cluster)
+        request = request._replace(change_set=ChangeSet(sent.subjects), evaluated=sent.evaluated)
+        findings |= {f.order: f for f in evaluate(request)}
+        unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
+    ordered = Charts().lowered(findings.values())
+    ordered = lint_input.once(ordered, files) if files.read_twice else ordered
+    return lint_input.of_values(ordered, files), unchecked
+
+
+def _unsuppressed(
+    findings: list[Finding], files: lint_input.Input, config: Config, *, with_cluster: bool
+) -> tuple[list[Finding], int]:
+    """The findings that are not suppressed, and the number of suppressed ones."""
+    if not files.suppressions and not config.options.ignored:
+        return findings, 0
+    from forewarn.policies.linting.evaluation.suppressions import of_configuration, suppress
+
+    suppressions = [*files.suppressions, *of_configuration(config.options.ignored)]
+    return suppress(
+        findings,
+        suppressions,
+        config.linter_severity,
+        datetime.now(UTC).date(),
+        read=files.reported,
+        with_cluster=with_cluster,
+        with_release=config.options.minor is not None,
+    )
+
+
+def _head(cluster: ClusterSnapshot | None, findings: Sequence[Finding]) -> AnswerHead | None:
+    if cluster is None:
+        return None
+    from forewarn.policies.kubernetes.cluster.cache import head_of_findings
+
+    return head_of_findings(cluster, findings)
+
+
+class SourceLines:
+    """Source lines for excerpts, from files with findings, which are read again."""
+
+    def __init__(self, files: lint_input.Input) -> None:
+        self._given = files
+        self._lines: dict[str, list[str]] = {}
+
+    def line_of(self, file: str, line: int) -> str | None:
+        """A line of a file (from 1); None if it does not exist."""
+        if file not in self._lines:
+            if len(self._lines) == _CACHE_SIZE:
+                del self._lines[next(iter(self._lines))]
+            from forewarn.policies.inputs.manifests.documents import as_utf8
+
+            try:
+                content = self._given.texts.get(file) or read_file(self._given.sources[file])
+            except (SourceError, KeyError):
+                content = b""
+            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
+        lines = self._lines[file]
+        return lines[line - 1] if 0 < line <= len(lines) else None

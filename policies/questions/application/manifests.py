@@ -1,0 +1,241 @@
+"""The manifests of a question: the new Pods and workloads, and the cluster with the other objects of the same apply."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.inputs.manifests import NO_KIND, UNUSABLE, Reading, only_found, read
+from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, find_files, fspath, read_file
+from forewarn.policies.kubernetes.controllers.applied import later_quotas, with_applied
+from forewarn.policies.kubernetes.controllers.new_pods import check_template
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation.decode import Plain, Struct, decode_fault
+from forewarn.policies.kubernetes.kube_apiserver.validation.strict import type_of, unknown_fields
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    InvalidInput,
+    InvalidObject,
+    group_kind,
+    int32,
+    mapping,
+    ref_of,
+)
+from forewarn.policies.kubernetes.objects.workload import applied_to
+from forewarn.policies.linting.rules.file import advice
+from forewarn.policies.prediction.simulation.scenario import Arrival, bounded
+from forewarn.policies.questions.application.places import API_OBJECT, Places, Rejected, is_rejection
+from forewarn.policies.questions.application.simulated import checked, is_deleted_first, rejected, with_classes
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+
+Read = str | File | Mapping[str, Any]
+Manifest = Read | PathLike[str]
+"""A path (file, directory, or `-`), a file in memory, or an API object."""
+
+
+def given_manifests(manifests: Manifest | Sequence[Manifest]) -> Sequence[Read]:
+    """Return the manifests as a sequence. Raises InvalidInput if there are none."""
+    if not (given := manifests_of(manifests)):
+        raise InvalidInput("no manifest given. Fix: pass a path or an API object")
+    return given
+
+
+def manifests_of(manifests: Manifest | Sequence[Manifest]) -> Sequence[Read]:
+    """Return the manifests as a sequence, and paths as text."""
+    several = [manifests] if isinstance(manifests, str | PathLike | File | Mapping) else manifests
+    return [fspath(each) if isinstance(each, PathLike) else each for each in several]
+
+
+def files_of(manifests: Iterable[Read]) -> Iterator[File]:
+    """Yield the files of all paths; an API object is a file of its own. Raises InvalidInput for another object."""
+    for manifest in manifests:
+        if isinstance(manifest, File):
+            yield manifest
+        elif isinstance(manifest, str):
+            yield from find_files([manifest])
+        else:
+            if not group_kind(manifest):
+                raise InvalidInput("an API object has no apiVersion and kind. Fix: set both")
+            yield File("", called=API_OBJECT, data=json.dumps(manifest).encode())
+
+
+def reading_of(file: File, wanted: Collection[str], namespace: str) -> Reading:
+    """The objects of a file. `wanted`: their `group/Kind`. Raises SourceError if the file is unreadable."""
+    reading = read(read_file(file), file.name, frozenset(wanted), namespace=namespace)
+    for diagnostic in reading.diagnostics:
+        if diagnostic.rule in UNUSABLE:
+            if not file.path:
+                raise InvalidInput(diagnostic.message)
+            raise SourceError(diagnostic.location.file, diagnostic.in_one_line, diagnostic.location.line)
+    return reading
+
+
+def applied(
+    manifests: Iterable[Read],
+    namespace: str,
+    places: Places,
+    cluster: ClusterSnapshot | None = None,
+    *,
+    strict: bool = True,
+) -> Iterator[Arrival]:
+    """Yield the objects of manifests as arrivals at time 0; workloads of `cluster` keep their other fields.
+
+    `places` records the objects' positions. `strict`: as for `check_decodes`.
+
+    Raises SourceError; InvalidObject if a Pod template or number of replicas is invalid.
+    """
+    for manifest in manifests:
+        skipped, count = Counter[str](), 0
+        for file in files_of([manifest]):
+            reading = reading_of(file, (registry.NODE, *registry.LINTED, *registry.POD_TEMPLATE_PATHS), namespace)
+            skipped += Counter(reading.skipped)
+            count += len(reading.subjects)
+            for subject in reading.subjects:
+                places.add(subject)
+                check_decodes(subject, strict=strict)
+                check_template(subject.object, cluster)
+                int32(subject.object, "spec", "replicas")
+                names = {"name": subject.ref.name}
+                if subject.ref.namespace:
+                    names["namespace"] = subject.ref.namespace
+                metadata = {**mapping(subject.object, "metadata"), **names}
+                obj = {**subject.object, "metadata": metadata}
+                yield from arrivals_of(cluster, obj) if cluster else (Arrival(0.0, "create", bounded(obj)),)
+        if not count:
+            events = "; pass a list of events with whatif events --events" if [*skipped] == [NO_KIND] else ""
+            raise _nothing([manifest], f"no object that can be simulated{only_found(skipped)}", events)
+
+
+_RECREATED: Final = "not predicted: a tool deletes and recreates the workload. Fix: use `forewarn whatif apply`"
+_TEXT: Final = Plain("string", "string")
+_IDENTITY: Final = Struct("ObjectMeta", dict.fromkeys(("name", "generateName", "namespace"), _TEXT))
+
+
+def check_decodes(subject: ReviewedObject, *, strict: bool = True) -> None:
+    """Raise InvalidObject if kube-apiserver cannot decode a name, such as an unquoted boolean of YAML.
+
+    `strict`: also for a field that no supported release has, as for `kubectl apply`.
+    """
+    obj = subject.object
+    fault = decode_fault(obj, Struct(str(obj.get("kind")), {"metadata": _IDENTITY}))
+    if fault is not None:
+        fix = ". Fix: quote the value" if fault.text.endswith("of type string") else ""
+        raise InvalidObject(f"{fault.text}{fix}", fault.path, subject.ref)
+    for unknown in unknown_fields(obj) if strict else ():
+        _, hint, _ = advice(unknown, type_of(obj))
+        raise InvalidObject(f"unknown field: kubectl rejects it{hint}", unknown.path, subject.ref)
+
+
+def arrivals_of(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> Iterator[Arrival]:
+    """Yield the apply of an object; a workload of the cluster keeps the fields that only the cluster has.
+
+    A workload with changed immutable fields that Argo CD or Flux recreates is deleted first. `before`: the previous
+    manifest. Raises ValueError for too many Pods.
+    """
+    if is_deleted_first(cluster, obj):
+        yield from (Arrival(0.0, "delete", obj), Arrival(0.0, "create", bounded(obj)))
+    else:
+        yield Arrival(0.0, "create", bounded(_as_stored(cluster, obj, before)))
+
+
+def _as_stored(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOTHING) -> ApiObject:
+    ref = ref_of(obj, registry.DEFAULT_NAMESPACE)
+    stored = cluster.workload(group_kind(obj), ref.namespace, ref.name)
+    return obj if stored is None else applied_to(stored.object, obj, before)
+
+
+def with_manifests(
+    cluster: ClusterSnapshot,
+    given: Manifest | Sequence[Manifest],
+    namespace: str,
+    places: Places,
+    faults: list[Exception] | None = None,
+) -> tuple[list[ApiObject], ClusterSnapshot]:
+    """Return the Pods and workloads of the manifests as an apply stores them, and the cluster with their other objects.
+
+    `places`: records the positions of objects. `faults`: collects errors of single files or objects, so that the
+    others are still read; None: raise the errors. Leaves out what the Priority plugin rejects.
+    Raises SourceError if nothing is found or readable, and InvalidObject.
+    """
+    objects: list[ApiObject] = []
+    classes: list[ApiObject] = []
+    others: list[ApiObject] = []
+    in_order: list[ApiObject] = []
+    skipped, manifests = Counter[str](), given_manifests(given)
+    for file in files_of(manifests):
+        try:
+            reading = reading_of(file, (*registry.LINTED, *registry.POD_TEMPLATE_PATHS), namespace)
+            skipped += Counter(reading.skipped)
+            for subject in reading.subjects:
+                places.add(subject)
+                kind = group_kind(subject.object)
+                named = classes if kind == registry.PRIORITY_CLASS else others if kind in registry.APPLIED else objects
+                try:
+                    check_decodes(subject)
+                except InvalidObject as fault:
+                    _collect(faults, [fault])
+                    continue
+                names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
+                metadata = {**mapping(subject.object, "metadata"), **names}
+                named.append(_as_stored(cluster, {**subject.object, "metadata": metadata}))
+                in_order.append(named[-1])
+        except (SourceError, InvalidObject) as fault:
+            _collect(faults, [fault])
+    priority_classes, invalid = with_classes(cluster, classes)
+    _collect(faults, invalid)
+    cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
+    _, before, _ = checked(_named(in_order))
+    recreated = {id(obj): None for obj in objects if is_deleted_first(cluster, obj)}
+    ranges = [obj for obj in others if group_kind(obj) == registry.LIMIT_RANGE]
+    problems = rejected(with_applied(cluster_with_classes, ranges, []), in_order, before | recreated)
+    problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
+    _collect(faults, (fault for _, fault in problems))
+    left_out = {id(obj) for obj, _ in problems}
+    to_be = with_applied(cluster_with_classes, _without(left_out, others), unreadable)
+    _collect(faults, unreadable)
+    if not objects:
+        skipped += Counter(str(obj.get("kind")) for obj in (*classes, *_without(left_out, others)))
+        if not faults:
+            raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
+        raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
+    return _latest(_without(left_out, objects)), replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+def _named(objects: Iterable[ApiObject]) -> Iterator[Arrival]:
+    """Yield the creation of each object whose name is not generated."""
+    return (Arrival(0.0, "create", obj) for obj in objects if not ref_of(obj).name.endswith("*"))
+
+
+def _latest(objects: Iterable[ApiObject]) -> list[ApiObject]:
+    """Return the objects, of those with one name only the last; a generated name is always another one."""
+    refs = ((ref_of(obj, registry.DEFAULT_NAMESPACE), obj) for obj in objects)
+    return [*{id(obj) if ref.name.endswith("*") else ref: obj for ref, obj in refs}.values()]
+
+
+def _without(left_out: set[int], objects: Iterable[ApiObject]) -> list[ApiObject]:
+    """Return the objects whose `id` is not in `left_out`."""
+    return [obj for obj in objects if id(obj) not in left_out]
+
+
+def _nothing(manifests: Sequence[Read], problem: str, instead: str = "") -> Exception:
+    """The error for manifests without a needed object. `instead`: a further fix."""
+    if isinstance(manifests[0], Mapping):
+        return InvalidInput(problem)
+    problem += f". Fix: pass manifests of a Pod or workload, such as a Deployment{instead}"
+    return SourceError(manifests[0] if isinstance(manifests[0], str) else "", problem)
+
+
+def _collect(faults: list[Exception] | None, new: Iterable[Exception]) -> None:
+    """Add errors to `faults`; None: raise the first."""
+    if faults is not None:
+        faults.extend(new)
+    else:
+        for fault in new:
+            raise fault

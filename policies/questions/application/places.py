@@ -1,0 +1,142 @@
+"""The positions of objects in files, for errors with file, line and column."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from copy import copy
+from typing import TYPE_CHECKING, Final, TypeGuard
+
+from forewarn.policies.base.findings import ObjectRef, cut, field_path, first_of, grouped, plural
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.workload import LAST_APPLIED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from forewarn.policies.base.documents.answer import AnswerDocument, Why
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+
+API_OBJECT: Final = "API object"
+"""The name of the file of an API object that is given as a `dict`."""
+_LONGEST: Final = 100
+"""Maximum characters of a reason."""
+_Named = tuple[str, str, str]
+
+
+class Rejected(InvalidObject):
+    """Admission rejects all objects of a change or of manifests. `faults`: the error of each."""
+
+    def __init__(self, faults: Sequence[Exception]) -> None:
+        super().__init__(str(faults[-1]))
+        self.faults = faults
+
+
+class PodsRejected(InvalidObject):
+    """kube-apiserver accepts the object, and rejects its Pods, for example by the Priority plugin."""
+
+
+class Places:
+    """The objects that a command has read from files. Of several objects with the same name, the first one counts."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[_Named, ReviewedObject] = {}
+
+    def add(self, subject: ReviewedObject) -> None:
+        self._subjects.setdefault(_named(subject.ref), subject)
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Raise the errors of the block with the positions of their fields."""
+        try:
+            yield
+        except InvalidObject as fault:
+            raise self.located(fault) from None
+
+    def located(self, fault: Exception) -> Exception:
+        """Return the error with the position of its field; unchanged if the object of the error is not from a file.
+
+        The last apply is that of the stored object, whatever the file has.
+        """
+        if not isinstance(fault, InvalidObject) or fault.ref is None or LAST_APPLIED in fault.path:
+            return fault
+        subject = self._subjects.get(_named(fault.ref))
+        if subject is None:
+            return fault
+        where = subject.locate(fault.path)
+        text = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
+        is_in_file = where.line and where.file != API_OBJECT
+        located = copy(fault)
+        located.args = (f"{where.file}:{where.line}:{where.column}: {text}",) if is_in_file else fault.args
+        return located
+
+
+def is_rejection(fault: Exception) -> TypeGuard[InvalidObject]:
+    """Report whether a field of an object is invalid; otherwise forewarn does not predict the object."""
+    return isinstance(fault, InvalidObject) and bool(fault.path and fault.ref)
+
+
+def document_of_rejected(faults: Sequence[Exception]) -> AnswerDocument:
+    """Return the answer about objects that are all rejected or not predicted: the reason of one, or all in WHY."""
+    from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus  # slow to import for the linter
+
+    status = AnswerStatus.REJECTED if any(map(is_rejection, faults)) else AnswerStatus.NO_ANSWER
+    if len(faults) == 1 and _with_reasons(faults):
+        name, _, reason = _with_reasons(faults)[0].partition(" (")
+        return AnswerDocument(status, name, reason.removesuffix(")"))
+    clause = "rejected" if status is AnswerStatus.REJECTED else "not predicted"
+    return AnswerDocument(status, plural(len(faults), "object"), clause, why=why_rejected(faults))
+
+
+def why_rejected(faults: Sequence[Exception]) -> Why:
+    """Return the reasons why kube-apiserver rejects objects, or forewarn does not predict them; equal ones once."""
+    from forewarn.policies.base.documents.answer import Cause, Why
+
+    refused = [*filter(is_rejection, faults)]
+    reasons = grouped(reversed(text.partition(" (")[::2]) for text in _with_reasons(refused or faults))
+    kind = "rejected" if refused else "notPredicted"
+    causes = [
+        Cause(len(names), kind, f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''} ({why}")
+        for why, names in sorted(reasons.items(), key=lambda item: -len(item[1]))
+    ]
+    if missing := len(faults) - sum(cause.number for cause in causes):
+        causes.append(Cause(missing, "notPredicted", "not predicted; see the errors"))
+    what = "REJECTED" if refused else "NOT PREDICTED"
+    return Why("rejected", len(faults), f"{plural(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {what}", causes)
+
+
+def verdict_on(fault: Exception) -> str:
+    """The reasons of an error that leaves out all objects; "" for another error."""
+    if not isinstance(fault, Rejected):
+        return ""
+    what = "rejected" if any(map(is_rejection, fault.faults)) else "not predicted"
+    return f"{what}: {first_of([cause.reason for cause in why_rejected(fault.faults).causes], 'object')}"
+
+
+def rejections_of(faults: Iterable[Exception]) -> list[str]:
+    """The objects that kube-apiserver rejects, or whose Pods it rejects, with the field and the reason."""
+    return _with_reasons(filter(is_rejection, faults))
+
+
+def _with_reasons(faults: Iterable[Exception]) -> list[str]:
+    return [
+        f"{'Pods of ' * isinstance(fault, PodsRejected)}{fault.ref} ({_why(fault)})"
+        for fault in faults
+        if isinstance(fault, InvalidObject) and fault.ref
+    ]
+
+
+def _why(fault: InvalidObject) -> str:
+    why = re.split(". Fix: |; known: ", re.sub("^(rejected|not predicted): ", "", fault.problem))[0]
+    field = field_path(fault.path[-1:])
+    is_named = field.removesuffix("Name").lower() in why.lower()
+    return cut(why if is_named else f"{field}: {why}", _LONGEST)
+
+
+def refs_of(faults: Iterable[Exception]) -> list[str]:
+    """The objects that these errors are about."""
+    return [str(ref) for fault in faults if (ref := getattr(fault, "ref", None)) is not None]
+
+
+def _named(ref: ObjectRef) -> _Named:
+    return ref.kind, ref.namespace or "default", ref.name

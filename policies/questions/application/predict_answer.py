@@ -1,0 +1,525 @@
+"""The answer to `predict` in the form of all answers: status, consequence, counters, reasons and tables."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.documents.answer import (
+    AnswerDocument,
+    AnswerStatus,
+    Cause,
+    Counter,
+    Effects,
+    Table,
+    Why,
+    counters_of,
+)
+from forewarn.policies.base.findings import grouped, listed, plural
+from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
+from forewarn.policies.kubernetes.objects.pod import wait_seconds
+from forewarn.policies.kubernetes.objects.pod_loss import losses_of
+from forewarn.policies.kubernetes.scheduling.reasons import in_short, joined
+from forewarn.policies.kubernetes.scheduling.responsible import why_group_not_predicted
+from forewarn.policies.linting.rules.support.predictions import (
+    CLASS_FOR_DAEMONS,
+    cycle_error,
+    is_placeholder,
+    needs_class,
+    volume_fix,
+)
+from forewarn.policies.linting.rules.wording.forecasts import placement_notes
+from forewarn.policies.prediction.forecast.effects import PENDING, RUNNING
+from forewarn.policies.prediction.forecast.impact import least
+from forewarn.policies.prediction.forecast.why_not import (
+    by_nodes,
+    cause,
+    ending_on_nominated_node,
+    explanations,
+    most_frequent,
+    waits_for,
+    why_not,
+)
+from forewarn.policies.questions.application import autoscaler_tables
+from forewarn.policies.questions.application.places import why_rejected
+from forewarn.policies.questions.whatif.effects import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+    from forewarn.policies.prediction.forecast.placement import Placement
+    from forewarn.policies.prediction.forecast.pod_groups import GroupForecast
+    from forewarn.policies.questions.application.predict import PredictResult
+    from forewarn.policies.questions.whatif.autoscalers import Autoscalers
+
+    Rows = list[list[str | int]]
+
+NO_CLASS: Final = "(no class)"
+MAX_ROWS: Final = 10
+"""Rows of a table that is not grouped; Pods of which JSON has all details."""
+_FEW_VICTIMS: Final = 5
+_MAX_EXPLAINED: Final = 100
+"""Pending Pods of one object whose reasons are evaluated."""
+_MAX_SHOWN: Final = 2
+GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup together"
+
+
+def document_of(result: PredictResult) -> AnswerDocument:
+    """Return a prediction in the form of all answers."""
+    effects = result.predicted.effects(len(result.faults))
+    grown = with_new_nodes(result.autoscalers, effects)
+    return AnswerDocument(
+        status=_status(result, effects),
+        question=_question(result),
+        clause=_clause(result, effects, grown),
+        counters=effects,
+        shown=[*_counters(result, effects, grown)],
+        counters_with_new_nodes=grown,
+        warnings=[*_warnings(result, effects)],
+        why=_why(result, effects),
+        tables=[*_tables(result)],
+        more=_more(result),
+    )
+
+
+def with_new_nodes(reaction: Autoscalers | None, effects: Effects) -> Effects | None:
+    """The counters after autoscalers have added nodes for Pods that stay Pending; None if they add none."""
+    plan, launches = (reaction.node_groups, reaction.node_pools) if reaction else (None, None)
+    nodes = sum(count for scale_up in (plan.scale_ups if plan else ()) for _, count in scale_up.added)
+    nodes += sum(launch.nodes for launch in launches.launches) if launches else 0
+    helped = plan.pods if plan else 0
+    helped += sum(each.pods for launch in launches.launches for each in launch.workloads) if launches else 0
+    return effects._replace(pending=max(effects.pending - helped, 0), new_nodes=nodes) if nodes else None
+
+
+def _missing(result: PredictResult) -> int:
+    """The number of new Pods that are not predicted."""
+    return sum(result.outcomes[name] for name in ("not-predicted", "unknown"))
+
+
+def _run(result: PredictResult) -> int:
+    return sum(result.outcomes[name] for name in RUNNING)
+
+
+def _status(result: PredictResult, effects: Effects) -> AnswerStatus:
+    if result.faults or (effects.rejected and not _run(result)):
+        return AnswerStatus.REJECTED
+    if _missing(result):
+        return AnswerStatus.NO_ANSWER
+    if effects.blocked:
+        return AnswerStatus.BLOCKED
+    if effects._replace(pending=0).harm:
+        return AnswerStatus.HARM
+    if effects.pending:
+        return AnswerStatus.PENDING
+    return AnswerStatus.WARN if effects.placeholders or result.outcomes["waits"] else AnswerStatus.OK
+
+
+def _question(result: PredictResult) -> str:
+    names = [placement.name for placement in result.placements]
+    names += [f"{group.id} ({group.policy})" for group in result.groups]
+    objects = plural(len(names), "object")
+    question = names[0] if len(names) == 1 else objects if names else plural(len(result.faults), "object")
+    if result.new_classes:
+        new = plural(len(result.new_classes), "new PriorityClass", "new PriorityClasses")
+        question += f" with {f'new PriorityClass {result.new_classes[0]}' if len(result.new_classes) == 1 else new}"
+    return question
+
+
+def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> str:
+    new, run, missing = result.outcomes.total(), _run(result), _missing(result)
+    by_preemption = result.outcomes["preempts"]
+    if result.faults and not new:
+        return f"{plural(len(result.faults), 'object')} rejected" if len(result.faults) > 1 else "rejected"
+    if not new:
+        return _without_new_pods(result)
+    how = "by preemption" if effects.victims or not effects.placeholders else "by preemption of placeholder Pods"
+    if missing:
+        return f"{missing:,} of {plural(new, 'new Pod')} not predicted"
+    if new == 1:
+        text = _of_one(result, how)
+    else:
+        text = f"{run:,} of {new:,} new Pods run"
+        text += f", {by_preemption:,} of them {how}" if by_preemption else ""
+        if effects.blocked:
+            rollouts = plural(effects.blocked, "rollout does not finish", "rollouts do not finish")
+            text = f"{rollouts}, {run:,} of {new:,} new Pods run"
+        elif not by_preemption and effects.pending:
+            text += f", {effects.pending:,} {'stays' if effects.pending == 1 else 'stay'} Pending"
+        elif not by_preemption and result.outcomes["refused"]:
+            text += f", {result.outcomes['refused']:,} rejected"
+    if grown is not None:
+        left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
+        text += f"; {plural(grown.new_nodes, 'new node leaves', 'new nodes leave')} {left}"
+    return text
+
+
+def _without_new_pods(result: PredictResult) -> str:
+    placements = result.placements
+    if len(placements) != 1:
+        return "no new Pods"
+    (placement,) = placements
+    if placement.rollout is not None:
+        none = "the updateStrategy replaces no existing Pod" if placement.rollout.replaces_none else "none created yet"
+        return f"no new Pods: {none}"
+    if not placement.wanted:
+        return f"it creates no Pods ({placement.none})"
+    return f"no new Pods: {placement.existing:,} of {plural(placement.wanted, 'Pod')} exist"
+
+
+def _of_one(result: PredictResult, how: str) -> str:
+    """The outcome of the only new Pod. `how`: of one that preempts."""
+    predictions, counts = result.predicted.alone, result.outcomes
+    node = f" on {predictions[-1].node}" if predictions and predictions[-1].node else ""
+    if any(counts[name] for name in PENDING):
+        return "the new Pod stays Pending"
+    if counts["refused"]:
+        return "the new Pod is rejected"
+    if counts["waits"]:
+        return f"the new Pod waits for terminating Pods{node}"
+    if counts["preempts"]:
+        return f"the new Pod runs{node} {how}"
+    return f"the new Pod runs{node}"
+
+
+def _counters(result: PredictResult, effects: Effects, grown: Effects | None) -> Iterator[Counter]:
+    outcomes, total = result.outcomes, sum(is_placeholder(pod, result.options) for pod in result.running)
+    by_new = f" ({effects.victims:,} by new Pods)" if effects.preempted != effects.victims else ""
+    shown = counters_of(
+        effects,
+        victims=Counter("victims", effects.victims),
+        preempted=Counter("preempted", effects.preempted, more=by_new) if by_new else None,
+        pending=Counter("pending", effects.pending, after=grown.pending if grown else None),
+        lost=None,
+        placeholders=Counter("placeholders", effects.placeholders, total or None),
+        new_nodes=Counter("new_nodes", grown.new_nodes if grown else 0),
+    )
+    yield from shown
+    for name, label in _OUTCOMES.items():
+        if number := outcomes[name]:
+            yield Counter(label, number)
+    victims = result.predicted.victims
+    if victims and not any(pod.terminating for pod in result.stored(victims)):
+        yield Counter("waits up to", wait_seconds(victims), more=" s")
+
+
+_OUTCOMES: Final = {
+    "fits": "fit",
+    "preempts": "preempt",
+    "waits": "wait for terminating Pods",
+    "in-vain": "preempt and stay Pending",
+    "preempted": "preempted again",
+    "later": "not created yet",
+    "not-predicted": "not predicted",
+    "unknown": "not evaluated",
+}
+"""Outcome of new Pods -> its counter, unless `Effects` has one."""
+
+
+# Warnings
+
+
+def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
+    yield from _of_chance(result, effects)
+    yield from _of_rejections(result, effects)
+    alone = [placement for placement in result.placements if placement.rollout]
+    if alone and len(result.placements) > 1:
+        yield f"{plural(len(alone), 'rollout is', 'rollouts are')} evaluated without the other objects"
+    notes = Tally(note for placement in result.placements for note in placement_notes(placement))
+    yield from notes
+    if any(
+        each.not_predicted and each.pod.spec.pod_group and _may_be_simulated(each) for each in result.predicted.alone
+    ):
+        yield GROUPS
+    yield from dict.fromkeys(note for group in result.groups if group.victims for note in group.notes)
+    yield from _of_pods(result)
+    if result.autoscalers:
+        yield from autoscaler_tables.warnings_of(result.autoscalers)
+
+
+def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
+    """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already."""
+    refused = [placement for placement in result.placements if placement.rejection]
+    if (effects.pending or _missing(result) or result.faults) and refused:
+        by = rejecting([(_namespace(each), each.rejection) for each in refused])
+        yield f"{by} rejects {plural(result.outcomes['refused'], 'new Pod')}"
+    namespaces = {_namespace(placement) for placement in refused}
+    for name, usage in exceeded_quotas(result.cluster).items() if refused else ():
+        if name.partition("/")[0] in namespaces:
+            yield f"quota {name} is exceeded already ({usage})"
+
+
+def _may_be_simulated(prediction: Prediction) -> bool:
+    return not why_group_not_predicted(prediction.pod, prediction.snapshot)
+
+
+def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
+    """Yield how certain the number of victims is, if it depends on the choice among equal nodes and Pods."""
+    in_turn = [each for placement in result.placements if not placement.rollout for each in placement.predictions]
+    of_rollouts = [placement.rollout.least for placement in result.placements if placement.rollout]
+    certain = [each for each in (least(in_turn), *of_rollouts) if each is not None]
+    if any(each.is_estimate for each in certain):
+        yield "too many choices among equal nodes: the number of victims is an estimate"
+    elif len(certain) == 1 and len(result.placements) == 1 and not effects.placeholders:
+        pods = plural(certain[0].victims, "Pod is", "Pods are")
+        yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
+    elif certain or any(each.may_be_others for each in result.predicted.alone):
+        yield "equal nodes or Pods: kube-scheduler may select other victims"
+
+
+def _of_pods(result: PredictResult) -> Iterator[str]:
+    """Yield the doubts about single Pods, each once with the number of Pods."""
+    texts, predictions = Tally[str](), result.predicted.alone
+    for prediction in predictions:
+        texts.update(prediction.doubts)
+        texts.update(_attempts(prediction, result))
+    if predictions and (first := predictions[0]).outcome in ("pending", "preempts"):
+        texts.update(explanations(first, result.cluster))
+    for text, pods in texts.most_common():
+        yield f"{text} ({pods:,} Pods)" if pods > 1 else text
+
+
+def _attempts(prediction: Prediction, result: PredictResult) -> Iterator[str]:
+    """Yield what objects that are applied later do to a Pod."""
+    turn = result.applied.attempts_of(prediction)
+    if turn.overtaken:
+        yield "Pods of higher priority that are applied later take the capacity of the victims"
+    if turn.attempts:
+        yield "several scheduling attempts: Pods applied later change where it fits"
+
+
+# Reasons
+
+
+def _why(result: PredictResult, effects: Effects) -> Why | None:
+    """The reasons of rejected objects, of Pods that are not predicted, that stay Pending, or that are rejected."""
+    if result.faults:
+        return why_rejected(result.faults)
+    for counter, number, (one, many), causes_of in (
+        ("not predicted", _missing(result), ("POD IS NOT PREDICTED", "PODS ARE NOT PREDICTED"), _not_predicted),
+        ("pending", effects.pending, ("POD STAYS PENDING", "PODS STAY PENDING"), _pending),
+        ("rejected", effects.rejected, ("POD IS REJECTED", "PODS ARE REJECTED"), _rejected),
+    ):
+        if number:
+            pods = Tally[tuple[str, str]]()
+            for pods_of_cause, kind, reason in causes_of(result):
+                pods[kind, reason] += pods_of_cause
+            causes = [Cause(count, *cause) for cause, count in sorted(pods.items(), key=lambda each: (-each[1], each))]
+            return Why(counter, number, f"{number:,} {one if number == 1 else many}", causes)
+    return None
+
+
+def _not_predicted(result: PredictResult) -> Iterator[tuple[int, str, str]]:
+    for prediction in result.predicted.alone:
+        if prediction.outcome == "not-predicted":
+            yield 1, "notPredicted", prediction.not_predicted
+    for placement in result.placements:
+        counts, rollout = placement.without_prediction, placement.rollout
+        for outcome in ("not-predicted", "unknown"):
+            if (number := counts.get(outcome, 0)) and rollout is not None:
+                yield number, "notPredicted", rollout.why_not or "the rollout is too large to predict it to its end"
+    for group in result.groups:
+        if group.outcome == "not-predicted":
+            yield len(group.pods), "notPredicted", group.message
+
+
+def _rejected(result: PredictResult) -> Iterator[tuple[int, str, str]]:
+    for placement in result.placements:
+        if refused := placement.without_prediction.get("refused"):
+            by = rejecting([(_namespace(placement), placement.rejection)]) or "a ResourceQuota"
+            yield refused, Kind.QUOTA, f"{by} rejects them"
+
+
+def _namespace(placement: Placement) -> str:
+    return placement.name.rpartition(" ")[2].partition("/")[0]
+
+
+def _pending(result: PredictResult) -> Iterator[tuple[int, str, str]]:
+    predicted = result.predicted
+    for placement in result.placements:
+        pending = [each for each in placement.predictions if each.outcome == "pending" and predicted.is_alone(each)]
+        counts, explained = predicted.outcomes_of(placement), pending[:_MAX_EXPLAINED]
+        for prediction in explained:
+            yield 1, kind_of(prediction), pending_reason(prediction, result.cluster)
+        left = sum(counts[name] for name in PENDING) - len(explained)
+        if left > 0 and explained:
+            is_alike = not explained[-1].pod.spec.node_affinity.only_node
+            reason = pending_reason(explained[-1], result.cluster) if is_alike else "reasons not evaluated"
+            yield left, kind_of(explained[-1]), reason
+    for group in result.groups:
+        if stay := predicted.outcomes_of_group(group)["pending"] - predicted.pending_before(group):
+            yield stay, Kind.PENDING, of_group(group)
+
+
+def of_group(group: GroupForecast) -> str:
+    """Why Pods of a PodGroup stay Pending."""
+    if group.missing:
+        return f"{group.group.key} waits for {plural(group.missing, 'more Pod')}. Fix: {group.fix}"
+    why = in_short(group.message) or "minCount is reached without them"
+    return f"{group.group.key}: {why}{group.fix and f'. Fix: {group.fix}'}"
+
+
+def kind_of(prediction: Prediction) -> Kind:
+    """The kind of reason why a Pod stays Pending."""
+    found = cause(prediction)
+    if found or prediction.pre_filter is not None:
+        is_of_volumes = (found or joined(prediction.pre_filter.reasons if prediction.pre_filter else ())).of_volumes
+        return Kind.VOLUME if is_of_volumes else Kind.CONSTRAINT
+    return Kind.PENDING if prediction.error else Kind.CAPACITY
+
+
+def pending_reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+    """Why a Pod stays Pending, with a fix if it is about volumes or the DaemonSet's class."""
+    reason = _reason(prediction, cluster)
+    fix = CLASS_FOR_DAEMONS if needs_class(prediction) else volume_fix(prediction)
+    return f"{reason}. Fix: {fix}" if fix else reason
+
+
+def _reason(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+    node, only = prediction.pod.nominated_node_name, prediction.pod.spec.node_affinity.only_node
+    if not cluster.objects.nodes:
+        return "the cluster has no nodes"
+    if node and (ending := ending_on_nominated_node(prediction)):
+        return waits_for(ending, node)
+    if prediction.error:
+        return cycle_error(prediction)
+    if found := joined(prediction.pre_filter.reasons, "; ") if prediction.pre_filter else cause(prediction):
+        return found.short
+    if only and (reasons := why_not(prediction, only)):
+        return f"its only node: {in_short(reasons[0][1])}"
+    nodes = most_frequent(by_nodes((why, count) for count, why in why_not(prediction)))
+    never = prediction.preemption.ineligible_reason
+    return f"fits on no node{nodes}{never and f' and may not preempt: {in_short(never)}'}"
+
+
+# Tables
+
+
+def _tables(result: PredictResult) -> Iterator[Table]:
+    if len(result.placements) + len(result.groups) > 1:
+        yield _objects(result)
+    yield from _victims(result)
+    yield from _nodes(result)
+    if violated := sorted({pdb for each in result.predicted.alone for pdb in each.violated_pdbs}):
+        yield Table(("PDB VIOLATED",), [[name] for name in violated], detail=int(len(violated) > _MAX_SHOWN))
+    rejected: Rows = [
+        [each.name, each.without_prediction.get("refused", 0), each.rejection]
+        for each in result.placements
+        if each.rejection
+    ]
+    if rejected:
+        yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
+    if result.autoscalers:
+        yield from autoscaler_tables.tables_of(result.autoscalers)
+    yield from _pods(result)
+
+
+def _objects(result: PredictResult) -> Table:
+    """A row for each object, the one with most Pods that do not run first."""
+    predicted = result.predicted
+    rows: Rows = []
+    by = Tally(predicted.preemptor_of(victim) for victim in predicted.victims)
+    for placement in result.placements:
+        keys = {each.pod.key for each in placement.predictions}
+        rows.append(_object(placement.name, predicted.outcomes_of(placement), sum(by[key] for key in keys)))
+    rows += [_object(group.id, predicted.outcomes_of_group(group), by[group.id]) for group in result.groups]
+    rows.sort(key=lambda row: (-int(row[4]) - int(row[5]), -int(row[6]), -int(row[3])))
+    totals = [sum(int(row[column]) for row in rows) for column in range(1, len(_OBJECT))]
+    return Table(_OBJECT, rows, ["total", *totals])
+
+
+_OBJECT: Final = ("OBJECT", "NEW PODS", "FIT", "PREEMPT", "PENDING", "REJECTED", "VICTIMS", "OTHERS")
+
+
+def _object(name: str, counts: Tally[str], victims: int) -> list[str | int]:
+    pending = sum(counts[outcome] for outcome in PENDING)
+    known = counts["fits"], counts["preempts"], pending, counts["refused"]
+    return [name, counts.total(), *known, victims, counts.total() - sum(known)]
+
+
+def _victims(result: PredictResult) -> Iterator[Table]:
+    """Yield the victims: each of few, by workload, or by class if they are of many workloads."""
+    victims, workload_of = result.predicted.victims, result.cluster.top_workload_of
+    losses = {
+        pod.key: f"its DaemonSet recreates it on {pod.node_name} only"
+        for pod in victims
+        if pod.owner_kind == DAEMON_SET
+    }
+    for loss in losses_of(victims, result.cluster.workload):
+        losses[loss.pod] = "; ".join(filter(None, (loss.effect, loss.condition)))
+    pods: Rows = [
+        [pod.key, pod.priority_class_name or NO_CLASS, pod.effective_priority, pod.node_name,
+         result.predicted.preemptor_of(pod), losses.get(pod.key, "")]
+        for pod in victims
+    ]  # fmt: skip
+    heads = ("VICTIM", "CLASS", "VALUE", "NODE", "PREEMPTOR", "EFFECT")
+    if len(victims) <= _FEW_VICTIMS:
+        yield from [Table(heads, pods)] if pods else []
+        return
+    by_workload = grouped((workload_of(pod), pod) for pod in victims)
+    rows: Rows = []
+    for workload, of_workload in by_workload.items():
+        first, effects = of_workload[0], [losses[pod.key] for pod in of_workload if pod.key in losses]
+        class_ = first.priority_class_name or NO_CLASS
+        rows.append([workload, class_, first.effective_priority, len(of_workload), listed(effects, 1)])
+    rows.sort(key=lambda row: (-int(row[2]), -int(row[3]), row[0]))
+    if len(rows) > MAX_ROWS:
+        yield _by_class(result, victims)
+    yield Table(("VICTIMS OF", "CLASS", "VALUE", "PODS", "EFFECT"), rows, detail=int(len(rows) > MAX_ROWS))
+    yield Table(heads, pods, detail=2)
+
+
+def _by_class(result: PredictResult, victims: Sequence[Pod]) -> Table:
+    by_class = grouped(((pod.effective_priority, pod.priority_class_name or NO_CLASS), pod) for pod in victims)
+    rows: Rows = []
+    for (priority, name), pods in sorted(by_class.items(), key=lambda item: (-item[0][0], item[0][1])):
+        workloads = Tally(map(result.cluster.top_workload_of, pods)).most_common()
+        shown = listed([f"{workload} {count}" for workload, count in workloads], _MAX_SHOWN)
+        rows.append([name, priority, len(pods), shown])
+    total: list[str | int] = ["total", "", len(victims), ""] if len(rows) > 1 else []
+    return Table(("VICTIMS BY CLASS", "VALUE", "PODS", "WORKLOADS"), rows, total)
+
+
+def _nodes(result: PredictResult) -> Iterator[Table]:
+    """Yield why nodes do not fit the first Pending Pod; not of a DaemonSet, whose Pods have one node."""
+    pending = [each for each in result.predicted.alone if each.outcome == "pending"]
+    if pending and not pending[0].pod.spec.node_affinity.only_node:
+        yield from nodes_why_not(pending[0], detail=int(len(result.placements) > 1))
+
+
+def nodes_why_not(prediction: Prediction, detail: int = 0) -> Iterator[Table]:
+    """Yield why a Pod does not run on nodes now, one row for equal reasons, most nodes first."""
+    rows: Rows = [[count, reason] for count, reason in why_not(prediction)]
+    if candidates := len(prediction.candidates):
+        best = f"; {prediction.nominated_node} costs least" if candidates > 1 and prediction.nominated_node else ""
+        rows.append([candidates, f"fit after preemption{best}"])
+    rows.sort(key=lambda row: -int(row[0]))
+    if rows:
+        yield Table(("NODES", "WHY NOT"), rows, detail=detail)
+
+
+def _pods(result: PredictResult) -> Iterator[Table]:
+    """Yield the predicted Pods with nodes and victims."""
+    rows: Rows = []
+    for each in result.predicted.alone:
+        victims = ", ".join(victim.key for victim in each.victims)
+        rows.append([each.pod.key, each.pod.effective_priority, each.outcome, each.node, victims])
+    for group in result.groups:
+        rows += [[pod.key, pod.effective_priority, group.outcome, group.places.get(pod.identity, ""), ""]
+                 for pod in group.pods]  # fmt: skip
+    if rows:
+        yield Table(("POD", "VALUE", "OUTCOME", "NODE", "VICTIMS"), rows, detail=1 if len(rows) <= MAX_ROWS else 2)
+
+
+def _more(result: PredictResult) -> str:
+    options = ["-v workloads", "-vv Pods"]
+    reaction = result.autoscalers
+    options += ["--node-templates FILE"] if reaction and reaction.node_groups is None and not reaction.are_off else []
+    if any(prediction.victims for prediction in result.predictions) or any(group.victims for group in result.groups):
+        options.append("forewarn whatif apply: what follows")
+    return " | ".join(options)

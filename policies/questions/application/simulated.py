@@ -1,0 +1,530 @@
+"""Changes of a cluster as arrivals of a simulation: from files, and what admission makes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.findings import ObjectRef, Path, duration, listed, plural
+from forewarn.policies.inputs.manifests.deploy_order import is_recreated
+from forewarn.policies.inputs.sources.files import SourceError, read_file
+from forewarn.policies.kubernetes.kinds.registry import (
+    APPLIED,
+    CLAIM,
+    CRON_JOB,
+    DISRUPTION_BUDGET,
+    JOB,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    VOLUME,
+    is_namespaced,
+)
+from forewarn.policies.kubernetes.objects import fields
+from forewarn.policies.kubernetes.objects.namespace import namespace_not_found
+from forewarn.policies.kubernetes.objects.workload import (
+    Workload,
+    applied_to,
+    check_workload,
+    last_applied,
+    pod_template_of,
+)
+from forewarn.policies.questions.application.places import PodsRejected
+from forewarn.policies.questions.whatif import MAX_UNTIL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.prediction.simulation.scenario import Arrival, World
+
+_IN_TURN: Final = (
+    DISRUPTION_BUDGET,
+    POD_GROUP,
+    CLAIM,
+    VOLUME,
+    RESOURCE_QUOTA,
+)
+AT_ONCE: Final = (PRIORITY_CLASS, *(kind for kind in APPLIED if kind not in _IN_TURN))
+"""Kinds that count from time 0 regardless of their arrival: no component reacts to them later in a simulation."""
+_CREATED: Final = (POD, "apps/ReplicaSet", "batch/Job")
+"""Kinds whose objects controllers create during a simulation, with names that begin with the owner's name."""
+_MAX_NOTES: Final = 20
+DEFAULT_UNTIL: Final = 3600.0
+"""Default duration of a simulation in seconds."""
+DEFAULT_AWAY: Final = 120.0
+"""Seconds until an upgraded node returns."""
+MAX_ADDED: Final = 1_000
+"""Maximum nodes that are added."""
+
+
+def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
+    """Return the World of a cluster snapshot with these arrivals. Raises InvalidObject, and InvalidInput for `until`.
+
+    Adds created objects of the kinds AT_ONCE to `cache`, unless kube-apiserver rejects the class.
+    """
+    from forewarn.policies.prediction.simulation.dump import world_of
+
+    if not 0 < until <= MAX_UNTIL:
+        raise fields.InvalidInput(f"until must be above 0 and at most {MAX_UNTIL:.0f} seconds")
+    admit_at_once(cache, arrivals)
+    return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
+
+
+def with_classes(
+    cluster: ClusterSnapshot, objects: Iterable[fields.ApiObject]
+) -> tuple[dict[str, PriorityClass], list[fields.InvalidObject]]:
+    """Return the PriorityClasses by name after the creation of these, and the errors of those that kube-apiserver
+    rejects (invalid, changed value or policy, second default).
+
+    Source: pkg/apis/scheduling/validation, `ValidatePriorityClassUpdate`; plugin/pkg/admission/priority.
+    """
+    from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+
+    classes, faults = dict(cluster.priority_classes), []
+    for obj in objects:
+        try:
+            new = PriorityClass.from_api(obj)
+            _check_class(new, obj, classes)
+        except fields.InvalidObject as fault:
+            faults.append(fault)
+        else:
+            classes[new.name] = new
+    return classes, faults
+
+
+def new_classes(before: ClusterSnapshot, after: ClusterSnapshot) -> list[str]:
+    """Return the created PriorityClasses with their values: `gold (value 5)`."""
+    old, new = before.priority_classes, after.priority_classes
+    return [f"{name} (value {new[name].value})" for name in sorted(new.keys() - old.keys())]
+
+
+def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str, PriorityClass]) -> None:
+    """Raise InvalidObject if kube-apiserver rejects a PriorityClass."""
+    from forewarn.policies.kubernetes.kube_apiserver.priority import check_default
+    from forewarn.policies.kubernetes.kube_apiserver.validation import priority_class as validation
+
+    old, ref = classes.get(new.name), fields.ref_of(obj)
+    if new.global_default and (why := check_default(new.name, old is not None, classes.values())):
+        raise fields.InvalidObject(
+            f"rejected: {why}. Fix: set globalDefault: false in one of them", ("globalDefault",), ref
+        )
+    if old is None:
+        for error in validation.validate_priority_class(obj)[:1]:
+            raise fields.InvalidObject(f"rejected: {error.text}", error.path, ref)
+        return
+    for error in validation.validate_priority_class_update(new, old)[:1]:
+        kept = old.value if error.path == ("value",) else old.preemption_policy
+        fix = "delete and recreate the class (forewarn whatif class)"
+        raise fields.InvalidObject(f"rejected: immutable, stays {kept}. Fix: {fix}", error.path, ref)
+
+
+def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
+    """Add created objects of the kinds AT_ONCE to the cache, and remove PriorityClasses that are deleted at the start.
+
+    Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
+    """
+    from forewarn.policies.kubernetes.controllers.applied import applied_views
+
+    problem = []
+    objects = [each.object for each in arrivals if each.op == "create" and fields.group_kind(each.object) in AT_ONCE]
+    others = [obj for obj in objects if fields.group_kind(obj) != PRIORITY_CLASS]
+    for obj in objects:
+        if fields.group_kind(obj) == PRIORITY_CLASS:
+            faults = with_classes(cache.snapshot(), [obj])[1]
+            problem += [(obj, fault) for fault in faults]
+            if not faults:
+                cache.add(obj)
+    for arrival in filter(_deletes_class, arrivals):
+        cache.remove(arrival.object)
+    if others:
+        unreadable: list[fields.InvalidObject] = []
+        cache.put_views(applied_views(cache.snapshot(), others, unreadable))
+        for fault in unreadable:
+            raise fault
+    return problem
+
+
+def _deletes_class(arrival: Arrival) -> bool:
+    return arrival.op == "delete" and arrival.at == 0 and fields.group_kind(arrival.object) == PRIORITY_CLASS
+
+
+def checked(
+    arrivals: Iterable[Arrival],
+) -> tuple[list[fields.ApiObject], dict[int, fields.ApiObject | None], Collection[int]]:
+    """Return what to pass to `rejected`: created objects, updated and scaled workloads; the objects that earlier
+    events create or delete, empty for updates of stored ones; and the `id`s of the objects that are applied.
+    """
+    objects: list[fields.ApiObject] = []
+    applied: set[int] = set()
+    latest: dict[ObjectRef, fields.ApiObject | None] = {}
+    before: dict[int, fields.ApiObject | None] = {}
+    for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
+        ref = fields.ref_of(arrival.object, "default")
+        kind, is_created = fields.group_kind(arrival.object), arrival.op == "create"
+        if arrival.op == "delete":
+            latest[ref] = None
+        elif is_created or (arrival.op == "update" and POD_TEMPLATE_PATHS.get(kind)):
+            objects.append(arrival.object)
+            applied.update([id(arrival.object)] * is_created)
+            if ref in latest:
+                before[id(arrival.object)] = latest[ref]
+            latest[ref] = arrival.object if is_created else latest.get(ref, fields.NOTHING)
+        elif arrival.op == "scale" and ref not in latest:
+            objects.append(arrival.object)
+    return objects, before, applied
+
+
+def rejected(
+    cluster: ClusterSnapshot,
+    objects: Iterable[fields.ApiObject],
+    before: Mapping[int, fields.ApiObject | None] = {},
+    applied: Collection[int] | None = None,
+) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
+    """Return objects of missing Namespaces, PodGroups that the Priority plugin rejects, objects whose new Pods it
+    rejects, and then objects whose Pods name a rejected PodGroup, with the errors. `before`: `id` of an object -> the
+    object that an earlier event created, None if it deleted the object. `applied`: the `id`s of the objects that
+    kubectl applies; None: of all.
+    """
+    objects = list(objects)
+    created = {fields.ref_of(obj).name for obj in objects if fields.group_kind(obj) == NAMESPACE}
+
+    def fault_of(obj: fields.ApiObject) -> fields.InvalidObject | None:
+        is_applied = applied is None or id(obj) in applied
+        missing = _in_missing_namespace(cluster, obj, created)
+        return missing or not_admitted(cluster, obj, before, is_applied=is_applied)
+
+    faults = [(obj, fault_of(obj)) for obj in objects]
+    found = [(obj, fault) for obj, fault in faults if fault is not None]
+    groups = {_key(obj) for obj, _ in found if fields.group_kind(obj) == POD_GROUP}
+    left = [obj for obj, fault in faults if fault is None] if groups else []
+    return found + [(obj, fault) for obj in left if (fault := _of_group(obj, groups))]
+
+
+def _key(obj: fields.ApiObject) -> tuple[str, str]:
+    ref = fields.ref_of(obj, "default")
+    return ref.namespace, ref.name
+
+
+def _in_missing_namespace(
+    cluster: ClusterSnapshot, obj: fields.ApiObject, created: Collection[str]
+) -> fields.InvalidObject | None:
+    ref = fields.ref_of(obj, "default")
+    if not is_namespaced(fields.group_kind(obj)) or not cluster.lacks_namespace(ref.namespace, created):
+        return None
+    problem = f"{namespace_not_found(ref.namespace)}. Fix: create the Namespace first"
+    return fields.InvalidObject(problem, ("metadata", "namespace"), ref)
+
+
+def _of_group(obj: fields.ApiObject, rejected_groups: Collection[tuple[str, str]]) -> fields.InvalidObject | None:
+    template, ref = pod_template_of(obj, POD_TEMPLATE_PATHS), fields.ref_of(obj, "default")
+    name = fields.text_at(template.object, "spec", "schedulingGroup", "podGroupName") if template else ""
+    if (ref.namespace, name) not in rejected_groups:
+        return None
+    return fields.InvalidObject(f"kube-apiserver rejects PodGroup {name}. Fix: correct the PodGroup", (), ref)
+
+
+def not_admitted(
+    cluster: ClusterSnapshot,
+    obj: fields.ApiObject,
+    before: Mapping[int, fields.ApiObject | None] = {},
+    *,
+    is_applied: bool = True,
+) -> fields.InvalidObject | None:
+    """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if defaults of
+    LimitRanges make these Pods invalid, if an apply changes immutable fields of a workload, or if a number of Pods or
+    the selector is invalid; otherwise None. Of an event that adds replicas, the Pods are those of the stored workload.
+
+    It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. `is_applied`: kubectl
+    applies the object, and so reads its last apply. Raises SourceError without a list of PriorityClasses.
+    """
+    from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod
+    from forewarn.policies.linting.rules.support.names import suggested
+    from forewarn.policies.questions.application.cluster import require_lists
+
+    ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
+    obj = obj if is_applied else _scaled_up(cluster, obj)
+    try:
+        template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        _check_update(cluster, obj, before, is_applied=is_applied)
+        stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
+        where = template.path if template else ()
+        if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
+            return None
+        if where:
+            check_workload(obj)
+        spec = fields.mapping(obj, *where, "spec")
+        fields.int32(obj, *where, "spec", "priority")
+        for field in ("priorityClassName", "preemptionPolicy"):
+            fields.text(obj, *where, "spec", field)
+        if is_group:
+            _admit_group(obj, cluster)
+        else:
+            admit_pod(spec, cluster.priority_classes)
+            return None if _has_pods(cluster, obj) else _fault_of_defaults(cluster, spec, where, ref)
+    except fields.InvalidObject as fault:
+        return fault
+    except Forbidden as fault:
+        path = (*where, *fault.path)
+        if path[-1] == "priorityClassName":
+            require_lists(cluster, [PRIORITY_CLASS], ())
+            fix = suggested(fields.text(obj, *path), cluster.priority_classes)
+        else:
+            fix = f". Fix: {'set' if fields.at(obj, *path) is None else 'remove'} {path[-1]}"
+        return (PodsRejected if where and _is_valid(spec) else fields.InvalidObject)(f"{fault}{fix}", path, ref)
+    return None
+
+
+def _check_update(
+    cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None], *, is_applied: bool
+) -> None:
+    """Raise InvalidObject if kubectl cannot read the last apply of a workload, or if immutable fields change."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.workload import check_workload_update
+    from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain
+
+    kind, ref = fields.group_kind(obj), fields.ref_of(obj, "default")
+    stored = cluster.workload(kind, ref.namespace, ref.name)
+    if stored is not None and is_applied:
+        last_applied(stored.object)
+    known = before.get(id(obj), fields.NOTHING)
+    old = stored.object if stored and known is fields.NOTHING else known
+    with suppress(TooLargeToRetain):  # the simulation reports it
+        if old:
+            check_workload_update(applied_to(old, obj), old, ref, cluster.semantics)
+
+
+def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObject:
+    """Return the stored workload instead of an event that adds replicas to it; other objects unchanged."""
+    from forewarn.policies.kubernetes.controllers.replica_set import spec_replicas
+
+    replicas = None if "spec" in obj else obj.get("replicas")
+    stored = cluster.workload(fields.group_kind(obj), *_key(obj))
+    return stored.object if stored and isinstance(replicas, int) and replicas > spec_replicas(stored.object) else obj
+
+
+def _has_pods(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
+    """Report whether a workload is stored with the same template and has all its Pods: an apply then creates none."""
+    from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
+    from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+
+    stored = cluster.workload(fields.group_kind(obj), *_key(obj))
+    if stored is None or stored.object is obj:  # with `_scaled_up`, the workload grows
+        return False
+    old, new = (pod_template_of(each, POD_TEMPLATE_PATHS) for each in (stored.object, applied_to(stored.object, obj)))
+    same = old is not None and new is not None and old.object == new.object
+    return same and replicas_of(obj) <= len(pods_of(cluster, obj))
+
+
+def fault_of_defaults(cluster: ClusterSnapshot, workload: fields.ApiObject) -> fields.InvalidObject | None:
+    """Return the error if defaults of LimitRanges make the new Pods of a stored workload invalid."""
+    where = POD_TEMPLATE_PATHS.get(fields.group_kind(workload), ())
+    with suppress(fields.InvalidObject):  # no new Pods, whatever the LimitRanges
+        spec = fields.mapping(workload, *where, "spec")
+        return _fault_of_defaults(cluster, spec, where, fields.ref_of(workload, "default")) if where else None
+    return None
+
+
+def _fault_of_defaults(
+    cluster: ClusterSnapshot, spec: fields.ApiObject, where: Path, ref: ObjectRef
+) -> fields.InvalidObject | None:
+    """Return the error if defaults of LimitRanges make a Pod invalid. `where`: the path of its template, or ()."""
+    from forewarn.policies.kubernetes.cluster.admission import with_default_resources
+    from forewarn.policies.kubernetes.kube_apiserver.validation.pod import fault_of_resources
+
+    pod = {"metadata": {"namespace": ref.namespace}, "spec": spec}
+    whole, ranges = with_default_resources(pod, cluster), cluster.limit_ranges_of(ref.namespace)
+    error = fault_of_resources(pod, whole, ranges) if ranges or whole is not pod else None
+    return error and (PodsRejected if where else fields.InvalidObject)(error.text, (*where, *error.path), ref)
+
+
+def _is_valid(spec: fields.ApiObject) -> bool:
+    """Report whether kube-apiserver accepts the priority fields of a Pod template (`ValidatePodSpec`)."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import name_faults, policy_fault
+
+    name = fields.text(spec, "priorityClassName")
+    return not (policy_fault(spec.get("preemptionPolicy")) or (name and name_faults(name)))
+
+
+def is_deleted_first(cluster: ClusterSnapshot, obj: fields.ApiObject) -> bool:
+    """Report whether Helm, Argo CD or Flux deletes a workload: immutable fields change. Raises InvalidObject."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.workload import validate_workload_update
+
+    old = cluster.workload(fields.group_kind(obj), *_key(obj)) if is_recreated(obj) else None
+    return old is not None and any(validate_workload_update(applied_to(old.object, obj), old.object, cluster.semantics))
+
+
+def _admit_group(group: fields.ApiObject, cluster: ClusterSnapshot) -> None:
+    """Raise Forbidden if the Priority plugin rejects a new PodGroup."""
+    from forewarn.policies.kubernetes.kube_apiserver.priority import admit_pod_group
+    from forewarn.policies.kubernetes.kube_apiserver.validation import pod as validation
+
+    if group.get("apiVersion") not in validation.GROUP_VERSIONS or validation.group_decode_error(group):
+        return
+    is_on, with_policy = validation.admission_gates(group, cluster.semantics)
+    if is_on:
+        spec = validation.defaulted_group(group, cluster.semantics)
+        admit_pod_group(spec, cluster.priority_classes, with_policy=with_policy)
+
+
+def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """Yield a sentence for each kind of change that the simulation ignores: changes of the kinds AT_ONCE that
+    `admit_at_once` does not apply.
+    """
+    changes = Counter(
+        (fields.group_kind(arrival.object).rpartition("/")[2], arrival.op)
+        for arrival in arrivals
+        if fields.group_kind(arrival.object) in AT_ONCE and arrival.op != "create" and not _deletes_class(arrival)
+    )
+    for (kind, operation), count in sorted(changes.items()):
+        what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"
+        yield f"{count} {what} ignored: existing objects apply for the whole simulation"
+
+
+def events_without_effect(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> Iterator[str]:
+    """Yield a sentence about events on objects that exist only if a controller creates them during the simulation."""
+    from forewarn.policies.prediction.simulation.scenario import OPERATIONS
+
+    missing = [
+        f"{OPERATIONS[arrival.op].noun or arrival.op} of {_named(arrival)}"
+        for arrival in _unresolved(cluster, arrivals)
+    ]
+    if missing:
+        what = plural(len(missing), "event")
+        yield f"{what} without effect unless a controller creates the object: {listed(missing)}"
+
+
+def _named(arrival: Arrival) -> str:
+    ref = fields.ref_of(arrival.object, "default")
+    return f"node {ref.name}" if fields.group_kind(arrival.object) == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
+
+
+def _unresolved(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+    """Yield events on objects that are not in the cluster and that no earlier event creates."""
+    from forewarn.policies.questions.whatif.questions import is_there
+
+    made = set[tuple[str, str, str]]()
+    for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
+        kind, ref = fields.group_kind(arrival.object), fields.ref_of(arrival.object, "default")
+        key = kind, ref.namespace, ref.name
+        if arrival.op == "create":
+            made.add(key)
+        elif kind not in AT_ONCE and key not in made and not is_there(cluster, *key):
+            yield arrival
+
+
+def _check_names(cluster: ClusterSnapshot, created: Iterable[Arrival], events: Sequence[Arrival]) -> None:
+    """Raise EntryFault for the first event on an object that does not exist and that nothing can create before."""
+    from forewarn.policies.prediction.simulation.scenario import EntryFault
+    from forewarn.policies.questions.whatif.questions import elsewhere, node_named
+
+    every = [*created, *events]
+    owners = {(key[1], f"{key[2]}-") for key in cluster.workloads}
+    refs = (fields.ref_of(arrival.object, "default") for arrival in every if arrival.op == "create")
+    owners.update((ref.namespace, f"{ref.name}-") for ref in refs)
+    unresolved = {id(arrival) for arrival in _unresolved(cluster, every)}
+    for number, event in enumerate(events, 1):
+        kind, ref = fields.group_kind(event.object), fields.ref_of(event.object, "default")
+        owned = kind in _CREATED and any(ns == ref.namespace and ref.name.startswith(name) for ns, name in owners)
+        must_exist = kind in (NODE, DISRUPTION_BUDGET, *_CREATED, *POD_TEMPLATE_PATHS)
+        if id(event) not in unresolved or owned or not must_exist:
+            continue
+        try:
+            if kind == NODE:
+                node_named(cluster, ref.name)
+        except fields.InvalidInput as fault:
+            raise EntryFault(number, f"event {number}: {fault}") from None
+        near = elsewhere(cluster, kind, ref.namespace, ref.name)
+        raise EntryFault(number, f"event {number}: {_named(event)} not found in the cluster{near}")
+
+
+def events_of(path: str, cluster: ClusterSnapshot, created: Sequence[Arrival]) -> list[Arrival]:
+    """Return the events in a file. `created`: the arrivals before them.
+
+    Raises SourceError for an unreadable file, and InvalidInput for other contents and objects that do not exist.
+    """
+    from forewarn.policies.inputs.manifests import Fault, values
+    from forewarn.policies.linting.config.load import place_of_entry
+    from forewarn.policies.prediction.simulation.scenario import FORM, MAX_BYTES, EntryFault, read_events
+
+    name = "<stdin>" if path == "-" else path
+    data = read_file(path, MAX_BYTES)
+    if len(data) > MAX_BYTES:
+        raise SourceError(name, f"larger than {MAX_BYTES // 2**20} MiB, the limit for an events file")
+
+    def invalid(problem: str, *place: int) -> fields.InvalidInput:
+        return fields.InvalidInput(str(SourceError(name, problem, *place)))
+
+    try:
+        events = list(read_events(value for value, _ in values(data, name)))
+        _check_names(cluster, created, events)
+    except Fault as fault:
+        raise invalid(fault.message, fault.start) from None
+    except EntryFault as fault:
+        raise invalid(str(fault), *place_of_entry(data, fault.number)) from None
+    except ValueError as fault:
+        raise invalid(str(fault)) from None
+    if not events:
+        raise invalid(f"no events. Fix: write a {FORM}")
+    return events
+
+
+def with_run_times(cluster: ClusterSnapshot, events: Sequence[Arrival]) -> tuple[list[Arrival], list[str]]:
+    """Return the events with the run times that `run` does not give, and notes about their sources.
+
+    The run time of a Job is the median of the completed Jobs of the same CronJob.
+    """
+    if not any(map(_lacks_run_time, events)):
+        return list(events), []
+    created = {fields.ref_of(event.object, "default"): event.object for event in events if event.op == "create"}
+    known, notes = _run_times(cluster), dict[str, None]()
+    results: list[Arrival] = []
+    for event in events:
+        results.append(event)
+        if not _lacks_run_time(event):
+            continue
+        ref = fields.ref_of(event.object, "default")
+        job = cluster.workload(JOB, ref.namespace, ref.name)
+        if job is None and ref in created:
+            job = Workload.from_api(created[ref])
+        kind, name = job.controller if job else ("", "")
+        whose = f"of CronJob {ref.namespace}/{name}" if kind == CRON_JOB else "of the same CronJob"
+        times = sorted(known.get((ref.namespace, name), ())) if kind == CRON_JOB else []
+        if times:
+            seconds = times[len(times) // 2]
+            results[-1] = event._replace(object={**event.object, "durationSeconds": seconds})
+            source = f"the median of {plural(len(times), 'completed Job')} {whose}"
+            notes[f"Job {ref.namespace}/{ref.name} runs for {duration(seconds)}: {source}"] = None
+        else:
+            why = f"no durationSeconds, no completed Job {whose}"
+            notes[f"not predicted: when Job {ref.namespace}/{ref.name} completes ({why})"] = None
+    more = len(notes) - _MAX_NOTES
+    return results, [*notes][:_MAX_NOTES] + ([f"{plural(more, 'more note')} about run times"] if more > 0 else [])
+
+
+def _lacks_run_time(event: Arrival) -> bool:
+    return event.op == "run" and "durationSeconds" not in event.object
+
+
+def _run_times(cluster: ClusterSnapshot) -> dict[tuple[str, str], list[float]]:
+    """Return (namespace, name) of a CronJob -> run times of its completed Jobs whose Pods ran at the same time, without
+    failures.
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for (kind, namespace, _), workload in cluster.workloads.items():
+        if kind != JOB or workload.controller[0] != CRON_JOB:
+            continue
+        with suppress(fields.InvalidObject):
+            job = workload.object
+            started, ended = (fields.timestamp(job, "status", name) for name in ("startTime", "completionTime"))
+            pods, at_once = (fields.int32(job, "spec", name) or 1 for name in ("completions", "parallelism"))
+            failed = fields.int32(job, "status", "failed")
+            if started is not None and ended is not None and ended >= started and pods <= at_once and not failed:
+                found.setdefault((namespace, workload.controller[1]), []).append(float(ended - started))
+    return found

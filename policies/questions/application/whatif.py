@@ -1,0 +1,595 @@
+"""`whatif`: simulate a change, and compare the cluster before and after it; the same for each of many losses.
+
+Of many losses, each is simulated in a fork: loading a cluster of 150,000 Pods takes longer than the simulation of one
+lost node. A fork has the complete state immediately, and changes stay in the fork, so each result equals a separate
+simulation. The events before a loss, and the first syncs of controllers, happen before the forks.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+
+from forewarn.policies.base.documents import Hidden, Inlined, optional_in_json, to_dict
+from forewarn.policies.base.findings import described, listed, quote
+from forewarn.policies.base.process_pool import mapped
+from forewarn.policies.inputs.sources.cluster import objects_of
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
+from forewarn.policies.kubernetes.controllers.applied import with_applied
+from forewarn.policies.kubernetes.controllers.new_pods import needed
+from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.kinds.registry import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEFAULT_NAMESPACE,
+    LIMIT_RANGE,
+    NODE,
+    POD,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
+from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
+from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
+from forewarn.policies.kubernetes.scheduling.caveats import assumptions
+from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
+from forewarn.policies.linting.rules.support.names import suggested
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.prediction.forecast.missing_pods import missing_pods
+from forewarn.policies.prediction.simulation.dump import DumpCache, not_simulated, unknown_owners
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import (
+    Ending,
+    Outcome,
+    by_frequency,
+    count_runs,
+    explore,
+    random_of,
+    summarize,
+)
+from forewarn.policies.questions.application import simulated
+from forewarn.policies.questions.application.changes import (
+    Apply,
+    Change,
+    ChangeClass,
+    Events,
+    MaxReplicas,
+    Scale,
+    Start,
+)
+from forewarn.policies.questions.application.cluster import (
+    Cluster,
+    Progress,
+    autoscaling_for,
+    counted_results,
+    require_nodes,
+)
+from forewarn.policies.questions.application.fixes import tried
+from forewarn.policies.questions.application.places import Places, Rejected
+from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
+from forewarn.policies.questions.whatif import MAX_UNTIL, class_change, questions
+from forewarn.policies.questions.whatif.answer import Answer, Blocks, NotRecreated, Preemption, WorkloadCount
+from forewarn.policies.questions.whatif.arrivals import Branch, Worst, with_new_nodes
+from forewarn.policies.questions.whatif.comparison import (
+    ask,
+    at_rest,
+    placeholder_workloads,
+    placeholders_of,
+    prepare,
+    typical,
+)
+from forewarn.policies.questions.whatif.occupancy import Occupancy
+from forewarn.policies.questions.whatif.risk import Tried, risks
+from forewarn.policies.questions.whatif.sweep import Sweep, worst_first
+from forewarn.policies.questions.whatif.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from random import Random
+
+    from forewarn.policies.base.documents.answer import AnswerDocument, Effects
+    from forewarn.policies.prediction.simulation.clock import Event
+    from forewarn.policies.prediction.simulation.scenario import Arrival, World
+    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+    from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
+    from forewarn.policies.questions.whatif.risk_answer import Risks
+    from forewarn.policies.questions.whatif.tally import Tallied
+
+
+ONE_CHOICE: Final = "counts are those of one choice among equal victims: kube-scheduler may instead preempt Pods of "
+_A_DAY: Final = 86_400.0
+"""Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
+
+
+@dataclass(frozen=True, repr=False)
+class WhatIf(Result):
+    """The cluster before and after a change.
+
+    `document`: in the form of all answers. `answer`: all details. `class_change`: the effect of ChangeClass, otherwise
+    None. `notes`: limits and assumptions of the simulation. `faults`: the errors of rejected objects; the others are
+    simulated. `outcomes`: the runs of Events, that of `answer` first: it has the most frequent effects.
+    """
+
+    document: Inlined[AnswerDocument]
+    change: Hidden[Change]
+    answer: Inlined[Answer]
+    notes: Sequence[str]
+    faults: Hidden[Sequence[Exception]]
+    class_change: ClassChange | None = None
+    outcomes: Sequence[Ending] = ()
+    timeline: Sequence[Event] | None = None
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @property
+    def fewer(self) -> int:
+        """Number of replicas that no longer run: the sum of `missed` of the workloads."""
+        return self.answer.fewer
+
+    @property
+    def pending(self) -> int:
+        """Number of Pods that are Pending at the end."""
+        return sum(workload.pending for workload in self.workloads)
+
+    @property
+    def preemptions(self) -> Sequence[Preemption]:
+        """The preempted Pods, each with its preemptor, in the order of time."""
+        return self.answer.preempted
+
+    @property
+    def workloads(self) -> Sequence[WorkloadCount]:
+        """The workloads whose number of running Pods changes, or with Pending Pods before or at the end."""
+        return self.answer.workloads
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of `--fail-on` that are met: the counters that are not 0."""
+        return self.document.conditions
+
+    @optional_in_json
+    def basis(self) -> Literal["settled"] | None:
+        """Of an apply."""
+        return "settled" if isinstance(self.change, Apply) else None
+
+    @optional_in_json
+    def runs(self) -> int | None:
+        """With `events`."""
+        return self.change.runs if isinstance(self.change, Events) and self.outcomes else None
+
+    @optional_in_json
+    def seed(self) -> int | None:
+        """With `events`."""
+        return self.change.seed if isinstance(self.change, Events) and self.outcomes else None
+
+    def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
+        """The JSON document, in the format of `-o json`. `timeline`: with all events."""
+        return to_dict(replace(self, timeline=self.answer.simulation.timeline.events) if timeline else self)
+
+
+def whatif(
+    cluster: Cluster,
+    change: Change,
+    *,
+    until: float | None = None,
+    autoscaling: Autoscaling | None = None,
+    nodes_over_time: bool = False,
+    progress: Progress | None = None,
+    tries_fixes: bool = True,
+) -> WhatIf:
+    """Simulate a change, and compare the cluster before and after it.
+
+    `until`: simulated seconds (default: 1 hour; up to 1 day for a restart or a DaemonSet, and up to 31 days for an
+    upgrade). `autoscaling`: settings of autoscalers (default: those of the cluster). `nodes_over_time`: record the Pods
+    on each node over time. `tries_fixes`: ask again with fixes, in a small cluster. Raises SourceError, InvalidInput,
+    and InvalidObject, also if admission rejects all objects.
+    """
+    autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
+    start = Start(_cache_for(change, cluster), autoscaling.groups, places)
+    cache = start.cache
+    _require_lists(cluster, change, autoscaling)
+    with places.locating():
+        question = change.question(start)
+        if not autoscaling.groups and all(group_kind(arrival.object) != NODE for arrival in question.arrivals):
+            require_nodes(cache.snapshot())
+        question, faults = _without_rejected(question, cache, places)
+        notes = [
+            *simulated.passed_over(question.arrivals),
+            *simulated.events_without_effect(cache.snapshot(), question.arrivals),
+        ]
+        notes += [*question.notes, *_of_faults(faults)]
+        until = _horizon(question) if until is None else until
+        world = simulated.world_with(cache, question.arrivals, until)
+        watch, runs = Occupancy if nodes_over_time else None, _explored(change, question, world, progress)
+        answered = partial(ask, random=runs.random) if runs else typical
+
+        def answer_to(question: questions.Question, world: World, after: ClusterSnapshot) -> Answer:
+            with Branch(question, autoscaling.after(question.lost), Worst.from_simulation) as branch:
+                answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
+                answer = with_new_nodes(answer, branch)
+            pods, options = cluster.snapshot.pods.values(), cluster.config.options
+            return answer._replace(
+                placeholders=placeholders_of(answer, pods, options),
+                placeholder_pods=sum(bool(pod.node_name) and is_placeholder(pod, options) for pod in pods),
+                exceeded_quotas=exceeded_quotas(cluster.snapshot),
+                blocks=_blocks(answer, question, cluster.snapshot, after),
+            )
+
+        answer = answer_to(question, world, cache.snapshot())
+        restarts = _restarts_alone(question)
+        if restarts and answer.does_harm and not answer.is_as_without:
+            alone = simulated.world_with(cluster.cache, restarts, until)
+            restarted = answer_to(question._replace(arrivals=restarts), alone, cluster.snapshot)
+            answer = answer._replace(restart_alone=restarted)
+        new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
+        answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
+        if runs:
+            answer = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False, alike=runs.alike)
+    of_faults, notes = _of_faults(faults), _notes(cache, answer, notes)
+    head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
+    others = [note for note in notes if note not in of_faults]
+    outcomes = runs.outcomes if runs else _ending(change, answer)
+    document = document_of(Simulated(answer, question.class_change, faults, others, outcomes))
+    if tries_fixes and not runs:
+
+        def ask_again(other: Cluster) -> Effects:
+            return whatif(other, change, until=until, autoscaling=autoscaling, tries_fixes=False).document.effects
+
+        document = replace(document, fix=tried(cluster, answer.of_upgrade, document.effects, ask_again))
+    return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
+
+
+def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -> None:
+    """Check that the cluster state has what the change needs. Raises SourceError."""
+    nodes = () if isinstance(change, Apply | Events) else (NODE,)
+    classes = (PRIORITY_CLASS,) if isinstance(change, ChangeClass) else ()
+    cluster.require(*nodes, POD, *classes, has_groups=bool(autoscaling.groups))
+    if nodes and not autoscaling.groups:
+        require_nodes(cluster.snapshot)
+
+
+def _ending(change: Change, answer: Answer) -> list[Ending]:
+    return [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
+
+
+def _notes(cache: DumpCache, answer: Answer, notes: Iterable[str]) -> list[str]:
+    of_choice = [f"{ONE_CHOICE}{listed(answer.equal_victims)}"] if answer.equal_victims else []
+    return [*not_simulated(cache), *notes, *of_choice]
+
+
+class _Explored(NamedTuple):
+    """The outcomes of several runs, those with the most frequent effects first. `random`: that of the first outcome.
+    `alike`: the number of runs with its effects, and of all.
+    """
+
+    outcomes: Sequence[Ending]
+    random: Random | None
+    alike: tuple[int, int]
+
+
+def _explored(
+    change: Change, question: questions.Question, world: World, progress: Progress | None
+) -> _Explored | None:
+    """Return the outcomes of several runs; None for one run."""
+    if not isinstance(change, Events) or change.runs == 1:
+        return None
+
+    def begun(random: Random | None) -> Simulation:
+        simulation = Simulation(world, random, progress=progress)
+        prepare(simulation, question)
+        return simulation
+
+    explored = explore(begun, change.runs, change.seed)
+    groups = by_frequency(Ending(outcome, summarize(outcome.simulation)) for outcome in explored)
+    random = random_of(change.seed, groups[0][0].outcome.run)
+    return _Explored([ending for group in groups for ending in group], random, (count_runs(groups[0]), change.runs))
+
+
+def _horizon(question: questions.Question) -> float:
+    """Return the simulated seconds that a question needs at most: a DaemonSet replaces its Pods node by node."""
+    slow = question.restarts or any(group_kind(arrival.object) == DAEMON_SET for arrival in question.arrivals)
+    most = question.upgrade.horizon if question.upgrade else _A_DAY if slow else 0.0
+    return max(simulated.DEFAULT_UNTIL, min(most, MAX_UNTIL))
+
+
+def _restarts_alone(question: questions.Question) -> list[Arrival]:
+    """Return the restarts that are simulated with a class change: of the workloads whose template stays as it is."""
+    change = question.class_change
+    if change is None or not change.restarted:
+        return []
+    return [each for each in question.arrivals if class_change.workload_key(each.object) not in change.templates]
+
+
+def _new_pods(
+    before: ClusterSnapshot, after: ClusterSnapshot, question: questions.Question
+) -> tuple[list[Ranked], list[Ranked]]:
+    """Return the workloads whose new Pods change priority: those that the question does not change, and the others."""
+    arrivals = (arrival for arrival in question.arrivals if arrival.op in ("create", "update"))
+    objects = (arrival.object for arrival in arrivals if group_kind(arrival.object) in POD_TEMPLATE_PATHS)
+    given = {class_change.workload_key(obj): obj for obj in objects}
+    is_same = (before.priority_classes, before.namespaces) == (after.priority_classes, after.namespaces)
+    if question.class_change is not None or (is_same and not given):
+        return [], []
+    changed = {ref_of(arrival.object, "default") for arrival in question.arrivals}
+    differing = [workload for workload in class_change.ranked(before, after, given) if workload.differs]
+    others = [workload for workload in differing if ref_of(workload.object, "default") not in changed]
+    own = (workload for workload in differing if workload.before and workload.after)
+    return others, [workload for workload in own if class_change.workload_key(workload.object) in given]
+
+
+def _blocks(answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot) -> Blocks:
+    """Return what the change blocks, also next Pods of CronJobs, and Pods that its LimitRanges make invalid."""
+    next_jobs = dict(_next_jobs(answer, question, before, after))
+    limited = dict(_by_limit_ranges(answer, question, before, after))
+    return answer.blocks._replace(recreation=next_jobs | dict(answer.blocks.recreation) | limited)
+
+
+def _next_jobs(
+    answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot
+) -> Iterator[tuple[str, NotRecreated]]:
+    """Yield the CronJobs without running Pods in changed namespaces, by name, whose next Pods ResourceQuotas reject at
+    the end, and did not before.
+
+    Pods of other CronJobs that start in the simulation run until its end. Their namespaces have the usage of the start.
+    """
+    api, origins = answer.simulation.api, answer.simulation.timeline.origins
+    started = {each.namespace for each in origins.values() if each.kind == CRON_JOB and not each.before}
+    quotas = {name: stored for name, stored in (api.quotas.now if api.quotas else {}).items() if name not in started}
+    applied = (arrival.object for arrival in question.arrivals if arrival.op != "delete")
+    of_kind = (obj for obj in applied if group_kind(obj) == RESOURCE_QUOTA)
+    after = replace(with_applied(after, of_kind, []), charged_quotas=quotas)
+    namespaces = {ref_of(arrival.object, DEFAULT_NAMESPACE).namespace for arrival in question.arrivals}
+    for key in api.keys_of(CRON_JOB) if api.quotas else ():
+        name = answer.summary.names.name_of((key[0], f"{key[1]}/{key[2]}"))
+        if key[1] in namespaces and name not in answer.rejected_by_quota:
+            stored, found = before.workload(*key), missing_pods(after, api.workloads[key].object)
+            if found and quota_in(found.why) and not (stored and missing_pods(before, stored.object)):
+                yield name, NotRecreated(0, found.why)
+
+
+def _by_limit_ranges(
+    answer: Answer, question: questions.Question, before: ClusterSnapshot, after: ClusterSnapshot
+) -> Iterator[tuple[str, NotRecreated]]:
+    """Yield the workloads, by name, whose new Pods become invalid by LimitRanges of the change."""
+    created = [arrival.object for arrival in question.arrivals if arrival.op == "create"]
+    namespaces = {ref_of(obj, "default").namespace for obj in created if group_kind(obj) == LIMIT_RANGE}
+    changed = {ref_of(obj, "default") for obj in created}
+    for (kind, *names), workload in sorted(after.workloads.items()) if namespaces else ():
+        obj = workload.object
+        if names[0] not in namespaces or any(workload.controller) or ref_of(obj, "default") in changed:
+            continue
+        running = sum(bool(pod.node_name and not pod.terminal) for pod in pods_of(after, obj))
+        creates = running or (kind == CRON_JOB and needed(obj, obj))
+        fault = simulated.fault_of_defaults(after, obj) if creates else None
+        if fault is not None and simulated.fault_of_defaults(before, obj) is None:
+            message = f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}"
+            yield (
+                answer.summary.names.name_of((kind, "/".join(names))),
+                NotRecreated(running, message, "LimitRange"),
+            )
+
+
+def _cache_for(change: Change, cluster: Cluster) -> DumpCache:
+    """Return a copy of the cache, with the objects of running clusters on which only this change depends."""
+    cache = cluster.cache.copy()
+    with suppress(SourceError) if isinstance(change, Scale) else nullcontext():  # without permission to list them
+        for source in cluster.sources if isinstance(change, MaxReplicas | Scale) else ():
+            for obj in objects_of(source, "autoscalers"):
+                cache.add(obj)
+    return cache
+
+
+def _of_faults(faults: Sequence[Exception]) -> list[str]:
+    return [f"not simulated: {fault}" for fault in faults]
+
+
+def _without_rejected(
+    question: questions.Question, cache: DumpCache, places: Places
+) -> tuple[questions.Question, list[Exception]]:
+    """Return the question without PriorityClasses that kube-apiserver rejects and objects whose Pods admission rejects
+    because of their PriorityClass, and the errors.
+
+    Adds created objects that admission reads to `cache` (`admit_at_once`). Raises Rejected if no object is left.
+    """
+    before = cache.snapshot()
+    entries = simulated.admit_at_once(cache, question.arrivals)
+    entries += simulated.rejected(cache.snapshot(), *simulated.checked(question.arrivals))
+    faults, without_these = [places.located(fault) for _, fault in entries], {id(obj) for obj, _ in entries}
+    left = [arrival for arrival in question.arrivals if id(arrival.object) not in without_these]
+    answers_alone = question.class_change is not None and question.class_change.restarted
+    if faults and not left and not answers_alone:
+        raise Rejected(faults)
+    created = simulated.new_classes(before, cache.snapshot())
+    noun = "PriorityClass" if len(created) == 1 else "PriorityClasses"
+    classes = f", with new {noun} {listed(created, 1)}" if created else ""
+    return question._replace(title=f"{question.title}{classes}", arrivals=left), faults
+
+
+if TYPE_CHECKING:
+    Kind = Literal["node", "zone"]
+
+
+class Counting(Protocol):
+    """Measures a simulation; created from a simulation of the same cluster before it runs."""
+
+    def measure(self, simulation: Simulation, question: questions.Question) -> Any:
+        """Run the simulation of the question, and return the measured values."""
+
+
+def counted(
+    world: World,
+    asked: Sequence[questions.Question],
+    counting: Callable[[Simulation], Counting],
+    report: Callable[..., None] | None = None,
+) -> Iterator[Any]:
+    """Yield the values of `counting` after the simulation of each question, in order.
+
+    `world`: the cluster without arrivals. Runs one simulation per core at a time. `report`: called now and then.
+    """
+    if not asked:
+        return
+    simulation = Simulation(world)
+    losses = counting(simulation)
+    simulation.begin()
+    loses = all(arrival.op == "lost" for question in asked for arrival in question.arrivals)
+    ahead = at_rest(world) and loses and _would_be_quiet(simulation, report)
+    if ahead:
+        simulation.run_first_syncs()
+    if report is not None:
+        report()
+    prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
+
+    def in_shared_simulation(question: questions.Question) -> Any:
+        simulation.expect(question.arrivals)
+        values = losses.measure(simulation, question)
+        if ahead and not simulation.is_as_if_new:
+            raise ValueError("a new simulation has to tell")
+        return values
+
+    def in_new_simulation(question: questions.Question) -> Any:
+        return losses.measure(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
+
+    yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
+
+
+def _would_be_quiet(simulation: Simulation, report: Callable[..., None] | None) -> bool:
+    """Report whether the first syncs of controllers cause no events; tested in a fork, because events cannot be
+    undone.
+    """
+    (quiet,) = mapped([simulation], Simulation.run_first_syncs, lambda _: False, report)
+    return bool(quiet)
+
+
+_NOTHING: Final = "nothing"
+"""The name of the question about the outcome without a change."""
+_MAX_NOTES: Final = 10
+
+
+def whatif_each(
+    cluster: Cluster,
+    kind: Kind,
+    *,
+    until: float = simulated.DEFAULT_UNTIL,
+    autoscaling: Autoscaling | None = None,
+    part: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Simulate the loss of each node or each zone separately, on all CPUs; the worst case is the first row.
+
+    `until`: simulated seconds. `autoscaling`: settings of autoscalers (default: those of the cluster). `part`: selects
+    cases by name, to save time. Raises SourceError, InvalidInput, and InvalidObject for a cluster without cases.
+    """
+    autoscaling = autoscaling_for(cluster, autoscaling)
+    cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
+    cache = cluster.cache
+    losses = _losses(cluster, kind)
+    if not losses:
+        raise questions.nothing_to_lose(kind)
+    names, tallies, world = part([*losses]), list[Tally](), simulated.world_with(cache, [], until)
+
+    def counting(simulation: Simulation) -> Tally:
+        pods = cluster.snapshot.pods.values()
+        tallies.append(Tally(simulation, autoscaling, placeholder_workloads(simulation, pods, cluster.config.options)))
+        return tallies[0]
+
+    asked, unchanged = [questions.Question(_NOTHING), *(losses[name] for name in names)], list["Tallied"]()
+
+    def results(report: Callable[..., None]) -> Iterator[Tallied]:
+        values = counted(world, asked, counting, report)
+        unchanged.append(next(values))
+        yield from values
+
+    tallied = list(counted_results(results, len(names), progress))
+    (without_change, _), (tally,) = unchanged[0], tallies
+    rows = worst_first(each.row.without(without_change.rejections) for each in tallied)
+    limits = list(dict.fromkeys(note for each in tallied for note in each.not_modelled))[:_MAX_NOTES]
+    nothing_else = at_rest(world) and not without_change.counters.harm
+    snapshot, victims = cache.snapshot(), any(row.counters.preempted or row.counters.pdbs_violated for row in rows)
+    running = (pod for pod in snapshot.pods.values() if pod.node_name)
+    assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
+    head = head_of(snapshot, (*assumed, *autoscaling.assumes))
+    without = None if nothing_else else without_change
+    return Sweep(head, kind, tally.running, rows, without, [*not_simulated(cache), *limits])
+
+
+def names_of(cluster: Cluster, kind: Kind) -> list[str]:
+    """The names of all cases, for example `node a-1`."""
+    return [*_losses(cluster, kind)]
+
+
+def _losses(cluster: Cluster, kind: Kind) -> dict[str, questions.Question]:
+    loss = {"node": questions.each_node_lost, "zone": questions.each_zone_lost}.get(kind)
+    if loss is None:
+        raise InvalidInput(f"{quote(kind)}: not a kind of cases; known: node, zone")
+    return {question.title: question for question in loss(cluster.snapshot)}
+
+
+@dataclass(frozen=True)
+class Workloads:
+    """The workloads of a namespace and of a PriorityClass. None: all. `priority_class`: "" for Pods without a class."""
+
+    namespace: str | None = None
+    priority_class: str | None = None
+
+    def __str__(self) -> str:
+        """A phrase, for example ` of class gold in namespace shop`."""
+        name = self.priority_class
+        of_class = "" if name is None else f" of class {name}" if name else " without a class"
+        return of_class if self.namespace is None else f"{of_class} in namespace {self.namespace}"
+
+    def has(self, namespace: str, priority_class: str) -> bool:
+        """Report whether a workload is one of these."""
+        return self.namespace in (None, namespace) and self.priority_class in (None, priority_class)
+
+    def require(self, cluster: ClusterSnapshot) -> None:
+        """Raise InvalidInput for an unknown namespace or class."""
+        unknown = questions.unknown_namespace(cluster, self.namespace) if self.namespace is not None else ""
+        if (name := self.priority_class) and name not in cluster.priority_classes:
+            unknown += f"; PriorityClass {quote(name)} not found{suggested(name, cluster.priority_classes)}"
+        if unknown:
+            raise InvalidInput(unknown.removeprefix("; "))
+
+
+_ALL: Final = Workloads()
+
+
+def risk(
+    cluster: Cluster,
+    workloads: Workloads = _ALL,
+    *,
+    most: int = 100,
+    until: float = simulated.DEFAULT_UNTIL,
+    autoscaling: Autoscaling | None = None,
+    progress: Progress | None = None,
+) -> Risks:
+    """List for each workload the PriorityClasses that can preempt it, and the zones and nodes whose loss costs
+    replicas.
+
+    `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
+    autoscalers (default: those of the cluster). Raises SourceError, and InvalidInput for unknown names.
+    """
+    check_numbers(0, most=most)
+    autoscaling = autoscaling_for(cluster, autoscaling)
+
+    def lose(world: World, asked: Sequence[questions.Question]) -> Iterator[Mapping[str, Any]]:
+        tried = partial(Tried, autoscaling=autoscaling)
+        return counted_results(partial(counted, world, asked, tried), len(asked), progress)
+
+    cluster.require(NODE, POD)
+    snapshot = cluster.snapshot
+    running = (pod for pod in snapshot.pods.values() if pod.node_name)
+    if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):
+        workloads.require(snapshot)
+        most = 0
+    options = cluster.config.options
+    answer = risks(snapshot, simulated.world_with(cluster.cache, [], until), most, lose, options, autoscaling)
+    selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
+    head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
+    waiting = (pod for pod in snapshot.waiting_pods.values() if workloads.has(pod.namespace, pod.priority_class_name))
+    pending = sum(is_pending(pod, snapshot.semantics.scheduler_names) for pod in waiting)
+    return replace(answer, workloads=selected, head=head, pending=pending)

@@ -1,0 +1,602 @@
+"""The answer to `whatif` in the form of all answers: status, consequence, counters, reasons and tables."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents.answer import (
+    INCOMPLETE,
+    NO_EFFECT,
+    AnswerDocument,
+    AnswerStatus,
+    Cause,
+    Counter,
+    Effects,
+    Table,
+    Why,
+    counters_of,
+)
+from forewarn.policies.base.findings import duration, grouped, listed, plural
+from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.prediction.simulation.summary import by_frequency, count_runs, unsettled
+from forewarn.policies.questions.application import autoscaler_tables
+from forewarn.policies.questions.application.places import why_rejected
+from forewarn.policies.questions.whatif.answer import pairs
+from forewarn.policies.questions.whatif.effects import (
+    Kind,
+    consequences,
+    effects_of,
+    helped_by_added_nodes,
+    joined,
+    new_pods_of,
+    of_runs,
+    own_workloads,
+    quota_of,
+    reasons_of_loss,
+    reasons_of_pending,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.prediction.simulation.summary import Ending
+    from forewarn.policies.questions.whatif.answer import Answer, Preemption, WorkloadCount
+    from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
+    from forewarn.policies.questions.whatif.effects import Reason, Share
+    from forewarn.policies.questions.whatif.interruptions import Interruption
+
+NO_CLASS: Final = "(no class)"
+_MAX_ROWS: Final = 10
+"""Rows of a table that is not grouped."""
+
+
+class Simulated(NamedTuple):
+    """A simulated change. `faults`: the errors of objects that are not simulated. `notes`: without those. `outcomes`:
+    of several runs.
+    """
+
+    answer: Answer
+    class_change: ClassChange | None
+    faults: Sequence[Exception]
+    notes: Sequence[str]
+    outcomes: Sequence[Ending] = ()
+
+
+def document_of(result: Simulated) -> AnswerDocument:
+    """Return the answer to a simulated change in the form of all answers."""
+    answer = result.answer.of_upgrade
+    effects = effects_of(answer, len(result.faults))
+    has_grown = result.answer.grown is not None and result.answer.upgrade is None
+    grown = effects_of(result.answer.end) if has_grown else None
+    harm = [*consequences(effects._replace(rejected=effects.rejected - len(result.faults)))]
+    first = [*_wanted(answer), *_of_new_pods(result)]
+    return AnswerDocument(
+        status=_status(result, effects),
+        question=result.answer.title,
+        clause=_clause(result, first, harm, grown),
+        counters=effects,
+        shown=[*_counters(answer, effects, grown), *_own_counters(answer)],
+        counters_with_new_nodes=grown,
+        warnings=[*_warnings(result)],
+        why=_why(result, answer, effects),
+        tables=[*_tables(result, answer)],
+        priority=max((each.priority for each in own_workloads(answer) if each.missed), default=None),
+        more=_more(result),
+    )
+
+
+def _status(result: Simulated, effects: Effects) -> AnswerStatus:
+    answer = result.answer.of_upgrade
+    rejects_new_pods = any(each.after is None for each in _ranked(result))
+    if result.faults:
+        return AnswerStatus.REJECTED
+    if result.answer.incomplete:
+        return AnswerStatus.NO_ANSWER
+    if effects.blocked:
+        return AnswerStatus.BLOCKED
+    if effects.harm or rejects_new_pods:
+        return AnswerStatus.WARN if answer.is_as_without and not rejects_new_pods else AnswerStatus.HARM
+    doubtful = answer.not_simulated or answer.summary.is_unfinished or any(answer.blocks)
+    return AnswerStatus.WARN if effects.placeholders or effects.pdbs_short or doubtful else AnswerStatus.OK
+
+
+def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown: Effects | None) -> str:
+    """The consequence in one clause with at most two numbers; with new nodes, also what these change."""
+    answer, arrived = result.answer.of_upgrade, result.answer.with_new_nodes
+    if result.faults:
+        first = [f"{plural(len(result.faults), 'object')} rejected", *first]
+    elif result.answer.incomplete:
+        return INCOMPLETE
+    if grown is not None and grown.new_nodes and arrived is not None:
+        at = f" after {duration(arrived.first_node_at)}" if arrived.first_node_at is not None else ""
+        left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
+        now = f"{(harm or first)[0]} at once; " if harm or first else ""
+        leave = "leaves" if grown.new_nodes == 1 else "leave"
+        return f"{now}{plural(grown.new_nodes, 'new node')}{at} {leave} {left}"
+    if answer.upgrade is not None and not answer.upgrade.complete and first:
+        return first[0]
+    if harm and answer.is_as_without:
+        return f"nothing beyond what happens without it: {harm[0]}"
+    return joined([*first, *harm][:2]) or NO_EFFECT
+
+
+def _wanted(answer: Answer) -> Iterator[str]:
+    """Yield what the change is for: new Pods that run, drained and upgraded nodes."""
+    if (upgrade := answer.upgrade) is not None:
+        if upgrade.complete:
+            yield f"all nodes upgraded in {duration(upgrade.seconds)}"
+        else:
+            nodes = {node for each in answer.blocks.drains for node in each.nodes}
+            stops = f"stops at node {len(upgrade.done) + 1}"
+            pdbs = plural(len(answer.blocks.drains), "PDB blocks", "PDBs block")
+            yield f"{stops}; {pdbs} {plural(len(nodes), 'node')}" if nodes else stops
+    elif answer.drained:
+        drained, stuck = len(answer.drained), len(answer.not_drained)
+        if stuck:
+            yield f"{drained - stuck} of {plural(drained, 'node')} drained"
+    if answer.new_nodes is not None:
+        helped = helped_by_added_nodes(answer)
+        it = "it" if len(answer.new_nodes.nodes) == 1 else "them"
+        yield (
+            f"{plural(helped, 'Pod runs', 'Pods run')} only because of {it}" if helped else f"no Pending Pod needs {it}"
+        )
+    if answer.blocks.rollouts:
+        yield plural(len(answer.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
+    new, ended = new_pods_of(answer), answer.summary.new_pods_ended - answer.summary.new_pods_preempted
+    if new is not None and not new.run and ended == new.total:
+        yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
+    elif new is not None:
+        yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
+
+
+def _of_new_pods(result: Simulated) -> Iterator[str]:
+    """Yield how many unchanged workloads have new Pods that are rejected, or change priority."""
+    changed = result.class_change.changed if result.class_change else result.answer.new_pods
+    rejected = sum(each.after is None for each in changed)
+    if rejected:
+        yield f"new Pods of {plural(rejected, 'workload')} rejected"
+    if others := len(changed) - rejected:
+        yield f"new Pods of {plural(others, 'workload')} change priority"
+
+
+def _ranked(result: Simulated) -> Sequence[Ranked]:
+    """The workloads whose new Pods change priority."""
+    change, answer = result.class_change, result.answer
+    return change.changed if change else [*answer.new_pods, *answer.reprioritized]
+
+
+def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[Counter]:
+    later = grown or effects
+
+    def counter(name: str, of: int | None = None, more: str = "") -> Counter:
+        return Counter(name, getattr(effects, name), of, getattr(later, name) if grown else None, more)
+
+    by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
+    down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"
+    return counters_of(
+        effects,
+        victims=None,
+        preempted=Counter("preempted", effects.preempted, more=by_new),
+        pending=counter("pending"),
+        lost=counter("lost", answer.running_before if effects.lost else None),
+        down=counter("down", more=down),
+        placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None),
+        new_nodes=Counter("new_nodes", later.new_nodes),
+        removed_nodes=Counter("removed_nodes", later.removed_nodes),
+    )
+
+
+def _own_counters(answer: Answer) -> Iterator[Counter]:
+    if (upgrade := answer.upgrade) is not None:
+        yield Counter("upgraded", len(upgrade.done), len(upgrade.steps))
+    elif answer.drained:
+        yield Counter("drained", len(answer.drained) - len(answer.not_drained), len(answer.drained))
+    if pdbs := _blocking(answer):
+        yield Counter("PDBs blocking", len(pdbs))
+    if answer.new_nodes is not None:
+        yield Counter("run only with new nodes", helped_by_added_nodes(answer))
+    elif started := sum(each.started for each in own_workloads(answer)):
+        yield Counter("Pending Pods that now run", started)
+
+
+def _blocking(answer: Answer) -> set[str]:
+    if answer.upgrade is not None:
+        return {each.budget for each in answer.blocks.drains}
+    return {each.budget for each in answer.drains_blocked_by}.union(*answer.eviction_blocked_by.values())
+
+
+def _warnings(result: Simulated) -> Iterator[str]:
+    answer = result.answer.of_upgrade
+    yield from _of_the_state_before(result, answer)
+    yield from _of_the_time_after(answer)
+    yield from _doubts(answer)
+    yield from autoscaler_tables.warnings_of(answer.autoscalers)
+    yield from (f"not simulated: {each}" for each in answer.not_simulated)
+    yield from answer.not_modelled
+    yield from result.notes
+
+
+def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
+    """Yield what is wrong also without the change."""
+    without = answer.without_change
+    for name, quota in answer.exceeded_quotas.items():
+        yield f"before the change: quota {name} is exceeded ({quota})"
+    if without is not None:
+        waiting = sum(each.pods for each in without.summary.waiting)
+        counts = {"preempted": len(without.summary.evictions), "Pending": waiting, "lost": without.fewer}
+        if shown := [f"{name} {count:,}" for name, count in counts.items() if count]:
+            yield f"without the change: {' | '.join(shown)}"
+    if result.answer.restart_alone is not None:
+        harm = [*consequences(effects_of(result.answer.restart_alone.end))][:2]
+        yield f"the same restart without the change: {joined(harm) or NO_EFFECT}"
+
+
+def _of_the_time_after(answer: Answer) -> Iterator[str]:
+    """Yield what is delayed, impossible or forced because of the change."""
+    summary = answer.summary
+    if summary.quotas and summary.all_run_at is not None:
+        quotas = listed(summary.quotas)
+        yield f"new Pods are rejected at first by {quotas}: all run after {duration(summary.all_run_at)}"
+    if answer.blocks.recreation:
+        pods = sum(each.pods for each in answer.blocks.recreation.values())
+        by = {each.by for each in answer.blocks.recreation.values()}
+        workloads = plural(len(answer.blocks.recreation), "workload")
+        running = f"{plural(pods, 'running Pod')} cannot be recreated"
+        yield f"a {' or '.join(sorted(by))} rejects new Pods of {workloads}: {running}"
+    if answer.upgrade is not None and (forced := answer.upgrade.forced):
+        blocked = sum(pod.blocked for pod in forced)
+        which = " in spite of PDBs" if blocked == len(forced) else f", {blocked} of them in spite of PDBs"
+        yield f"{plural(len(forced), 'Pod is', 'Pods are')} deleted after --drain-timeout{which if blocked else ''}"
+    if answer.upgrade is None and (drains := answer.blocks.drains):
+        nodes = {node for each in drains for node in each.nodes}
+        yield f"from now on, {plural(len(drains), 'PDB blocks', 'PDBs block')} drains of {plural(len(nodes), 'node')}"
+
+
+def _doubts(answer: Answer) -> Iterator[str]:
+    """Yield what makes the counters doubtful."""
+    summary = answer.summary
+    if summary.is_unfinished:
+        what, fix = unsettled(summary.stopped, summary.horizon)
+        yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
+    yield from of_runs(answer)
+    if rivals := [name for name in answer.rivals if name not in answer.placeholders]:
+        names = f"{', '.join(rivals[:2])} or others" if answer.has_more_rivals else listed(rivals, 2)
+        yield f"chance decides between equal Pods: {names} may lose replicas instead"
+
+
+# Reasons
+
+
+def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
+    """The reasons of the counter that says most: rejected objects, blocked nodes, lost replicas, Pending Pods."""
+    if result.faults:
+        return why_rejected(result.faults)
+    if effects.blocked and not answer.upgrade and answer.not_drained:
+        return _why_blocked(answer)
+    if effects.lost:
+        causes = [_cause(*each) for each in reasons_of_loss(answer).items()]
+        return _explained("lost", effects.lost, "REPLICA IS LOST", "REPLICAS ARE LOST", causes)
+    if effects.pending:
+        causes = [_cause(*each) for each in reasons_of_pending(answer).items()]
+        return _explained("pending", effects.pending, "POD STAYS PENDING", "PODS STAY PENDING", causes)
+    if effects.rejected:
+        return _why_over_quota(answer, effects.rejected)
+    if effects.preempted:
+        return _why_preempted(answer, effects.preempted)
+    return None
+
+
+def _explained(counter: str, number: int, one: str, many: str, causes: Iterable[Cause]) -> Why:
+    ordered = sorted(causes, key=lambda cause: (-cause.number, cause.reason))
+    return Why(counter, number, f"{number:,} {one if number == 1 else many}", ordered)
+
+
+def _why_blocked(answer: Answer) -> Why:
+    """By node that is not drained, the PDB that blocks it."""
+    nodes = Tally[str]()
+    for pods in answer.not_drained.values():
+        pdbs = sorted({pdb for pod in pods for pdb in answer.eviction_blocked_by.get(pod, ())})
+        nodes[f"PDB {pdbs[0]} allows no disruptions" if pdbs else "the drain has not finished"] += 1
+    causes = [Cause(count, "pdb", reason) for reason, count in nodes.items()]
+    return _explained("blocked", len(answer.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
+
+
+def _why_preempted(answer: Answer, number: int) -> Why:
+    """The preempted Pods by preemptor, if other Pods replace them all."""
+    by = Tally(each.by_workload for each in answer.preempted if each.workload not in answer.placeholders)
+    causes = [Cause(count, "preemption", f"{name} preempts them; they run again") for name, count in by.items()]
+    return _explained("preempted", number, "POD IS PREEMPTED", "PODS ARE PREEMPTED", causes)
+
+
+def _why_over_quota(answer: Answer, number: int) -> Why:
+    by_quota = Tally[str]()
+    for workload, pods in answer.over_quota.items():
+        by_quota[quota_of(workload, answer) or "ResourceQuotas"] += pods
+    causes = [Cause(pods, Kind.QUOTA, f"{quota} rejects them") for quota, pods in by_quota.items()]
+    return _explained("rejected", number, "POD IS REJECTED", "PODS ARE REJECTED", causes)
+
+
+def _cause(reason: Reason, share: Share) -> Cause:
+    """A row of reasons."""
+    return Cause(share.pods.total(), reason.kind, _text_of(reason, share))
+
+
+def _text_of_failed(reason: Reason, share: Share) -> str:
+    fails = plural(share.jobs, "Job fails", "Jobs fail")
+    if reason.kind is Kind.BACKOFF_LIMIT:
+        return f"{fails}: more of their Pods are deleted than backoffLimit allows"
+    return f"{fails}: {reason.what}"
+
+
+def _text_of_capacity(share: Share) -> str:
+    first, others = share.pods.most_common()[:2], share.pods.most_common()[2:]
+    classes = [f"{pods:,} {f'of class {name}' if name else 'without a class'}" for name, pods in first]
+    rest = sum(pods for _, pods in others)
+    classes += [f"{rest:,} of {plural(len(others), 'other class', 'other classes')}"] if rest else []
+    return f"no capacity: {', '.join(classes)}"
+
+
+def _of_workloads(share: Share) -> str:
+    names = [*share.workloads]
+    return names[0] if len(names) == 1 else f"{len(names):,} workloads"
+
+
+def _text_of(reason: Reason, share: Share) -> str:
+    match reason.kind:
+        case Kind.BACKOFF_LIMIT | Kind.JOB_FAILED:
+            return _text_of_failed(reason, share)
+        case Kind.CAPACITY:
+            return _text_of_capacity(share)
+        case Kind.QUOTA:
+            what = f"{reason.what} rejects new Pods"
+        case Kind.NO_CONTROLLER:
+            what = "no controller recreates them"
+        case Kind.NOT_RECREATED:
+            what = "not recreated yet"
+        case _:
+            what = reason.what or "not scheduled yet"
+    return f"{what}: {_of_workloads(share)}"
+
+
+# Tables
+
+
+def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
+    if len(result.outcomes) > 1:
+        yield _of_runs(result.outcomes)
+    if answer.upgrade is not None:
+        yield from _of_upgrade(answer)
+    if (change := result.class_change) is not None:
+        yield from _of_class_change(change)
+    elif ranked := _ranked(result):
+        yield _priorities(ranked)
+    if answer.not_drained and answer.upgrade is None:
+        yield _not_drained(answer)
+    yield from of_workloads(answer)
+    yield from _details(answer)
+    if answer.preempted:
+        yield _pairs(answer.preempted)
+        yield _pods(answer.preempted)
+
+
+def _of_runs(outcomes: Sequence[Ending]) -> Table:
+    """The different outcomes of several runs, the most frequent first."""
+    cells: list[list[str | int]] = []
+    for group in by_frequency(outcomes):
+        summary = group[0].summary
+        preempted = [f"{name} ({count})" for name, count in summary.by_workload.most_common()]
+        pending = [f"{row.group} ({row.pods})" for row in summary.waiting]
+        rejected = [f"{row.group} ({row.pods})" for row in summary.missing]
+        effects = [listed(names, 2) for names in (preempted, pending, rejected, sorted(summary.violated_pdbs))]
+        cells.append([count_runs(group), *effects])
+    return Table(("RUNS", "PREEMPTED", "PENDING", "REJECTED", "PDBS VIOLATED"), cells)
+
+
+def _not_drained(answer: Answer) -> Table:
+    """The nodes that are not drained, with the Pods that are left and the PDBs that block their eviction."""
+    cells: list[list[str | int]] = []
+    for node, pods in sorted(answer.not_drained.items(), key=lambda item: (-len(item[1]), item[0])):
+        pdbs = sorted({pdb for pod in pods for pdb in answer.eviction_blocked_by.get(pod, ())})
+        cells.append([node, len(pods), listed(list(pods)), listed(pdbs)])
+    return Table(("NODE", "PODS LEFT", "SUCH AS", "BLOCKED BY PDB"), cells)
+
+
+def _details(answer: Answer) -> Iterator[Table]:
+    """Yield the effects of lost Pods; with -v also outages, PDBs, rejected Pods and new nodes."""
+    if answer.pod_losses:
+        yield Table(("LOST POD", "EFFECT"), [[each.pod, each.sentence] for each in answer.pod_losses])
+    outages: list[list[str | int]] = [
+        [each.workload, each.replicas, each.down, each.most, duration(each.since), duration(each.seconds), each.times]
+        for each in answer.outages
+    ]
+    if outages:
+        yield Table(("DOWN", "REPLICAS", "DOWN FOR LONG", "AT WORST", "AFTER", "FOR", "TIMES"), outages, detail=1)
+    if answer.pdbs:
+        pdbs: list[list[str | int]] = [[name, *counts] for name, counts in sorted(answer.pdbs.items())]
+        yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
+    if violated := answer.summary.violated_pdbs:
+        yield Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), [[*each] for each in sorted(violated.items())], detail=1)
+    rejected: list[list[str | int]] = [[row.group, row.pods, row.message] for row in answer.summary.missing]
+    rejected += [[name, each.pods, each.message] for name, each in answer.blocks.recreation.items()]
+    if rejected:
+        yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
+    if answer.new_nodes is not None or answer.pending_daemon_sets:
+        yield from _on_new_nodes(answer)
+    yield from autoscaler_tables.tables_of(answer.autoscalers, answer.with_new_nodes)
+
+
+def _on_new_nodes(answer: Answer) -> Iterator[Table]:
+    """Yield which Pods get to added nodes, and the DaemonSets whose Pods do not."""
+    added = answer.new_nodes
+    starved = added.pending_daemon_sets if added is not None else answer.pending_daemon_sets
+    cells: list[list[str | int]] = [
+        [each.workload, each.priority, each.pods, "no Pod on a node has a lower priority" if each.ranks_too_low else ""]
+        for each in starved
+    ]
+    if cells:
+        yield Table(("PENDING DAEMONSET PODS", "VALUE", "PODS", "REASON"), cells)
+    if added is not None and added.scheduled:
+        rows: list[list[str | int]] = [
+            [each.workload, each.priority, each.pods, duration(each.last)] for each in added.scheduled
+        ]
+        yield Table(("SCHEDULED ON NEW NODES", "VALUE", "PODS", "AFTER"), rows, detail=1)
+
+
+@dataclass
+class _Affected:
+    """The counts of one PriorityClass. `workloads`: None for one that only has preempted Pods."""
+
+    lost: int = 0
+    pending: int = 0
+    preempted: int = 0
+    workloads: dict[str, WorkloadCount | None] = field(default_factory=dict)
+
+
+def of_workloads(answer: Answer) -> Iterator[Table]:
+    """Yield a row for each affected workload, or if they are many, a row for each class and the workloads with -v."""
+    own = {each.workload: each for each in own_workloads(answer)}
+    preempted = Tally(each.workload for each in answer.preempted if each.workload not in answer.placeholders)
+    rows = [
+        each for each in own.values() if each.missed or each.more_pending or each.failure or preempted[each.workload]
+    ]
+    classes = {each.workload: (each.priority_class, each.priority) for each in answer.preempted} | {
+        each.workload: (each.priority_class, each.priority) for each in rows
+    }
+    only_preempted = [name for name in preempted if name not in own]
+    table = _workload_table(rows, only_preempted, preempted, classes, answer)
+    if len(table.rows) <= _MAX_ROWS:
+        yield from [table] if table.rows else []
+        return
+    yield from [_class_table(rows, preempted, classes)] if rows or only_preempted else []
+    yield table._replace(detail=1)
+
+
+def _workload_table(
+    rows: Sequence[WorkloadCount],
+    others: Sequence[str],
+    preempted: Mapping[str, int],
+    classes: Mapping[str, tuple[str, int]],
+    answer: Answer,
+) -> Table:
+    heads = ("WORKLOAD", "CLASS", "VALUE", "RUNNING", "LOST", "PENDING", "PREEMPTED", "REASON")
+    outages = {each.workload: each for each in answer.outages}
+    cells: list[list[str | int]] = []
+    for each in rows:
+        down = _down(outages.pop(each.workload, None))
+        name, value = classes[each.workload]
+        counts = each.missed, each.more_pending, preempted[each.workload]
+        why = in_short(each.message) or each.failure or down
+        cells.append([each.workload, name or NO_CLASS, value, f"{each.before} → {each.after}", *counts, why])
+    for workload in others:
+        name, value = classes[workload]
+        why = _down(outages.pop(workload, None)) or "replaced"
+        cells.append([workload, name or NO_CLASS, value, "", 0, 0, preempted[workload], why])
+    cells += [[each.workload, "", each.priority, "", 0, 0, 0, _down(each)] for each in outages.values()]
+    return Table(heads, cells)
+
+
+def _down(outage: Interruption | None) -> str:
+    return f"{outage.down} of {outage.replicas} down for {duration(outage.total)}" if outage else ""
+
+
+def _class_table(
+    rows: Sequence[WorkloadCount], preempted: Mapping[str, int], classes: Mapping[str, tuple[str, int]]
+) -> Table:
+    """A row for each PriorityClass, the highest value first, with its workload that loses most."""
+    affected: dict[tuple[str, int], _Affected] = {}
+    for each in rows:
+        own = affected.setdefault(classes[each.workload], _Affected())
+        own.lost += each.missed
+        own.pending += each.more_pending
+        own.workloads[each.workload] = each
+    for workload, count in preempted.items():
+        own = affected.setdefault(classes[workload], _Affected())
+        own.preempted += count
+        own.workloads.setdefault(workload, None)
+    cells: list[list[str | int]] = []
+    for (name, value), own in sorted(affected.items(), key=lambda item: (-item[0][1], item[0][0])):
+        worst = max(
+            (each for each in own.workloads.values() if each),
+            key=lambda each: (each.missed, each.more_pending),
+            default=None,
+        )
+        shown = f"{worst.workload}  {worst.before} → {worst.after}" if worst and worst.missed else ""
+        cells.append([name or NO_CLASS, value, own.lost, own.pending, own.preempted, len(own.workloads), shown])
+    totals = [sum(int(row[column]) for row in cells) for column in range(2, 6)]
+    return Table(
+        ("CLASS", "VALUE", "LOST", "PENDING", "PREEMPTED", "WORKLOADS", "WORST"), cells, ["total", "", *totals, ""]
+    )
+
+
+def _pairs(preemptions: Sequence[Preemption]) -> Table:
+    cells: list[list[str | int]] = [
+        [by, by_value, victim, value, len(found)] for (by, by_value, victim, value), found in pairs(preemptions)
+    ]
+    return Table(("PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), cells, detail=2)
+
+
+def _pods(preemptions: Sequence[Preemption]) -> Table:
+    cells: list[list[str | int]] = [
+        [duration(each.t), each.by, each.victim, each.node, each.cascade_depth] for each in preemptions
+    ]
+    return Table(("AFTER", "PREEMPTOR POD", "VICTIM POD", "NODE", "CASCADE DEPTH"), cells, detail=2)
+
+
+def _of_upgrade(answer: Answer) -> Iterator[Table]:
+    upgrade = answer.upgrade
+    assert upgrade is not None
+    blocked = {node for each in answer.blocks.drains for node in each.nodes}
+    cells: list[list[str | int]] = []
+    for pool in upgrade.pools:
+        nodes = sum(step.node in blocked for step in pool.steps)
+        takes = "" if pool.seconds is None else duration(pool.seconds)
+        cells.append([pool.pool or "(no pool)", pool.nodes, pool.upgraded, nodes, takes])
+    total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), ""]
+    yield Table(("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "TAKES"), cells, total)
+    if blockers := answer.blocks.drains:
+        rows: list[list[str | int]] = []
+        for each in blockers:
+            why = "another PDB selects the same Pods" if each.overlaps else ""
+            rows.append([each.budget, each.healthy, each.desired, len(each.pods), len(each.nodes), why])
+        yield Table(("BLOCKING PDB", "HEALTHY", "DESIRED", "PODS", "NODES", "BECAUSE"), rows)
+
+
+def _priorities(ranked: Sequence[Ranked]) -> Table:
+    groups = grouped(((_value(each, after=False), _value(each, after=True)), each) for each in ranked)
+    cells: list[list[str | int]] = []
+    for (before, after), alike in groups.items():
+        pods = sum(sum(each.running.values()) for each in alike)
+        first = alike[0].workload + (f" and {len(alike) - 1:,} more" if alike[1:] else "")
+        cells.append([first, before, after, len(alike), pods])
+    return Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells)
+
+
+def _value(ranked: Ranked, *, after: bool) -> str:
+    resolved = ranked.after if after else ranked.before
+    if resolved is None:
+        return "rejected"
+    return f"{resolved.priority}{', never preempts' if resolved.preemption_policy == 'Never' else ''}"
+
+
+def _of_class_change(change: ClassChange) -> Iterator[Table]:
+    if change.changed:
+        yield _priorities(change.changed)
+    if change.totals:
+        cells: list[list[str | int]] = [
+            [each.class_ or NO_CLASS, each.before, each.during_rollout, each.after, len(each.changed)]
+            for each in change.totals
+        ]
+        yield Table(("PODS OF CLASS", "MAY PREEMPT BEFORE", "DURING ROLLOUT", "AFTER", "WORKLOADS"), cells)
+
+
+def _more(result: Simulated) -> str:
+    answer = result.answer
+    pdbs_block = answer.upgrade is not None and answer.blocks.drains
+    options = ["--assume-pdbs maxUnavailable=1", "-v workloads"] if pdbs_block else ["-v workloads"]
+    options += ["-vv each preemption"] if answer.preempted else []
+    reaction = answer.autoscalers
+    has_groups = reaction.are_off or reaction.node_groups or reaction.node_pools
+    options += ["--node-templates FILE"] if reaction.cluster_autoscaler.pending and not has_groups else []
+    return " | ".join([*options, "--timeline"])

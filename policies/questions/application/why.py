@@ -1,0 +1,476 @@
+"""Explain why a Pod is Pending, ended or does not end, and which Pods of a workload ended."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import starmap
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
+from forewarn.policies.base.findings import cut, described, one_line, plural
+from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result, head_of
+from forewarn.policies.kubernetes.controllers.job import is_finished
+from forewarn.policies.kubernetes.controllers.new_pods import count_daemons
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.prediction.forecast.missing_pods import (
+    counts_terminating,
+    missing_pods,
+    next_rejection,
+    rejection_in,
+)
+from forewarn.policies.prediction.forecast.why_not import why_not
+from forewarn.policies.questions.application import why_answer
+from forewarn.policies.questions.application.cluster import Cluster, pod_key
+from forewarn.policies.questions.whatif.autoscalers import after_predictions
+from forewarn.policies.questions.whatif.questions import elsewhere, pod_not_found, unknown_namespace
+from forewarn.policies.questions.why.evidence import (
+    LONG,
+    NO_EVENTS,
+    Evidence,
+    PreemptionEvents,
+    ids,
+    job_record,
+    seconds,
+    shown_time,
+)
+from forewarn.policies.questions.why.troubles import (
+    all_pending,
+    by_preemptor,
+    diagnose,
+    kind_named,
+    kind_names,
+    meanings,
+    of_deleted_pod,
+    quota_hint,
+    timeline,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from forewarn.policies.base.documents.answer import AnswerDocument
+    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling
+    from forewarn.policies.questions.why.evidence import Event
+    from forewarn.policies.questions.why.troubles import Diagnosis, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class CountedReason:
+    """A reason, and the number of nodes with this reason."""
+
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhyRequest:
+    """A Pod or workload. `name`: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; "" for all Pending Pods.
+    `namespace`: of a name without namespace.
+    """
+
+    name: str = ""
+    namespace: str = "default"
+
+    def evidence(self) -> Evidence:
+        """Return empty Evidence for the Pod or workload. Raises InvalidInput."""
+        first, *others = (_evidence(rest, namespace) for namespace, rest in meanings(self.name, self.namespace))
+        first.otherwise = others[0] if others else None
+        return first
+
+
+def _evidence(name: str, namespace: str) -> Evidence:
+    kind, _, own = name.rpartition("/")
+    of_kind = kind_named(kind) if namespace and own else ""
+    return Evidence(namespace, own, of_kind) if of_kind else Evidence(*pod_key(f"{namespace}/{name}", namespace))
+
+
+@dataclass(frozen=True, repr=False)
+class PodWhy(Result):
+    """The output of `forewarn why` for a Pod. `key`: `namespace/name`. `nodes`: for a Pending Pod, why nodes do not
+    fit.
+
+    `reported`: type of a condition, or reason of an Event -> its message. `missing`: what the answer lacks, for example
+    Events. `autoscalers`: their reaction to a Pod that fits on no node. `age`: seconds since a Pending Pod was created.
+    """
+
+    key: Hidden[str]
+    cluster: Hidden[ClusterSnapshot]
+    diagnosis: Inlined[Diagnosis]
+    nodes: Sequence[CountedReason]
+    reported: Mapping[str, str]
+    missing: Sequence[str]
+    autoscalers: Autoscalers | None = None
+    age: Hidden[float] = 0.0
+
+    def __repr__(self) -> str:
+        return described(self, f"{self.key}: {', '.join(sorted(self.conditions))}")
+
+    @cached_property
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return why_answer.of_pod(self)
+
+    @inlined_in_json
+    def answer(self) -> AnswerDocument:
+        return self.document
+
+    @property
+    def conditions(self) -> set[str]:
+        """The state, and each `id` of `troubles`."""
+        return {self.diagnosis.state, *ids(self.diagnosis.troubles)}
+
+    @in_json
+    def id(self) -> str:
+        return self.key
+
+    @optional_in_json
+    def priority(self) -> int | None:
+        return None if (pod := self.diagnosis.pod) is None else pod.effective_priority
+
+    @optional_in_json
+    def node(self) -> str | None:
+        return None if (pod := self.diagnosis.pod) is None else pod.node_name
+
+    @optional_in_json
+    def nominated_node(self) -> str | None:
+        return None if (pod := self.diagnosis.pod) is None else pod.nominated_node_name
+
+
+@dataclass(frozen=True, repr=False)
+class WorkloadWhy(Result):
+    """The output of `forewarn why` for a workload. `missing`: what the answer lacks, for example Events.
+
+    `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet, DaemonSet or Job wants, or the next Job of a
+    CronJob if some of its Pods would be rejected. `notCreated`: how many of these do not exist, or would be rejected.
+    `creationFailure`: why these are not created; empty if unknown. `inactive`: why the controller creates no Pods or
+    no new ones, such as `suspended`; absent if it does.
+    """
+
+    namespace: Hidden[str]
+    name: Hidden[str]
+    kind: str
+    timeline: Inlined[Timeline]
+    missing: Sequence[str]
+    lacks_events: Hidden[bool]
+    replicas: int | None = None
+    not_created: int = 0
+    creation_failure: str = ""
+    inactive: str | None = None
+
+    def __repr__(self) -> str:
+        return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
+
+    @cached_property
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return why_answer.of_workload(self)
+
+    @inlined_in_json
+    def answer(self) -> AnswerDocument:
+        return self.document
+
+    @property
+    def key(self) -> str:
+        """The workload as `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def conditions(self) -> set[str]:
+        """The states of Pods, and each `id` of their `troubles`; of Pending Pods, only of the first."""
+        return {*self.timeline.states, *self.timeline.ids}
+
+    @in_json
+    def id(self) -> str:
+        return self.key
+
+
+class PendingGroup(NamedTuple):
+    """Pending Pods of a class with the same cause. `suchAs`: the first of them. `pods`: their number."""
+
+    priority_class: str
+    priority: int
+    pods: int
+    such_as: str
+    cause: str
+
+
+class PreemptedPod(NamedTuple):
+    """A Pod that was preempted according to an Event. `workload`: of a Pod that no longer exists, by its name.
+    `by`: the preemptor. `time`: in UTC.
+    """
+
+    pod: str
+    workload: str
+    priority: int | None
+    by: str
+    node: str
+    time: str
+
+
+@dataclass(frozen=True, repr=False)
+class ClusterWhy(Result):
+    """The output of `forewarn why` without a name.
+
+    `pending`: the Pending Pods by class and cause, the highest priority first. `preempted`: according to Events of the
+    last 24 hours. `missing`: what the answer lacks, for example Events.
+    """
+
+    pending: Sequence[PendingGroup]
+    preempted: Sequence[PreemptedPod]
+    missing: Sequence[str]
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @cached_property
+    def document(self) -> AnswerDocument:
+        """The answer in the form of all answers."""
+        return why_answer.of_cluster(self)
+
+    @inlined_in_json
+    def answer(self) -> AnswerDocument:
+        return self.document
+
+    @property
+    def conditions(self) -> set[str]:
+        """The conditions of `--fail-on` that are met."""
+        return {"pending"} if self.pending else set()
+
+
+def why(cluster: Cluster, request: WhyRequest | str = "") -> PodWhy | WorkloadWhy | ClusterWhy:
+    """Explain the state of a Pod or workload, with Events from the sources of the cluster, or list Pending Pods.
+
+    Returns a PodWhy for a Pod, a WorkloadWhy for a workload, and a ClusterWhy without a name. `request`: a WhyRequest,
+    or its name alone. Raises SourceError, InvalidObject and InvalidInput.
+    """
+    request = WhyRequest(request) if isinstance(request, str) else request
+    evidence = request.evidence() if request.name else PreemptionEvents()
+    cache = load_cluster(*cluster.sources, into=Cache(collect=evidence.collect))
+    cache.semantics = cluster.cache.semantics
+    return explain(cache.snapshot(), request, evidence, cluster.sources, lambda: cluster.autoscaling)
+
+
+_A_DAY: Final = 86_400.0
+
+
+def explain_all(cluster: ClusterSnapshot, events: PreemptionEvents, sources: Sequence[str]) -> ClusterWhy:
+    """List the Pending Pods of a cluster, and the Pods that Events say were preempted."""
+    missing = []
+    try:
+        for source in sources:
+            for obj in objects_of(source, "preemptions"):
+                events.collect(obj)
+    except SourceError as fault:
+        missing.append(f"Events not read: {cut(one_line(str(fault)), LONG)}")
+    if not events.read and not any(has_events(source, "preemptions") for source in sources):
+        missing.append(NO_EVENTS)
+    if events.left_out:
+        missing.append(f"{plural(events.left_out, 'Event')} about more preempted Pods not shown")
+    reasons: dict[tuple[str, str], str] = {}
+    pods: dict[tuple[int, str, str], list[str]] = {}
+    for pod, known, prediction in all_pending(cluster):
+        why = known
+        if prediction is not None:
+            alike = cluster.top_workload_of(pod), prediction.outcome
+            why = reasons.setdefault(alike, "") or why_answer.cause_of(prediction, cluster)
+            reasons[alike] = why
+        pods.setdefault((-pod.effective_priority, pod.priority_class_name, why), []).append(pod.key)
+    pending = [
+        PendingGroup(name, -negative, len(keys), min(keys), cause)
+        for (negative, name, cause), keys in sorted(pods.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
+    ]
+    now = max(events.latest, seconds(cluster.origin.time))
+    victims = [_preempted(cluster, key, event) for key, event in events.within(_A_DAY, now)]
+    return ClusterWhy(head_of(cluster), pending, victims, missing)
+
+
+def _preempted(cluster: ClusterSnapshot, key: str, event: Event) -> PreemptedPod:
+    namespace, _, name = key.partition("/")
+    pod = cluster.pods.get((namespace, name))
+    by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (priority")[0]
+    owners = [own for _, there, own in cluster.workloads if there == namespace and name.startswith(f"{own}-")]
+    workload = f"{namespace}/{min(owners, key=len, default=name)}" if pod is None else cluster.top_workload_of(pod)
+    priority = pod.effective_priority if pod is not None else None
+    return PreemptedPod(key, workload, priority, by or "unknown", event.node, shown_time(event.when))
+
+
+def explain(
+    cluster: ClusterSnapshot,
+    request: WhyRequest,
+    evidence: Evidence | PreemptionEvents,
+    sources: Sequence[str],
+    autoscaling: Callable[[], Autoscaling],
+) -> PodWhy | WorkloadWhy | ClusterWhy:
+    """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster.
+    `autoscaling`: returns the settings of autoscalers, for a Pod that fits on no node.
+    """
+    if isinstance(evidence, PreemptionEvents):
+        return explain_all(cluster, evidence, sources)
+    result = _explain(cluster, request, evidence, sources)
+    prediction = result.diagnosis.prediction if isinstance(result, PodWhy) else None
+    if isinstance(result, PodWhy) and prediction is not None and prediction.outcome == "pending":
+        return replace(result, autoscalers=after_predictions([prediction], cluster, autoscaling()))
+    return result
+
+
+def _explain(
+    cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, sources: Sequence[str]
+) -> PodWhy | WorkloadWhy:
+    """Explain a Pod or workload."""
+    pod = evidence.otherwise
+    if pod is None or evidence.exists or unknown_namespace(cluster, pod.namespace):
+        return _explained(cluster, request, evidence, sources)
+    if (pod.namespace, pod.name) in cluster.pods:
+        return _explained(cluster, request, pod, sources)
+    try:
+        return _explained(cluster, request, evidence, sources)
+    except InvalidInput as no_workload:
+        try:
+            return _explained(cluster, request, pod, sources)
+        except InvalidInput as no_pod:
+            fix = "" if "Fix: " in str(no_pod) else f". Fix: pass -n NAMESPACE, or write pod/{pod.name}"
+            raise InvalidInput(f"{str(no_workload).partition(';')[0]}; {no_pod}{fix}") from None
+
+
+def _explained(
+    cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, sources: Sequence[str]
+) -> PodWhy | WorkloadWhy:
+    """Explain the Pod or workload of `evidence`."""
+    evidence.forget()
+    _read_events(sources, evidence)
+    now = time.time() if evidence.is_live else evidence.latest or None
+    return _pod(cluster, request, evidence, now) if evidence.kind == POD else _workload(cluster, evidence, now)
+
+
+def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> PodWhy:
+    namespace, name = evidence.namespace, evidence.name
+    pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
+    diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+    if diagnosis is None:
+        near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
+        if namespace != request.namespace and unknown_namespace(cluster, namespace):
+            near += f". Fix: for a workload, write KIND/NAME; known: {', '.join(kind_names())}"
+        near += quota_hint(cluster, namespace)
+        if evidence.not_read:  # they could name a Pod that was deleted
+            raise SourceError(key, "; ".join([near, *evidence.missing()]))
+        raise InvalidInput(f"{key}: {near}")
+    prediction = diagnosis.prediction
+    reasons = why_not(prediction) if prediction is not None and prediction.outcome == "pending" else ()
+    is_bound = pod is not None and bool(pod.node_name)
+    missing = evidence.missing() if diagnosis.state != "pending" or is_bound or evidence.not_read else []
+    messages = _messages(evidence, pod.uid if pod is not None else "")
+    head = head_of(cluster, prediction.assumes if prediction is not None else ())
+    age = now - pod.created if now and pod is not None and pod.created and diagnosis.state == "pending" else 0.0
+    nodes = list(starmap(CountedReason, reasons))
+    return PodWhy(head, key, cluster, diagnosis, nodes, messages, missing, age=max(age, 0.0))
+
+
+def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
+    """The message for a name that is no Pod's but that of workloads, in any namespace; "" without such a workload."""
+    keys = (key for key in cluster.workloads if key[2] == name)
+    named = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
+    uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in named[:3]]
+    return f"Pod not found in the cluster. Fix: {'; '.join(uses)}" if uses else ""
+
+
+def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> WorkloadWhy:
+    pods, kind = timeline(cluster, evidence, now), evidence.kind.rpartition("/")[2]
+    if not evidence.workload and not pods.states:
+        near = elsewhere(cluster, evidence.kind, evidence.namespace, evidence.name)
+        raise InvalidInput(f"{kind} {evidence.namespace}/{evidence.name} not found, and no Event names its Pods{near}")
+    replicas, not_created, failure = _not_created(cluster, evidence, pods, now)
+    return WorkloadWhy(
+        *(head_of(cluster), evidence.namespace, evidence.name, kind, pods, evidence.missing(), evidence.lacks_events),
+        replicas=replicas,
+        not_created=not_created,
+        creation_failure=failure,
+        inactive=_inactive(evidence.workload),
+    )
+
+
+_LONGEST_REASON: Final = 60
+_STOPPED: Final = {"suspend": "suspended", "paused": "paused"}
+"""Field in the spec of a workload -> the word for its value True."""
+
+
+def _inactive(obj: ApiObject) -> str | None:
+    """Return why a workload's controller creates no Pods, or no new ones; None if it does."""
+    job = job_record(obj) if group_kind(obj) == JOB else None
+    if job is not None and job.failed is not None:
+        return f"failed ({cut(one_line(job.failed.reason or job.failed.type), _LONGEST_REASON)})"
+    if job is not None and is_finished(obj):
+        return "complete"
+    if job is not None and at(obj, "spec", "parallelism") == 0:
+        return "parallelism 0"
+    return next((word for field, word in _STOPPED.items() if at(obj, "spec", field) is True), None)
+
+
+_COUNTED: Final = ("running", "not-ready", "pending")
+
+
+def _not_created(
+    cluster: ClusterSnapshot, evidence: Evidence, pods: Timeline, now: float | None
+) -> tuple[int | None, int, str]:
+    """Return the wanted replicas, how many of these do not exist, and why they are not created."""
+    obj = evidence.workload
+    states = (*_COUNTED, *(("terminating", "preempted") if counts_terminating(obj) else ()))
+    existing = sum(pods.states[state] for state in states) + pods.not_explained
+    if evidence.kind == DAEMON_SET:
+        wanted = _wanted_daemons(cluster, obj)
+        missing = max((wanted or 0) - existing, 0)
+        why = rejection_in(evidence.events.creation_failure() or next_rejection(cluster, obj)) if missing else ""
+        return wanted, missing, cut(one_line(why), LONG)
+    found = missing_pods(cluster, obj, existing, evidence.events.creation_failure()) if obj else None
+    if found is None:
+        return None, 0, ""
+    why = found.why
+    if found.waits_for is not None and (causes := diagnose(cluster, found.waits_for, evidence, now)).troubles:
+        why += f" ({causes.first.words})"
+    return found.wanted, found.missing, cut(one_line(why), LONG)
+
+
+def _wanted_daemons(cluster: ClusterSnapshot, obj: ApiObject) -> int | None:
+    """Return the number of nodes that should run a Pod of a DaemonSet; None if unknown."""
+    with suppress(InvalidObject):
+        template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+        return count_daemons(cluster, obj, template.object) if template and cluster.objects.nodes else None
+    return None
+
+
+def _read_events(sources: Sequence[str], evidence: Evidence) -> None:
+    """Read Events about the Pod, its owners and its node from running clusters into the evidence.
+
+    If reading fails, `evidence.not_read` gives the reason.
+    """
+    try:
+        for source in filter(has_events, sources):
+            evidence.is_live = True
+            for name in evidence.event_names():
+                _add_events(source, evidence.namespace, name, evidence)
+            if node := evidence.node():
+                _add_events(source, "", node, evidence)
+    except SourceError as fault:
+        evidence.not_read = cut(one_line(str(fault)), LONG)
+
+
+def _add_events(source: str, namespace: str, name: str, evidence: Evidence) -> None:
+    for obj in objects_of(source, "events", namespace, name):
+        evidence.events.add(obj)
+
+
+def _messages(evidence: Evidence, uid: str) -> dict[str, str]:
+    """Return the messages of the Pod's conditions by type, and of its Events by reason."""
+    record = evidence.pods.get(evidence.name)
+    conditions = {
+        condition.type: cut(condition.message, LONG)
+        for condition in (record.conditions if record is not None else ())
+        if condition.type in ("PodScheduled", "DisruptionTarget") and condition.message
+    }
+    return {**conditions, **evidence.events.messages_of(evidence.name, uid)}

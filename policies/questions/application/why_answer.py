@@ -1,0 +1,340 @@
+"""The answers to `why` in the form of all answers: of a Pod, a workload, and all Pending Pods."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Effects, Table, Why
+from forewarn.policies.base.findings import duration, grouped, plural
+from forewarn.policies.kubernetes.objects.pod import wait_seconds
+from forewarn.policies.kubernetes.options import Options
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.prediction.forecast.aftermath import MAX_PENDING
+from forewarn.policies.prediction.forecast.apply_order import Applied
+from forewarn.policies.prediction.forecast.effects import Predicted
+from forewarn.policies.prediction.forecast.placement import Placement
+from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, why_not
+from forewarn.policies.questions.application import autoscaler_tables
+from forewarn.policies.questions.application.predict_answer import (
+    NO_CLASS,
+    nodes_why_not,
+    pending_reason,
+    with_new_nodes,
+)
+from forewarn.policies.questions.why.evidence import shown_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+    from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
+    from forewarn.policies.questions.why.evidence import Trouble
+    from forewarn.policies.questions.why.troubles import Diagnosis
+
+    Rows = list[list[str | int]]
+
+_OTHERS_KNOW: Final = {"not-predicted", "other-scheduler", "disrupted"}
+"""Problems that only the messages of the cluster explain."""
+_FEW_VICTIMS: Final = 5
+_ROOM: Final = 60
+"""Maximum characters of a cause with details in a row."""
+_STATUS: Final = {
+    "pending": AnswerStatus.PENDING,
+    "preempted": AnswerStatus.HARM,
+    "ended": AnswerStatus.HARM,
+    "running": AnswerStatus.OK,
+}
+"""State of a Pod -> the status, if it is not WARN."""
+_HARMLESS: Final = {"completed", "former-preempted", "former-ended"}
+_WHAT: Final = {
+    "pending": "IT IS PENDING",
+    "preempted": "IT IS PREEMPTED",
+    "ended": "IT ENDED",
+    "gone": "IT IS GONE",
+    "terminating": "IT TERMINATES",
+    "not-ready": "IT IS NOT READY",
+    "running": "IT NEEDS ATTENTION",
+}
+
+
+def shown_state(state: str) -> str:
+    """A state in words."""
+    return "Pending" if state == "pending" else state.replace("-", " ")
+
+
+# A Pod
+
+
+def of_pod(result: PodWhy) -> AnswerDocument:
+    """Return why a Pod is Pending, ended or does not end."""
+    diagnosis, prediction = result.diagnosis, result.diagnosis.prediction
+    effects = _effects(prediction, result.cluster) if prediction is not None else None
+    if effects is not None:
+        effects = with_new_nodes(result.autoscalers, effects) or effects
+    tables = [*_of_prediction(prediction)] if prediction is not None else []
+    if result.autoscalers is not None:
+        tables += autoscaler_tables.tables_of(result.autoscalers)
+    if result.reported:
+        is_needed = not diagnosis.troubles or not _OTHERS_KNOW.isdisjoint(result.conditions)
+        rows = [[reason, message] for reason, message in result.reported.items()]
+        tables.append(Table(("REPORTED", "MESSAGE"), rows, detail=int(not is_needed)))
+    return AnswerDocument(
+        status=_status(diagnosis),
+        question=_question(result),
+        clause=_clause(diagnosis, result.age, effects),
+        counters=effects,
+        shown=[*_counters(prediction, effects)] if prediction is not None and effects is not None else [],
+        warnings=[*result.missing, *(autoscaler_tables.warnings_of(result.autoscalers) if result.autoscalers else ())],
+        why=_causes(diagnosis, effects),
+        tables=tables,
+        more="-v victims, messages of conditions and Events" if any(table.detail for table in tables) else "",
+    )
+
+
+def _status(diagnosis: Diagnosis) -> AnswerStatus:
+    ids = {trouble.id for trouble in diagnosis.troubles}
+    if diagnosis.state == "ended" and ids and ids <= _HARMLESS:
+        return AnswerStatus.OK
+    if diagnosis.state == "running" and not ids <= _HARMLESS:
+        return AnswerStatus.WARN
+    return _STATUS.get(diagnosis.state, AnswerStatus.WARN)
+
+
+def _question(result: PodWhy) -> str:
+    pod = result.diagnosis.pod
+    if pod is None:
+        return result.key
+    return f"{result.key} ({', '.join(filter(None, (pod.priority_class_name, f'{pod.effective_priority:,}')))})"
+
+
+def _clause(diagnosis: Diagnosis, age: float, effects: Effects | None) -> str:
+    """The state, and the first cause in words. `age`: of a Pending Pod in seconds."""
+    pod = diagnosis.pod
+    node = pod.node_name if pod else ""
+    nominated = pod.nominated_node_name if pod and not node else ""
+    where = f" on {node}" if node else f", nominated to {nominated}" if nominated else ""
+    state = f"{shown_state(diagnosis.state)}{where}{f', {_rounded(age)}' if age else ''}"
+    if not diagnosis.troubles:
+        return f"{state}, cause unknown" if diagnosis.state == "ended" else state
+    first = diagnosis.first
+    if first.id == "will-preempt" and effects is not None:
+        return f"{state}: the next attempt preempts {_preempted(diagnosis, effects)}"
+    return state if first.words == shown_state(diagnosis.state) else f"{state}: {first.words}"
+
+
+def _preempted(diagnosis: Diagnosis, effects: Effects) -> str:
+    """The number of victims, and the node."""
+    pods = [plural(effects.victims, "Pod")] if effects.victims or not effects.placeholders else []
+    pods += [plural(effects.placeholders, "placeholder Pod")] if effects.placeholders else []
+    return f"{' and '.join(pods)} on {diagnosis.prediction.nominated_node if diagnosis.prediction else ''}"
+
+
+def _rounded(seconds: float) -> str:
+    """A duration of at most two units; from 10 minutes on, whole minutes."""
+    return " ".join(duration(seconds // 60 * 60 if seconds >= 600 else seconds).split()[:4])
+
+
+def _effects(prediction: Prediction, cluster: ClusterSnapshot) -> Effects:
+    """The counters of the next attempt to schedule a Pod, which is Pending already."""
+    applied = Applied((Placement(prediction.pod.key, (prediction,)),))
+    predicted = Predicted(applied, (), cluster, partial(is_placeholder, options=Options()))
+    return predicted.effects()._replace(pending=0)
+
+
+def _counters(prediction: Prediction, effects: Effects) -> Iterator[Counter]:
+    nodes = len(prediction.snapshot.node_infos)
+    fits = len(prediction.feasible) if prediction.fits else 0
+    yield Counter("fits on", fits, nodes, more=" node" if nodes == 1 else " nodes")
+    yield Counter("after preemption on", len(prediction.candidates))
+    yield Counter("victims", effects.victims)
+    if effects.placeholders:
+        yield Counter("placeholders", effects.placeholders)
+    if effects.pdbs_violated:
+        yield Counter("pdbs_violated", effects.pdbs_violated)
+    if effects.new_nodes:
+        yield Counter("new_nodes", effects.new_nodes)
+    ending = ending_on_nominated_node(prediction) if prediction.pod.nominated_node_name else []
+    if waited := wait_seconds([*prediction.victims, *ending]):
+        yield Counter("waits up to", waited, more=" s")
+
+
+def _causes(diagnosis: Diagnosis, effects: Effects | None) -> Why | None:
+    """All causes, the first one first; None if the clause says all."""
+    first, *others = diagnosis.troubles or [None]
+    if first is None or (first.id == "will-preempt" and not others and not first.help):
+        return None
+    troubles = [
+        each._replace(message=f"its next scheduling attempt preempts {_preempted(diagnosis, effects)}")
+        if each.id == "will-preempt" and effects is not None
+        else each
+        for each in diagnosis.troubles
+    ]
+    following = [*(trouble.help for trouble in diagnosis.troubles[1:]), ""]
+    causes = [
+        Cause(0, trouble.id, _text_of(trouble, is_last_with_fix=trouble.help != next_help))
+        for trouble, next_help in zip(troubles, following, strict=True)
+    ]
+    return Why("", 0, _WHAT[diagnosis.state], causes)
+
+
+def _text_of(trouble: Trouble, *, is_last_with_fix: bool = True) -> str:
+    when = shown_time(trouble.when)
+    at = f" at {when}" if when and when not in trouble.message else ""
+    fix = f". Fix: {trouble.help}" if trouble.help and is_last_with_fix else ""
+    return f"{trouble.words}{at}: {trouble.message.rstrip('.')}{fix}"
+
+
+def _of_prediction(prediction: Prediction) -> Iterator[Table]:
+    if not prediction.fits:
+        yield from nodes_why_not(prediction)
+    victims: Rows = [
+        [victim.key, victim.priority_class_name or NO_CLASS, victim.effective_priority, victim.node_name]
+        for victim in prediction.victims
+    ]
+    if victims:
+        yield Table(("VICTIM", "CLASS", "VALUE", "NODE"), victims, detail=int(len(victims) > _FEW_VICTIMS))
+
+
+# A workload
+
+
+def of_workload(result: WorkloadWhy) -> AnswerDocument:
+    """Return why Pods of a workload ended, or are Pending or not created."""
+    timeline = result.timeline
+    causes = [*_of_endings(result), *_of_pending(result)]
+    if result.not_created:
+        causes.append(Cause(result.not_created, "notCreated", result.creation_failure or "not created"))
+    causes.sort(key=lambda cause: -cause.number)
+    number = sum(cause.number for cause in causes)
+    rows: Rows = [
+        [shown_time(end.cause.when) or "unknown", end.pod.rpartition("/")[2], end.words] for end in timeline.endings
+    ]
+    long: Rows = [[*row, end.cause.message] for row, end in zip(rows, timeline.endings, strict=True)]
+    tables = [Table(("WHEN", "POD", "CAUSE"), rows)] if rows else []
+    tables += [Table(("WHEN", "POD", "CAUSE", "MESSAGE"), long, detail=1)] if rows else []
+    warnings = [*result.missing]
+    if timeline.not_explained:
+        warnings.append(f"{plural(timeline.not_explained, 'more Pod')} not explained")
+    first = timeline.pending_causes[0].first.pod if timeline.pending_causes else ""
+    return AnswerDocument(
+        status=_status_of(result),
+        question=f"{result.kind} {result.key}",
+        clause=_clause_of(result),
+        shown=[*_counts(result)],
+        warnings=warnings,
+        why=Why("", number, plural(number, "POD ENDED OR DOES NOT RUN", "PODS ENDED OR DO NOT RUN"), causes)
+        if causes
+        else None,
+        tables=tables,
+        more=" | ".join([*(["-v messages"] if rows else []), *([f"forewarn why {first}"] if first else [])]),
+    )
+
+
+def _status_of(result: WorkloadWhy) -> AnswerStatus:
+    states = result.timeline.states
+    if states["pending"]:
+        return AnswerStatus.PENDING
+    if result.not_created and result.creation_failure:
+        return AnswerStatus.REJECTED
+    if states["ended"] or states["preempted"] or (result.inactive or "").startswith("failed"):
+        return AnswerStatus.HARM
+    return AnswerStatus.WARN if result.timeline.endings or result.not_created else AnswerStatus.OK
+
+
+def _clause_of(result: WorkloadWhy) -> str:
+    running, wanted = result.timeline.states["running"], None if result.kind == "CronJob" else result.replicas
+    inactive = f"{result.inactive}, " if result.inactive else ""
+    if not result.timeline.states and not result.not_created:
+        return result.inactive or _without_pods(result)
+    if wanted and running <= wanted:
+        return f"{inactive}{running:,} of {plural(wanted, 'Pod')} {'runs' if 1 in (running, wanted) else 'run'}"
+    return f"{inactive}{plural(running, 'Pod runs', 'Pods run')}"
+
+
+def _without_pods(result: WorkloadWhy) -> str:
+    if result.kind == "CronJob":
+        return "no Job of it has Pods"
+    if result.replicas != 0 or result.kind == "Job":
+        return "no Pods with this owner"
+    return "no node needs a Pod of it" if result.kind == "DaemonSet" else "scaled to 0 replicas"
+
+
+def _counts(result: WorkloadWhy) -> Iterator[Counter]:
+    states = result.timeline.states
+    yield Counter("running", states["running"], result.replicas if result.kind != "CronJob" else None)
+    for state in ("pending", "preempted", "terminating", "not-ready", "ended", "gone"):
+        if number := states[state]:
+            yield Counter(shown_state(state), number)
+    if result.not_created:
+        yield Counter("not created", result.not_created)
+
+
+def _of_endings(result: WorkloadWhy) -> Iterator[Cause]:
+    for (kind, words), ends in grouped(((end.cause.id, end.words), end) for end in result.timeline.endings).items():
+        help_ = next((end.cause.help for end in ends if end.cause.help), "")
+        yield Cause(len(ends), kind, f"{words}{help_ and f'. Fix: {help_}'}")
+
+
+def _of_pending(result: WorkloadWhy) -> Iterator[Cause]:
+    timeline = result.timeline
+    for pods, first in timeline.pending_causes:
+        what, fix, how = _text_of(first.cause).partition(". Fix: ")
+        which = f", the first {first.pod.rpartition('/')[2]}" if pods > 1 else ""
+        yield Cause(pods, first.cause.id, f"{what}{which}{fix}{how}")
+    if left := len(timeline.pending) - sum(pods for pods, _ in timeline.pending_causes):
+        yield Cause(left, "notEvaluated", f"not among the first {MAX_PENDING} Pending Pods of the queue")
+
+
+# All Pending Pods
+
+
+def of_cluster(result: ClusterWhy) -> AnswerDocument:
+    """Return the Pending Pods by class and cause, the highest priority first, and what Events say was preempted."""
+    pods = sum(group.pods for group in result.pending)
+    rows: Rows = [
+        [group.priority_class or NO_CLASS, group.priority, group.pods, group.such_as, _brief(group.cause)]
+        for group in result.pending
+    ]
+    by_workload = grouped((pod.workload, pod) for pod in result.preempted)
+    preempted: Rows = [
+        [workload, "" if own[0].priority is None else own[0].priority, len(own), own[0].by, own[0].node, own[0].time]
+        for workload, own in sorted(by_workload.items(), key=lambda item: -len(item[1]))
+    ]
+    total: list[str | int] = ["total", "", pods, "", ""] if len(rows) > 1 else []
+    tables = [Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, total)] if rows else []
+    heads = ("PREEMPTED IN 24 H", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
+    tables += [Table(heads, preempted)] if preempted else []
+    clause = plural(pods, "is Pending", "are Pending") if pods else "none is Pending"
+    if preempted:
+        clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in 24 h"
+    return AnswerDocument(
+        status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if preempted else AnswerStatus.OK,
+        question="Pods of the cluster",
+        clause=clause,
+        shown=[Counter("Pending now", pods), Counter("preempted in 24 h", len(result.preempted))],
+        warnings=result.missing,
+        tables=tables,
+        more=f"forewarn why {result.pending[0].such_as}" if result.pending else "",
+    )
+
+
+def _brief(cause: str) -> str:
+    """Of a long cause, the reason of the nodes in question, or without its details, so that a row has room for it."""
+    about, _, reason = cause.partition(": ")
+    if len(cause) <= _ROOM:
+        return cause
+    return reason if 0 < len(reason) <= _ROOM else about
+
+
+def cause_of(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+    """The cause of a Pending Pod in the queue."""
+    if prediction.outcome == "pending":
+        is_about_it = cause(prediction) or prediction.error or prediction.pre_filter is not None
+        reasons = [] if is_about_it else why_not(prediction)
+        of_most = f"fits on no node: {reasons[0][1]}" if reasons else pending_reason(prediction, cluster)
+        return of_most.partition(". Fix: ")[0]
+    if prediction.outcome == "preempts":
+        return "the next attempt preempts other Pods"
+    return prediction.not_predicted or "fits on a node: not tried yet"

@@ -1,0 +1,542 @@
+"""Expectations: lists of `{name, when, expect}` in YAML or JSON (docs/guides/test-a-cluster.md).
+
+`evaluate` simulates each case of an expectation; the first case that violates the expectation is the counterexample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from forewarn.policies.base.documents import Shard, in_json, inlined_in_json, json_of
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Table, Why
+from forewarn.policies.base.findings import cut, described, listed, one_line, plural
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
+from forewarn.policies.kubernetes.controllers.own_pods import sentence
+from forewarn.policies.kubernetes.durations import seconds
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, json_type
+from forewarn.policies.kubernetes.objects.node import ZONE
+from forewarn.policies.kubernetes.scheduling.reasons import in_short
+from forewarn.policies.kubernetes.selectors import PodPattern
+from forewarn.policies.prediction.forecast.why_not import by_nodes
+from forewarn.policies.prediction.simulation.scenario import Arrival, EntryFault, World
+from forewarn.policies.prediction.simulation.summary import Summary, timeline_lines, unsettled
+from forewarn.policies.questions.whatif import questions
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.headroom import headroom
+
+if TYPE_CHECKING:
+    from forewarn.policies.questions.whatif.answer import Answer, Bound, Preemption, WorkloadCount
+    from forewarn.policies.questions.whatif.questions import Question
+
+ANY: Final = "any"
+MAX: Final = 10_000
+"""Maximum expectations of one run."""
+_LONGEST: Final = 1000
+"""Maximum characters of a text."""
+_SHOWN: Final = 80
+"""Maximum characters of a text in a message."""
+_WHEN: Final = {
+    "lost": ("zone", "node", "pool"),
+    "drain": ("node", "zone"),
+    "scale": ("workload", "namespace", "replicas"),
+    "apply": (),
+    "delete": (),
+}
+MAX_TIMELINE: Final = 30
+"""Maximum lines of a counterexample."""
+_SELECTED: Final = {"run": "run", "noPending": "pending", "noPreemption": "preempted", "by": "by"}
+"""Key of a part of an expectation that selects Pods -> its field."""
+_SELECTOR: Final = ("namespace", "class", "workload")
+_NAMED: Final = 5
+_LONGEST_MESSAGE: Final = 200
+_EMPTY: Final = '""'
+
+
+class When(NamedTuple):
+    """The event of an expectation: `operation` on `what` (`zone`, `node`, `pool`, `workload`, `file`) with a `name`,
+    or `any`. `namespace`: "" if not given.
+    """
+
+    operation: str = ""
+    what: str = ""
+    name: str = ""
+    namespace: str = ""
+    replicas: int = 0
+
+
+class Fit(NamedTuple):
+    """The expectation that `replicas` more Pods like those of a file fit."""
+
+    file: str
+    replicas: int
+    preempting: bool = False
+
+
+class Expectation(NamedTuple):
+    """An expectation.
+
+    `run`: these Pods run at the end as before, `within` a number of seconds. `pending`: none of these Pods is
+    Pending. `preempted`: none of these Pods is preempted by a Pod of `by`. `fit`: see Fit.
+    """
+
+    name: str
+    line: int
+    when: When = When()
+    run: PodPattern | None = None
+    within: float | None = None
+    pending: PodPattern | None = None
+    preempted: PodPattern | None = None
+    by: PodPattern = PodPattern()
+    fit: Fit | None = None
+
+
+def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation]:
+    """Yield the expectations of a file's documents, lists or entries. Raises ValueError, which names the entry."""
+    number = 0
+    for value, line in values:
+        for entry in value if isinstance(value, list) else [value]:
+            number += 1
+            if number > MAX:
+                raise ValueError(f"more than {MAX} expectations")
+            try:
+                yield _expectation(entry, line)
+            except ValueError as fault:
+                name = entry.get("name") if isinstance(entry, dict) else None
+                named = f" ({cut(name, _SHOWN)})" if isinstance(name, str) else ""
+                raise EntryFault(number, f"expectation {number}{named}: {fault}") from None
+
+
+def _expectation(entry: Any, line: int) -> Expectation:
+    fields = _object(entry, "an expectation", ("name", "when", "expect"))
+    name = _text(fields.get("name"), "name")
+    when = _when(_object(fields.get("when") or {}, "when", tuple(_WHEN)))
+    expected = _object(fields.get("expect"), "expect", ("run", "within", "noPending", "noPreemption", "by", "fit"))
+    given: dict[str, Any] = {_SELECTED[key]: _selector(expected[key], key) for key in _SELECTED if key in expected}
+    if "within" in expected:
+        given["within"] = seconds(expected["within"], "within")
+    if "fit" in expected:
+        given["fit"] = _fit(expected["fit"])
+    return _checked(Expectation(name, line, when, **given))
+
+
+def _checked(expectation: Expectation) -> Expectation:
+    if not _needs_more(expectation) and expectation.fit is None:
+        raise ValueError("expect must have one of run, noPending, noPreemption, fit")
+    if expectation.within is not None and expectation.run is None:
+        raise ValueError("within needs run")
+    if expectation.by != PodPattern() and expectation.preempted is None:
+        raise ValueError("by needs noPreemption")
+    if expectation.fit is not None and expectation.when.operation:
+        raise ValueError("fit is evaluated on the current cluster. Fix: remove when")
+    return expectation
+
+
+def _when(condition: Mapping[str, Any]) -> When:
+    if not condition:
+        return When()
+    if len(condition) > 1:
+        raise ValueError(f"when must have one of {', '.join(_WHEN)}")
+    ((operation, value),) = condition.items()
+    if operation in ("apply", "delete"):
+        return When(operation, "file", _text(value, operation))
+    fields = _object(value, operation, _WHEN[operation])
+    if operation == "scale":
+        workload = _text(fields.get("workload"), "workload")
+        namespace = _text(fields["namespace"], "namespace") if "namespace" in fields else ""
+        return When(operation, "workload", workload, namespace, _count(fields, "replicas"))
+    if len(fields) != 1:
+        raise ValueError(f"{operation} must have one of {', '.join(_WHEN[operation])}")
+    ((what, name),) = fields.items()
+    return When(operation, what, _text(name, what))
+
+
+def _fit(value: Any) -> Fit:
+    fields = _object(value, "fit", ("file", "replicas", "preempting"))
+    preempting = fields.get("preempting", False)
+    if not isinstance(preempting, bool):
+        raise ValueError("preempting must be true or false")
+    return Fit(_text(fields.get("file"), "file"), _count(fields, "replicas"), preempting)
+
+
+def _selector(value: Any, what: str) -> PodPattern:
+    fields = _object(value, what, _SELECTOR)
+    return PodPattern(*(None if name not in fields else _text(fields[name], name, empty=True) for name in _SELECTOR))
+
+
+def _object(value: Any, what: str, allowed: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} must be an object, not {json_type(value)}")
+    extra = sorted(str(key) for key in value if key not in allowed)
+    if extra:
+        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}; known: {", ".join(allowed)}')
+    return value
+
+
+def _text(value: Any, what: str, *, empty: bool = False) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{what} must be a string, not {json_type(value)}")
+    if not (value or empty) or len(value) > _LONGEST:
+        raise ValueError(f"{what} must have {0 if empty else 1} to {_LONGEST} characters")
+    return value
+
+
+def _count(fields: Mapping[str, Any], what: str) -> int:
+    value = fields.get(what)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise ValueError(f"{what} must be a whole number from 0 to {2**31 - 1}")
+    return value
+
+
+class Setting(NamedTuple):
+    """The input for expectations. `world`: returns the cluster with arrivals. `objects`: returns the objects that a
+    file applies at time 0. `workloads`: returns the Pods and workloads of a file, with the cluster after the file's
+    other objects. `namespace`: of workloads without one. `max_cases`: maximum cases of one expectation.
+    """
+
+    cluster: ClusterSnapshot
+    world: Callable[[Sequence[Arrival]], World]
+    objects: Callable[[str], Sequence[Arrival]]
+    workloads: Callable[[str], tuple[Sequence[ApiObject], ClusterSnapshot]]
+    namespace: str
+    max_cases: int
+
+
+class Verdict(NamedTuple):
+    """The result of an expectation.
+
+    `broken`: sentences about the violation; empty if met. `case`: the first case that violates the expectation.
+    `answer`: the result of this case. `cases`: number of simulated cases. `unanswered`: parts of the expectation that
+    select no Pod. `notes`: parts that may select no Pod. `assumes`: what the cluster state lacks, as clauses.
+    """
+
+    expectation: Expectation
+    cases: int
+    case: str = ""
+    broken: Sequence[str] = ()
+    answer: Answer | None = None
+    unanswered: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    assumes: Sequence[str] = ()
+
+
+def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
+    """Evaluate an expectation. Raises InvalidObject, SourceError, ValueError.
+
+    Errors: a referenced object does not exist, or there are too many cases.
+    """
+    assumed: dict[str, None] = {}
+    if expectation.fit is not None:
+        broken = list(_not_fitting(expectation, setting, assumed))
+        if broken or not _needs_more(expectation):
+            return Verdict(expectation, 1, "current cluster" if broken else "", broken, assumes=list(assumed))
+    verdict, of_nobody, not_modelled = Verdict(expectation, 0), _patterns(expectation), dict[str, None]()
+    incomplete = dict[str, None]()
+    for question in _questions(expectation.when, setting):
+        answer = ask(question, setting.world(question.arrivals), without=False)
+        verdict = verdict._replace(cases=verdict.cases + 1)
+        assumed |= dict.fromkeys(answer.summary.assumes)
+        not_modelled |= dict.fromkeys((*answer.not_modelled, *map(str, answer.summary.left_out)))
+        incomplete |= dict.fromkeys(_incomplete(answer.summary))
+        of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
+        if broken := list(_broken(expectation, answer)):
+            verdict = verdict._replace(case=question.title, broken=broken, answer=answer)
+            break
+    unanswered, notes = [*incomplete][:_NAMED], list[str]()
+    for what, pattern in of_nobody.items():
+        problem = f"{what}: no Pod{_described(pattern)} exists"
+        (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(problem)
+    notes += [*not_modelled][:_NAMED]
+    return verdict._replace(unanswered=unanswered, notes=notes, assumes=list(assumed))
+
+
+def _incomplete(summary: Summary) -> Iterator[str]:
+    """Yield what a limit of the simulation leaves out, if it may change the result."""
+    if summary.stopped:
+        yield f"simulation stopped {summary.stopped}"
+    yield from (f"not simulated: {each}" for each in summary.left_out if not each.pending)
+
+
+def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:
+    """Report whether a part of an expectation may select no Pod: only `by`, if a PriorityClass with its name exists."""
+    matches = (True for name in ("", *cluster.priority_classes) if fnmatchcase(name, pattern.priority_class or "*"))
+    return what == "by" and any(matches)
+
+
+def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
+    """Return the pattern of each part of an expectation, by the part's key."""
+    parts = {what: getattr(expectation, name) for what, name in _SELECTED.items()}
+    return {what: part for what, part in parts.items() if part is not None and (what, part) != ("by", PodPattern())}
+
+
+def _without_pods(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:
+    """Return the patterns that match no Pod, neither before nor after the event."""
+    origins = answer.simulation.timeline.origins.values()
+    pods = {(origin.namespace, origin.priority_class, origin.group) for origin in origins}
+    return {what: pattern for what, pattern in patterns.items() if not any(pattern.matches(*pod) for pod in pods)}
+
+
+def _described(pattern: PodPattern) -> str:
+    """A pattern as a phrase: ` of class gold of workload shop/* in namespace shop`."""
+    of_class = " without a class" if pattern.priority_class == "" else _named(" of class", pattern.priority_class)
+    return of_class + _named(" of workload", pattern.workload) + _named(" in namespace", pattern.namespace)
+
+
+def _named(what: str, name: str | None) -> str:
+    return "" if name is None else f"{what} {cut(name, _SHOWN) or _EMPTY}"
+
+
+def _needs_more(expectation: Expectation) -> bool:
+    return any(part is not None for part in (expectation.run, expectation.pending, expectation.preempted))
+
+
+def _questions(when: When, setting: Setting) -> Iterator[Question]:
+    cluster = setting.cluster
+    if not when.operation:
+        yield questions.Question("current cluster")
+    elif when.operation in ("apply", "delete"):
+        yield _of_file(when, setting)
+    elif when.operation == "scale":
+        yield questions.scaled(cluster, when.name, when.replicas, when.namespace or setting.namespace)
+    else:
+        names = _names(when, setting) if when.name == ANY else [when.name]
+        yield from (_of_nodes(when, name, cluster) for name in names)
+
+
+def _of_file(when: When, setting: Setting) -> Question:
+    arrivals = setting.objects(when.name)
+    if when.operation == "apply":
+        return questions.Question(f"{when.name} applied", arrivals)
+    return questions.deleted(setting.cluster, when.name, arrivals)
+
+
+def _names(when: When, setting: Setting) -> list[str]:
+    """The names of all nodes or zones. Raises ValueError if there are too many."""
+    nodes = setting.cluster.objects.nodes.values()
+    if when.what == "pool":
+        raise ValueError("pool must be a selector: key=value")
+    zones = {node.labels[ZONE] for node in nodes if ZONE in node.labels}
+    names = sorted(zones if when.what == "zone" else {node.name for node in nodes})
+    if not names:
+        raise questions.nothing_to_lose(when.what)
+    if len(names) > setting.max_cases:
+        raise ValueError(f"any {when.what}: {len(names)} exist, more than --most {setting.max_cases}")
+    return names
+
+
+def _of_nodes(when: When, name: str, cluster: ClusterSnapshot) -> Question:
+    if when.operation == "lost":
+        lost = {"zone": questions.zone_lost, "pool": questions.pool_lost}.get(when.what)
+        return lost(cluster, name) if lost else questions.nodes_lost(cluster, [name])
+    if when.what == "node":
+        return questions.drained(cluster, [name])
+    nodes = [node.name for node in cluster.objects.nodes.values() if node.labels.get(ZONE) == name]
+    if not nodes:
+        raise InvalidObject(f"no node in zone {name}")
+    return questions.drained(cluster, sorted(nodes))
+
+
+def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
+    if expectation.run is not None:
+        yield from _not_running(expectation.run, expectation.within, answer)
+    if expectation.pending is not None:
+        for standing in answer.workloads:
+            if standing.pending and _is_selected(expectation.pending, standing, answer):
+                yield _pending(standing)
+    if expectation.preempted is not None:
+        yield from _preempted(expectation, answer)
+
+
+def _pending(standing: WorkloadCount) -> str:
+    reason = f": {in_short(standing.message)}" if standing.message else ""
+    return f"{standing.workload}: {plural(standing.pending, 'Pod')} Pending{reason}"
+
+
+def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, answer: Answer) -> bool:
+    """Report whether the pattern matches Pods of a workload; the workload's kind does not matter."""
+    return selector.matches(pod.namespace, pod.priority_class, answer.summary.names.group(pod.workload))
+
+
+def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
+    for standing in answer.workloads:
+        if standing.before - standing.after > standing.with_node and _is_selected(selector, standing, answer):
+            reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
+            reason = reason or (standing.left and "new Pods of another scheduler are not simulated") or ""
+            why = f": {reason}" if reason else ""
+            yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
+        elif within is not None and standing.not_started and _is_selected(selector, standing, answer):
+            yield _pending(standing)
+    if not answer.summary.settled:
+        what, fix = unsettled(answer.summary.stopped, answer.summary.horizon)
+        yield f"simulation {what}. Fix: {fix}"
+    for bound in answer.bound:
+        if within is not None and bound.t > within and _is_selected(selector, bound, answer):
+            yield f"{bound.workload}: its last Pod is scheduled after {bound.t:.0f} s, not within {within:.0f} s"
+
+
+def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
+    assert expectation.preempted is not None
+    group = answer.summary.names.group
+    hit = [
+        preemption
+        for preemption in answer.preempted
+        if _is_selected(expectation.preempted, preemption, answer)
+        and expectation.by.matches(preemption.by_namespace, preemption.by_class, group(preemption.by_workload))
+    ]
+    if hit:
+        named = listed([f"{preemption.victim} by {preemption.by}" for preemption in hit], _NAMED)
+        yield f"{plural(len(hit), 'Pod is', 'Pods are')} preempted: {named}"
+
+
+def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, None]) -> Iterator[str]:
+    """Yield a sentence for each object of the file of which too few Pods fit. `assumed`: collects assumptions."""
+    fit = expectation.fit
+    assert fit is not None
+    objects, cluster = setting.workloads(fit.file)
+    for obj in objects:
+        room = headroom(cluster, obj)
+        assumed |= dict.fromkeys(room.assumes)
+        count = room.pods[fit.preempting]
+        if count.pods < fit.replicas:
+            reasons = listed(by_nodes(room.reasons))
+            if room.quota is not None and room.quota.pods == count.pods:
+                reasons = cut(one_line(room.quota.message), _LONGEST_MESSAGE)
+            how = "with preemption" if fit.preempting else "without preemption"
+            fitting = plural(count.pods, "more Pod fits", "more Pods fit")
+            yield f"{room.name}: {fitting} {how}, expected {fit.replicas} ({reasons})"
+
+
+class Tested(NamedTuple):
+    """The result of one expectation.
+
+    `cases`: number of evaluated cases. `case`: the first case that violates the expectation. `failures`: the
+    violations. `timeline`: the events of this case, as lines. `answer`: this case, as in `whatif`. `notEvaluated`:
+    parts of the expectation that select no Pod; if there are any, the expectation is not met. `notes`: limits of the
+    result.
+    """
+
+    name: str
+    cases: int
+    case: str = ""
+    failures: Sequence[str] = ()
+    timeline: Sequence[str] | None = None
+    answer: Mapping[str, Any] | None = None
+    not_evaluated: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    @in_json
+    def met(self) -> bool:
+        return not self.failures and not self.not_evaluated
+
+
+@dataclass(frozen=True, repr=False)
+class Expectations(Result):
+    """The output of `forewarn test`. `shard`: of a part of a divided run."""
+
+    version: Literal[1] = field(default=1, kw_only=True)
+    expectations: Sequence[Tested]
+    shard: Shard | None = None
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        return _document_of(self.expectations)
+
+
+def _document_of(results: Sequence[Tested]) -> AnswerDocument:
+    """Return the answer: the numbers of results, and the violations."""
+    failed = sum(bool(result.failures) for result in results)
+    unanswered = sum(bool(result.not_evaluated) for result in results)
+    counts = {"met": sum(result.met for result in results), "failed": failed, "not evaluated": unanswered}
+    bad = [f"{counts[name]:,} {name}" for name in ("failed", "not evaluated") if counts[name]]
+    return AnswerDocument(
+        status=AnswerStatus.NO_ANSWER if unanswered else AnswerStatus.HARM if failed else AnswerStatus.OK,
+        question=plural(len(results), "expectation"),
+        clause=", ".join(bad) or "all met",
+        shown=[*(Counter(name, number) for name, number in counts.items()), _cases_of(results)],
+        warnings=[*_warnings(results)],
+        why=_why(results),
+        tables=[*_tables(results)],
+        more="-v counterexamples and met expectations",
+    )
+
+
+def _why(results: Sequence[Tested]) -> Why | None:
+    """The first violation of each failed expectation; if none failed, why expectations are not evaluated."""
+    failed = [(result, result.failures) for result in results if result.failures]
+    heads = ("failed", "VIOLATION", "VIOLATIONS")
+    if not failed:
+        failed = [(result, result.not_evaluated) for result in results if result.not_evaluated]
+        heads = ("not evaluated", "PART IS NOT EVALUATED", "PARTS ARE NOT EVALUATED")
+    causes = [
+        Cause(len(texts), "expectation", f"{': '.join(filter(None, (result.name, result.case)))}: {texts[0]}")
+        for result, texts in failed
+    ]
+    total = sum(cause.number for cause in causes)
+    return Why(heads[0], total, plural(total, *heads[1:]), causes) if causes else None
+
+
+def _cases_of(results: Sequence[Tested]) -> Counter:
+    return Counter("cases", sum(result.cases for result in results))
+
+
+def _warnings(results: Sequence[Tested]) -> Iterator[str]:
+    yield from dict.fromkeys(f"{result.name}: {note}" for result in results for note in result.notes)
+    if any(result.not_evaluated for result in results):
+        yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
+
+
+def _tables(results: Sequence[Tested]) -> Iterator[Table]:
+    """Yield a row for each violation and each part that is not evaluated; with -v counterexamples and all results."""
+    rows: list[list[str | int]] = []
+    for result in results:
+        rows += [["failed", result.name, result.case, text] for text in result.failures]
+        rows += [["not evaluated", result.name, "", text] for text in result.not_evaluated]
+    if rows:
+        yield Table(("RESULT", "EXPECTATION", "CASE", "VIOLATION"), rows, detail=1)
+    for result in results:
+        if result.timeline:
+            title = f"COUNTEREXAMPLE OF {result.name}: {result.case}"
+            yield Table(("EVENT",), [[line.strip()] for line in result.timeline], detail=1, title=title)
+    met: list[list[str | int]] = [[result.name, result.cases] for result in results if result.met]
+    if met:
+        yield Table(("MET", "CASES"), met, detail=1)
+
+
+def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:
+    """Return a verdict's result as text. `allow_empty`: parts that select no Pod count as met."""
+    lines, answer = list[str](), None
+    if verdict.answer is not None:
+        lines, answer = list(timeline_lines(verdict.answer.simulation)), json_of(verdict.answer)
+        lines[MAX_TIMELINE:] = [f"and {len(lines) - MAX_TIMELINE} more lines"] if len(lines) > MAX_TIMELINE else []
+    return Tested(
+        verdict.expectation.name,
+        verdict.cases,
+        verdict.case,
+        list(verdict.broken),
+        lines if verdict.broken else None,
+        answer,
+        [] if allow_empty else list(verdict.unanswered),
+        [*(verdict.unanswered if allow_empty else ()), *verdict.notes],
+    )
+
+
+def from_dict(document: Any) -> Tested:
+    """The result in a JSON document. Raises ValueError for other input."""
+    if not isinstance(document, dict):
+        raise ValueError("a test result must be an object")
+    name, cases, answer = (document.get(key) for key in ("name", "cases", "answer"))
+    case = document.get("case", "")
+    parts = [document.get(key, []) for key in ("failures", "timeline", "notEvaluated", "notes")]
+    texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in parts)
+    broken, lines, unanswered, notes = parts
+    if not isinstance(name, str) or not isinstance(case, str) or not isinstance(cases, int):
+        raise ValueError("a test result must have name, cases and case")
+    if not texts or not isinstance(answer, dict | None) or document.get("met") is bool(broken or unanswered):
+        raise ValueError("a test result must have consistent met, failures and notEvaluated")
+    timeline = lines[: MAX_TIMELINE + 1] if broken else None
+    return Tested(name, cases, case, broken, timeline, answer, unanswered, notes)

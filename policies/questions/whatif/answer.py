@@ -1,0 +1,530 @@
+"""The answer to a what-if question: lost, preempted, Pending and new Pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents import Hidden, Inlined, in_json, optional_in_json
+from forewarn.policies.base.findings import grouped
+from forewarn.policies.kubernetes.controllers.own_pods import Recreator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
+    from forewarn.policies.prediction.simulation.simulation import Simulation
+    from forewarn.policies.prediction.simulation.summary import OfOtherScheduler, Summary
+    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, WithNewNodes
+    from forewarn.policies.questions.whatif.class_change import Ranked
+    from forewarn.policies.questions.whatif.interruptions import Interruption
+    from forewarn.policies.questions.whatif.new_nodes import NewNodes, PendingDaemonSet
+    from forewarn.policies.questions.whatif.occupancy import Occupancy
+    from forewarn.policies.questions.whatif.upgrade import DrainBlocker, UpgradedPool, UpgradeRun, UpgradeStep
+
+NO_CLASS: Final = "none"
+
+
+class BeforeAfter(NamedTuple):
+    """A number before and after the change."""
+
+    before: int
+    after: int
+
+
+class WorkloadCount(NamedTuple):
+    """A workload, or a Pod without controller: numbers of running and Pending Pods before the change and at the end.
+
+    `workload`: display name, usually `namespace/name`. `message`: kube-scheduler's message for Pending Pods.
+    """
+
+    workload: str
+    namespace: str
+    priority_class: str
+    priority: int
+    before: Hidden[int]
+    after: Hidden[int]
+    pending_before: Hidden[int]
+    pending: Hidden[int]
+    message: str
+    again: Hidden[Recreator] = Recreator.CONTROLLER
+    """What recreates the Pods of the workload."""
+    kind: Hidden[str] = ""
+    """`group/Kind` of the Pods' controller; of a simulated workload, of the top-level workload."""
+    with_node: Hidden[int] = 0
+    """The number of DaemonSet Pods on deleted nodes, which need no replacement."""
+    failure: str = ""
+    """The reason why the Pods' Job fails; "" if it does not."""
+    unwanted: Hidden[int] = 0
+    """The number of replicas that the change itself removes, and of Pods beyond the replicas at the start."""
+    left: Hidden[int] = 0
+    """The number of new Pods that another scheduler may bind."""
+    succeeded: Hidden[int] = 0
+    """The number of Pods that complete during the simulation."""
+    surplus: Hidden[int] = 0
+    """The number of running Pods at the start beyond the replicas of the workload, which are also unwanted."""
+    failures: Hidden[Sequence[str]] = ()
+    """The reason of each Job of the workload that fails."""
+
+    @property
+    def lost(self) -> int:
+        """By how much the number of running Pods decreases, if those of other schedulers run; 0 if it does not."""
+        return max(self.before - self.after - self.left, 0)
+
+    @property
+    def unreplaced(self) -> int:
+        """The number of Pods that were Pending before, no longer exist, and are not replaced."""
+        gone = self.before + self.pending_before - self.after - self.left - self.pending - self.lost
+        return max(gone, 0) if self.failure or self.again is not Recreator.CONTROLLER else 0
+
+    @property
+    def missed(self) -> int:
+        """The number of lost Pods, without those of DaemonSets on deleted nodes and those that are not wanted."""
+        return max(self.lost - self.with_node - self.unwanted, 0)
+
+    @property
+    def scaled_down(self) -> int:
+        """The number of running Pods that the change removes, or that were too many at the start."""
+        return self.lost - self.missed - min(self.lost, self.with_node) - self.completed
+
+    @property
+    def removed(self) -> int:
+        """The number of running Pods that the change removes."""
+        return max(self.scaled_down - self.surplus, 0)
+
+    @property
+    def started(self) -> int:
+        """The number of Pods that were Pending before, and run at the end."""
+        return max(min(self.pending_before - self.pending, self.after - self.before), 0)
+
+    @property
+    def completed(self) -> int:
+        """The number of Pods that ran at the start and completed."""
+        return min(self.succeeded, self.lost - self.missed)
+
+    @property
+    def more_pending(self) -> int:
+        """The number of Pods that are Pending at the end beyond those that were before."""
+        return max(self.pending - self.pending_before, 0)
+
+    @property
+    def is_recreated(self) -> bool:
+        """Whether a controller recreates lost Pods."""
+        return self.again is Recreator.CONTROLLER
+
+    @property
+    def not_started(self) -> int:
+        """The number of additional Pending Pods at the end, without replacements of lost Pods."""
+        return max(self.pending - self.pending_before - self.missed, 0)
+
+    @in_json
+    def running(self) -> BeforeAfter:
+        return BeforeAfter(self.before, self.after)
+
+    @in_json
+    def pending_(self) -> BeforeAfter:
+        return BeforeAfter(self.pending_before, self.pending)
+
+    @in_json
+    def replaced_by(self) -> str:
+        """`again` as text."""
+        return str(self.again)
+
+
+def rank_of_loss(lost: int, priority: int | None) -> tuple[int, int, int]:
+    """Numbers that are larger for a worse loss. `lost`: replicas; `priority`: the highest of these."""
+    return int(lost > 0), priority or 0, lost
+
+
+class PreemptionPod(NamedTuple):
+    """A Pod that preempts or is preempted."""
+
+    pod: str
+    workload: str
+    priority: int
+
+
+class Victim(NamedTuple):
+    """The Pod that is preempted."""
+
+    pod: str
+    workload: str
+    namespace: str
+    priority_class: str
+    priority: int
+
+
+class Preemption(NamedTuple):
+    """A preemption in the simulation. `t`: seconds from the start. `cascade_depth`: from 1.
+
+    `by`: the preemptor as `namespace/name`. `by_workload`, `by_namespace`, `by_class` and `by_priority`: of the
+    preemptor. `victim`: the preempted Pod as `namespace/name`. `workload`, `namespace`, `priority_class` and
+    `priority`: of the victim.
+    """
+
+    t: float
+    cascade_depth: int
+    node: str
+    by: Hidden[str]
+    by_workload: Hidden[str]
+    by_namespace: Hidden[str]
+    by_class: Hidden[str]
+    by_priority: Hidden[int]
+    victim: Hidden[str]
+    workload: Hidden[str]
+    namespace: Hidden[str]
+    priority_class: Hidden[str]
+    priority: Hidden[int]
+
+    @in_json
+    def by_(self) -> PreemptionPod:
+        return PreemptionPod(self.by, self.by_workload, self.by_priority)
+
+    @in_json
+    def victim_(self) -> Victim:
+        return Victim(self.victim, self.workload, self.namespace, self.priority_class, self.priority)
+
+
+class Bound(NamedTuple):
+    """The time in seconds at which the last scheduled Pod of a workload was scheduled."""
+
+    workload: str
+    namespace: str
+    priority_class: str
+    t: float
+
+
+class WithoutChange(NamedTuple):
+    """The outcome without the change. `fewer`: number of Pods that no longer run at the end."""
+
+    summary: Inlined[Summary]
+    fewer: int
+    lost: Hidden[Mapping[str, int]] = MappingProxyType({})
+    """The same by workload."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no Pods are lost, preempted, Pending or rejected."""
+        return not (self.fewer or self.summary.evictions or self.summary.waiting or self.summary.missing)
+
+
+class Runs(NamedTuple):
+    """Runs with random ties and races. `alike`: the number of runs like the answer, which take at most `longest`
+    seconds; the others take up to `others` seconds.
+    """
+
+    total: int
+    alike: int
+    longest: float
+    others: float
+
+
+class PendingPods(NamedTuple):
+    """Numbers of Pending Pods at the end."""
+
+    by_class: Mapping[str, int]
+    by_namespace: Mapping[str, int]
+    by_workload: Mapping[str, int]
+
+
+class HealthyPods(NamedTuple):
+    """Healthy Pods of a PodDisruptionBudget."""
+
+    healthy: int
+    desired: int
+
+
+class DisruptionBudgets(NamedTuple):
+    """PodDisruptionBudgets in the result of a simulation, by `namespace/name`.
+
+    `violatedByPreemption`: the number of violations by preemptions. `tooFewHealthy`: PDBs that have fewer healthy Pods
+    than desired at the end of the simulation, and had enough before the change.
+    """
+
+    violated_by_preemption: Mapping[str, int]
+    too_few_healthy: Mapping[str, HealthyPods]
+
+
+class Upgrade(NamedTuple):
+    """The upgrade of all nodes. `surge`: new nodes are added first. `forced`: Pods deleted after the drain timeout."""
+
+    complete: bool
+    seconds: float
+    least_seconds: float
+    surge: bool
+    pools: Sequence[UpgradedPool]
+    forced: Sequence[str]
+    order: Sequence[UpgradeStep]
+    not_reached: Sequence[str]
+
+
+class NotRecreated(NamedTuple):
+    """Running Pods whose replacements ResourceQuotas or LimitRanges reject, or the next Pods of a CronJob without
+    running Pods.
+
+    `pods`: how many they reject if all running Pods of the namespace are recreated. `message`: kube-apiserver's, of the
+    last one. `by`: the kind of the object that rejects them.
+    """
+
+    pods: int
+    message: str
+    by: str = "ResourceQuota"
+
+
+class Blocks(NamedTuple):
+    """What is blocked after a change, and was not before.
+
+    `recreation`: by workload, the running Pods whose replacements a new or changed ResourceQuota or LimitRange rejects,
+    and CronJobs whose next Pods these reject. `drains`: the PDBs that never allow an eviction, or none in the
+    steady state; of an upgrade, those that block evictions at its start. `rollouts`: the workloads whose rollout
+    Pending or rejected Pods block at the end.
+    """
+
+    recreation: Mapping[str, NotRecreated] = MappingProxyType({})
+    drains: Sequence[DrainBlocker] = ()
+    rollouts: Sequence[str] = ()
+
+
+class Answer(NamedTuple):
+    """The answer to a what-if question.
+
+    - `change`: the change as text. `typicalOf`: if races decide how long it takes, the runs that this one represents.
+    - `workloads`: those whose number of running Pods changes, or with Pending Pods before or at the end. `preempted`:
+      in the order of time.
+    - `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if the PDB has too few Pods at the end and had enough before.
+    - `notDrained`: by node, the Pods that a drain leaves. `evictionBlockedBy`: by Pod, the PDBs that block its
+      eviction.
+    - `notSimulated`: what the simulation leaves out, with the reason. `notModelled`: what forewarn does not model.
+    - `autoscalers`: the reaction of autoscalers to Pending Pods. `withNewNodes`: the end of the simulation if
+      autoscalers add or remove nodes.
+    - `podLosses`: what fails or is interrupted because it lost a Pod. `newNodes`: the added nodes.
+    - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
+    - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
+      new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
+    - `rivals`: workloads that may lose replicas, or more of them, instead of others: chance decides which of equal
+      victims on several nodes is preempted, or which of equal Pods that are created at the same time stays Pending.
+    - `equalVictims`: workloads whose Pods, or more of them, may be preempted instead of those in `preempted`.
+    - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
+    - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
+    - `interruptions`: workloads, without DaemonSets, that have no running Pod for 30 seconds or longer, or fewer for 2
+      minutes in all.
+    """
+
+    change: str
+    running_before: Hidden[int]
+    running_after: Hidden[int]
+    workloads: Sequence[WorkloadCount]
+    preempted: Sequence[Preemption]
+    pdbs: Hidden[Mapping[str, tuple[int, int]]]
+    not_drained: Mapping[str, Sequence[str]]
+    eviction_blocked_by: Mapping[str, Sequence[str]]
+    not_simulated: Sequence[str]
+    not_modelled: Sequence[str]
+    bound: Hidden[Sequence[Bound]]
+    simulation: Hidden[Simulation]
+    summary: Hidden[Summary]
+    autoscalers: Autoscalers
+    without_change: WithoutChange | None = None
+    occupancy: Hidden[Occupancy | None] = None
+    upgrade: Hidden[UpgradeRun | None] = None
+    drains_blocked_by: Hidden[Sequence[DrainBlocker]] = ()
+    """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
+    drained: Hidden[Sequence[str]] = ()
+    """The nodes of a drain without upgrade, in order."""
+    blocks: Blocks = Blocks()
+    interruptions: Sequence[Interruption] = ()
+    new_nodes: NewNodes | None = None
+    pending_daemon_sets: Sequence[PendingDaemonSet] = ()
+    pod_losses: Sequence[PodLoss] = ()
+    typical_of: Runs | None = None
+    with_new_nodes: WithNewNodes | None = None
+    new_pods: Sequence[Ranked] = ()
+    replicas: BeforeAfter | None = None
+    reprioritized: Hidden[Sequence[Ranked]] = ()
+    """The workloads that the change itself changes, and whose new Pods get another priority or preemptionPolicy."""
+    rivals: Sequence[str] = ()
+    equal_victims: Sequence[str] = ()
+    has_more_rivals: bool = False
+    placeholders: Hidden[Sequence[str]] = ()
+    """The affected workloads whose Pods only reserve capacity."""
+    placeholder_pods: Hidden[int] = 0
+    """The number of running Pods at the start that only reserve capacity."""
+    exceeded_quotas: Hidden[Mapping[str, str]] = MappingProxyType({})
+    """The ResourceQuotas (`namespace/name`) that are exceeded at the start: the worst resource, `1,682 of 900 pods`."""
+    until_scheduled: Hidden[bool] = False
+    """Whether as many nodes are added as Pending Pods need."""
+    left: Hidden[Mapping[OfOtherScheduler, int]] = MappingProxyType({})
+    """The numbers of new Pods that other schedulers may bind."""
+    grown: Hidden[Answer | None] = None
+    """The answer with `withNewNodes`."""
+    restart_alone: Hidden[Answer | None] = None
+    """The answer to the restarts after a class change, if they do harm, without the change."""
+    alike: Hidden[tuple[int, int] | None] = None
+    """The number of runs with these effects, and of all, if random ties and races are simulated."""
+
+    @property
+    def title(self) -> str:
+        """The change, and the runs with these effects."""
+        return ", ".join(filter(None, (self.change, self._runs)))
+
+    @property
+    def _runs(self) -> str:
+        alike, runs = self.alike or (0, 0)
+        return f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
+
+    @in_json
+    def settled(self) -> bool:
+        """Whether the cluster reached a steady state."""
+        return self.summary.settled
+
+    @in_json
+    def settled_at(self) -> float:
+        """Seconds until the last event of the simulation."""
+        return self.summary.settled_at
+
+    @optional_in_json
+    def incomplete(self) -> bool | None:
+        """Whether a limit of the simulation may have changed the answer."""
+        return self.summary.is_incomplete or (self.grown is not None and self.grown.summary.is_incomplete) or None
+
+    @in_json
+    def running(self) -> BeforeAfter:
+        """Number of running Pods."""
+        return BeforeAfter(self.running_before, self.running_after)
+
+    @in_json
+    def fewer(self) -> int:
+        """Replicas that no longer run, without DaemonSet Pods on lost nodes and Pods that the change removes."""
+        return sum(workload.missed for workload in self.workloads)
+
+    @in_json
+    def daemon_pods_of_lost_nodes(self) -> int:
+        """DaemonSet Pods that are deleted with their nodes."""
+        return sum(min(workload.lost, workload.with_node) for workload in self.workloads)
+
+    @in_json
+    def scaled_down(self) -> int:
+        """Pods that no longer run because their workload is deleted or scaled down, by the change or before it."""
+        return sum(workload.scaled_down for workload in self.workloads)
+
+    @in_json
+    def completed(self) -> int:
+        """Pods of Jobs that ran at the start and completed."""
+        return sum(workload.completed for workload in self.workloads)
+
+    @in_json
+    def pending(self) -> PendingPods:
+        """Pending Pods at the end."""
+        return PendingPods(*(dict(self.count_pending(what)) for what in ("priority_class", "namespace", "workload")))
+
+    @in_json
+    def pdbs_(self) -> DisruptionBudgets:
+        few = {name: HealthyPods(*counts) for name, counts in sorted(self.pdbs.items())}
+        return DisruptionBudgets(self.summary.violated_pdbs, few)
+
+    @in_json
+    def rejected_by_quota(self) -> Mapping[str, int]:
+        """By workload, Pods that a ResourceQuota rejects."""
+        return self.summary.rejected_by_quota or {}
+
+    @optional_in_json
+    def upgrade_(self) -> Upgrade | None:
+        """With `upgrade`."""
+        if (run := self.upgrade) is None:
+            return None
+        counts, not_reached = (run.complete, run.seconds, run.least, run.surge), [step.node for step in run.not_reached]
+        return Upgrade(*counts, run.pools, [each.pod for each in run.forced], run.steps, not_reached)
+
+    @property
+    def of_upgrade(self) -> Answer:
+        """The answer with new nodes, if new nodes arrive during an upgrade; otherwise this answer."""
+        is_grown = self.upgrade is not None and self.with_new_nodes is not None and self.with_new_nodes.nodes
+        return self.end if is_grown else self
+
+    @property
+    def end(self) -> Answer:
+        """The answer with the nodes that autoscalers add and remove; otherwise this answer."""
+        if self.grown is None:
+            return self
+        return self.grown._replace(
+            simulation=self.simulation,
+            placeholders=self.placeholders,
+            placeholder_pods=self.placeholder_pods,
+            exceeded_quotas=self.exceeded_quotas,
+            without_change=self.without_change,
+            autoscalers=self.autoscalers,
+            with_new_nodes=self.with_new_nodes,
+        )
+
+    @property
+    def replaced(self) -> Counter[str]:
+        """By workload, the number of preempted Pods that are neither lost, Pending nor not simulated at the end, and
+        after which a Pod of the workload is scheduled.
+        """
+        scheduled = {each.workload: each.t for each in self.bound}
+        left = Counter(each.workload for each in self.preempted if each.t < scheduled.get(each.workload, 0))
+        left.subtract({each.workload: each.missed + each.not_started + each.left for each in self.workloads})
+        return +left
+
+    @property
+    def outages(self) -> Sequence[Interruption]:
+        """The interruptions without placeholder Pods."""
+        return [each for each in self.interruptions if each.workload not in self.placeholders]
+
+    @property
+    def does_harm(self) -> bool:
+        """Whether the first line has an effect that needs attention, or a rollout that does not complete."""
+        _, _, *others = self.harm
+        counts = (self.fewer, self.preempted, self.over_quota, *others)
+        return any(counts) or any(each.not_started or each.failure for each in self.workloads)
+
+    @property
+    def harm(self) -> tuple[object, ...]:
+        """What answers with the same harm have in common, also in how long replicas are down."""
+        lost = {each.workload: each.missed for each in self.workloads if each.missed}
+        return lost, self.summary.effects, [*self.interruptions], [*self.blocks.rollouts], self.pdbs
+
+    @property
+    def is_as_without(self) -> bool:
+        """Whether the Pods of all workloads are lost, preempted and Pending without the change as well."""
+        without, summary = self.without_change, self.summary
+        failed = any(each.failure for each in self.workloads)
+        blocks = self.blocked or any(self.blocks) or self.has_blocked_rollouts
+        if without is None or self.outages or self.pdbs or failed or blocks or summary.new_pods_pending:
+            return False
+        return self.harm[:2] == (without.lost, without.summary.effects)
+
+    @property
+    def over_quota(self) -> Counter[str]:
+        """By workload, number of Pods that ResourceQuotas reject because of the event."""
+        before = self.without_change.summary.rejected_by_quota if self.without_change else None
+        return Counter(self.rejected_by_quota) - Counter(before)
+
+    @property
+    def has_blocked_rollouts(self) -> bool:
+        """Whether a rollout never completes."""
+        return self.summary.settled and bool(self.blocks.rollouts)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a drain or an upgrade is incomplete."""
+        return bool(self.not_drained) or (self.upgrade is not None and not self.upgrade.complete)
+
+    def count_pending(self, what: str) -> list[tuple[str, int]]:
+        """Return (value, number of Pods Pending at the end) by `priority_class`, `namespace` or `workload`, most
+        first.
+        """
+        counted: Counter[str] = Counter()
+        for workload in self.workloads:
+            if workload.pending:
+                counted[getattr(workload, what) or NO_CLASS] += workload.pending
+        return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, int], list[Preemption]]]:
+    """Return the preemptions grouped by (preemptor, priority, victim, priority): victims of the highest priority first,
+    then the largest group.
+    """
+    found = grouped(((each.by_workload, each.by_priority, each.workload, each.priority), each) for each in preemptions)
+    return sorted(found.items(), key=lambda item: (-item[0][3], -len(item[1]), item[0]))

@@ -1,0 +1,248 @@
+"""The counters of a simulated change, and the reasons of lost replicas and Pending Pods."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents.answer import Effects
+from forewarn.policies.base.findings import duration, plural
+from forewarn.policies.kubernetes.kinds.registry import STATEFUL_SET
+from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
+from forewarn.policies.kubernetes.objects.fields import int32
+from forewarn.policies.kubernetes.scheduling.reasons import FitError, as_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.questions.whatif.answer import Answer, WorkloadCount
+
+
+def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
+    """Count the effects of a simulated change. `rejected_objects`: objects of the change that are not simulated."""
+    own = own_workloads(answer)
+    victims = [each for each in answer.preempted if each.workload not in answer.placeholders]
+    upgrade, arrived, down = answer.upgrade, answer.with_new_nodes, answer.autoscalers.scale_down
+    forced = {pdb for pod in upgrade.forced for pdb in pod.pdbs} if upgrade is not None else set[str]()
+    not_upgraded = len(upgrade.steps) - len(upgrade.done) if upgrade is not None else len(answer.not_drained)
+    return Effects(
+        victims=sum(each.by in answer.summary.new_pod_names for each in victims) if creates_pods(answer) else 0,
+        preempted=len(victims),
+        pending=sum(each.more_pending for each in own),
+        lost=sum(each.missed for each in own),
+        down=len(answer.outages),
+        down_seconds=max((each.total for each in answer.outages), default=0),
+        rejected=answer.over_quota.total() + rejected_objects,
+        jobs_failed=sum(len(each.failures) for each in own),
+        pdbs_violated=len(forced.union(answer.summary.violated_pdbs)),
+        pdbs_short=len(answer.pdbs),
+        blocked=not_upgraded + len(answer.blocks.rollouts),
+        placeholders=len(answer.preempted) - len(victims),
+        new_nodes=sum(arrived.nodes.values()) if arrived else 0,
+        removed_nodes=len(down.removed) if down else 0,
+    )
+
+
+_PHRASES: Final = {
+    "preempted": ("Pod preempted", "Pods preempted"),
+    "pending": ("Pod stays Pending", "Pods stay Pending"),
+    "lost": ("replica lost", "replicas lost"),
+    "rejected": ("Pod rejected", "Pods rejected"),
+    "jobs_failed": ("Job fails", "Jobs fail"),
+    "pdbs_violated": ("PDB violated", "PDBs violated"),
+    "down": ("workload down", "workloads down"),
+    "pdbs_short": ("PDB with too few healthy Pods", "PDBs with too few healthy Pods"),
+    "placeholders": ("placeholder Pod preempted", "placeholder Pods preempted"),
+}
+"""Counter -> the phrase for one and for more, in the order in which they matter to a reader."""
+
+
+def consequences(effects: Effects) -> Iterator[str]:
+    """Yield a phrase for each counter of a simulation that is not 0."""
+    for name, (one, many) in _PHRASES.items():
+        if number := getattr(effects, name):
+            until = f" for up to {duration(effects.down_seconds)}" if name == "down" else ""
+            yield f"{plural(number, one, many)}{until}"
+
+
+def joined(phrases: Sequence[str]) -> str:
+    """Join one or two phrases, the second without a noun that the first has."""
+    first, *others = phrases or [""]
+    if " Pod" in first:
+        others = [re.sub(r" Pods? (stays?) ", r" \1 ", other) for other in others]
+    return ", ".join([first, *others])
+
+
+def creates_pods(answer: Answer) -> bool:
+    """Report whether the change itself creates Pods, which a loss or a drain does not."""
+    is_loss = all(arrival.op in ("lost", "cordon", "drain") for arrival in answer.simulation.world.arrivals)
+    return answer.upgrade is None and not is_loss and answer.new_nodes is None
+
+
+class NewPods(NamedTuple):
+    """The Pods that a change creates: how many run at the end, and all, also those that are rejected or not created."""
+
+    run: int
+    total: int
+
+
+def new_pods_of(answer: Answer) -> NewPods | None:
+    """Return the numbers of new Pods; None if the change creates none.
+
+    Pods that a StatefulSet creates only after a Pending or rejected one, and those of a rollout that does not finish,
+    count as new Pods too.
+    """
+    summary = answer.summary
+    names = summary.new_workloads or answer.over_quota
+    if not creates_pods(answer) or not names:
+        return None
+    own = [each for each in answer.workloads if each.workload in names]
+    later = sum(not_created(each, answer) for each in own)
+    missing = sum(answer.over_quota[name] for name in names)
+    rollouts = sum(desired(each, answer) for each in own if each.workload in answer.blocks.rollouts)
+    run = max(summary.new_pods - summary.new_pods_pending - summary.new_pods_ended, 0)
+    return NewPods(run, max(summary.new_pods + later + missing, rollouts))
+
+
+def not_created(workload: WorkloadCount, answer: Answer) -> int:
+    """Return how many Pods a StatefulSet creates only after its Pending or rejected one."""
+    first = workload.pending + answer.rejected_by_quota.get(workload.workload, 0)
+    waits = first and workload.kind == STATEFUL_SET
+    return max(desired(workload, answer) - workload.after - first, 0) if waits else 0
+
+
+def desired(workload: WorkloadCount, answer: Answer) -> int:
+    """Return the replicas of a workload; its Pods before, if it has no such number."""
+    namespace, _, name = answer.summary.names.group(workload.workload).partition("/")
+    state = answer.simulation.api.workloads.get((workload.kind, namespace, name))
+    replicas = int32(state.object, "spec", "replicas") if state else None
+    return workload.before + workload.pending_before if replicas is None else replicas
+
+
+def helped_by_added_nodes(answer: Answer) -> int:
+    """Return how many Pods run only with the nodes that the change adds: those that are otherwise Pending at the end,
+    and of a StatefulSet the one whose scheduling lets it create the next one.
+    """
+    if answer.new_nodes is None or answer.without_change is None:
+        return 0
+    waiting = Counter({each.group: each.pods for each in answer.without_change.summary.waiting})
+    staying = waiting & Counter({each.workload: each.pending for each in answer.workloads})
+    not_replaced = waiting & Counter({each.workload: each.unreplaced for each in answer.workloads})
+    there = {each.workload for each in answer.new_nodes.scheduled} & waiting.keys()
+    next_ones = (each.workload for each in answer.workloads if each.kind == STATEFUL_SET and each.workload in there)
+    return (waiting - staying - not_replaced | Counter(next_ones)).total()
+
+
+def of_runs(answer: Answer) -> Iterator[str]:
+    """Yield a sentence about the runs of which this answer is a typical one, if chance decides how long it takes."""
+    if (runs := answer.typical_of) is not None:
+        alike = f"{runs.alike} of {runs.total} runs with random ties and races take at most {duration(runs.longest)}"
+        yield f"{alike}, the others up to {duration(runs.others)}"
+
+
+def own_workloads(answer: Answer) -> list[WorkloadCount]:
+    """The affected workloads whose Pods do not only reserve capacity."""
+    return [each for each in answer.workloads if each.workload not in answer.placeholders]
+
+
+class Kind(StrEnum):
+    """The kind of reason why a replica is lost, or a Pod Pending."""
+
+    BACKOFF_LIMIT = "backoffLimit"
+    JOB_FAILED = "jobFailed"
+    QUOTA = "quota"
+    CAPACITY = "capacity"
+    VOLUME = "volume"
+    CONSTRAINT = "constraint"
+    PENDING = "pending"
+    NO_CONTROLLER = "noController"
+    NOT_RECREATED = "notRecreated"
+
+
+class Reason(NamedTuple):
+    """A reason that several workloads share. `what`: the quota, the volume's zone, the unmet constraint, or ""."""
+
+    kind: Kind
+    what: str = ""
+
+
+class Share(NamedTuple):
+    """What a reason explains: `pods` by PriorityClass, the workloads, and the failed Jobs."""
+
+    pods: Counter[str]
+    workloads: dict[str, None]
+    jobs: int = 0
+
+
+def reasons_of_loss(answer: Answer) -> Mapping[Reason, Share]:
+    """The lost replicas by reason; the numbers add up to the counter `lost`."""
+    found: dict[Reason, Share] = {}
+    for workload in own_workloads(answer):
+        for reason, pods in _reasons_of(workload, answer) if workload.missed else ():
+            _add(found, reason, workload, pods)
+    return found
+
+
+def reasons_of_pending(answer: Answer) -> Mapping[Reason, Share]:
+    """The additional Pending Pods by reason; the numbers add up to the counter `pending`."""
+    found: dict[Reason, Share] = {}
+    for workload in own_workloads(answer):
+        if workload.more_pending:
+            _add(found, _reason_of_pending(workload), workload, workload.more_pending)
+    return found
+
+
+def _add(found: dict[Reason, Share], reason: Reason, workload: WorkloadCount, pods: int) -> None:
+    """Add Pods of a workload to a reason."""
+    share = found.setdefault(reason, Share(Counter(), {}))
+    share.pods[workload.priority_class] += pods
+    share.workloads[workload.workload] = None
+    failed = len(workload.failures) if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED) else 0
+    found[reason] = share._replace(jobs=share.jobs + failed)
+
+
+def _reasons_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reason, int]]:
+    """Yield the reasons of a workload's lost replicas: first those that kube-apiserver rejects. What a StatefulSet does
+    not create after a Pending Pod has the reason of this Pod.
+    """
+    if workload.failures:
+        is_limit = {*workload.failures} == {"BackoffLimitExceeded"}
+        what = "" if is_limit else min(workload.failures)
+        yield Reason(Kind.BACKOFF_LIMIT if is_limit else Kind.JOB_FAILED, what), workload.missed
+        return
+    rejected = min(workload.missed, answer.over_quota[workload.workload])
+    if rejected:
+        yield Reason(Kind.QUOTA, quota_of(workload.workload, answer)), rejected
+    if left := workload.missed - rejected:
+        if workload.more_pending:
+            yield _reason_of_pending(workload), left
+        elif rejected:
+            yield Reason(Kind.QUOTA, quota_of(workload.workload, answer)), left
+        elif not workload.is_recreated:
+            yield Reason(Kind.NO_CONTROLLER), left
+        else:
+            yield Reason(Kind.NOT_RECREATED), left
+
+
+def quota_of(workload: str, answer: Answer) -> str:
+    """What rejects Pods of a workload, such as `quota shop/q`."""
+    namespace = answer.summary.names.group(workload).partition("/")[0]
+    return rejecting([(namespace, row.message) for row in answer.summary.missing if row.group == workload])
+
+
+def _reason_of_pending(workload: WorkloadCount) -> Reason:
+    """Why Pods of a workload are Pending: capacity, if more of it helps on any node."""
+    message = workload.message
+    if not isinstance(message, FitError):
+        return Reason(Kind.PENDING, message)
+    if message.cause is not None:
+        return Reason(Kind.VOLUME if message.cause.of_volumes else Kind.CONSTRAINT, message.cause.short)
+    reasons = sorted(message.reasons.items(), key=lambda each: (-each[1], each[0]))
+    if any(as_reason(text).of_pods for text, _ in reasons):
+        return Reason(Kind.CAPACITY)
+    if not reasons:
+        return Reason(Kind.PENDING)
+    first = as_reason(reasons[0][0])
+    return Reason(Kind.VOLUME if first.of_volumes else Kind.CONSTRAINT, first.short)

@@ -1,0 +1,212 @@
+"""Placeholder Pods that reserve capacity, so that a number of Pods can start without waiting for new nodes.
+
+A placeholder Pod reserves capacity until a Pod of higher priority preempts the placeholder. Sources: cluster-autoscaler
+FAQ, "How can I configure overprovisioning with Cluster Autoscaler?"; autoscaling.x-k8s.io/v1beta1 CapacityBuffer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.scheduling.preemption import MissingNode, victims_below
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.questions.whatif.headroom import Headroom, fill
+from forewarn.policies.questions.whatif.node_groups import pool_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.options import Options
+    from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
+
+_SCALABLE: Final = ("apps/Deployment", "apps/StatefulSet", "apps/ReplicaSet")
+_USUAL: Final = -5
+"""Priority for placeholder Pods if no PriorityClass is suitable: lower than that of Pods without a class."""
+
+
+class ExistingPlaceholders(NamedTuple):
+    """Placeholder Pods of the cluster. `pods`: number of running placeholder Pods that the Pods may preempt. `pending`:
+    number of Pending placeholder Pods. `reserve`: number of Pods that fit only by preempting placeholder Pods.
+    `termination_seconds`: the longest termination grace period.
+    """
+
+    pods: int
+    pending: int
+    reserve: int
+    termination_seconds: int
+
+
+class NewPlaceholders(NamedTuple):
+    """Placeholder Pods to create, with the requests of each: CPU in thousandths, memory in bytes.
+
+    `fit_now`: number of these Pods that fit on the existing nodes. `priority_class`: empty if no suitable class exists.
+    `priority`: the value of this class; without one, the value for a new class.
+    """
+
+    pods: int
+    fit_now: int
+    milli_cpu: int
+    memory: int
+    priority_class: str
+    priority: int
+
+
+class PlaceholderPool(NamedTuple):
+    """Pods that fit in a node pool: in `free` capacity, and in capacity `reserved` by placeholder Pods."""
+
+    pool: str
+    free: int
+    reserved: int
+
+
+class PlaceholderNodes(NamedTuple):
+    """New nodes of a node group for the placeholder Pods that do not fit. `nodes`: number of nodes for all of them;
+    null if the group cannot add enough. `pods`: number of these Pods that fit on new nodes of this group alone.
+    """
+
+    group: str
+    nodes: int | None
+    pods: int
+
+
+class Placeholders(NamedTuple):
+    """Placeholder Pods for `wanted` Pods. `obstacle`: why placeholder Pods do not help; empty if they help.
+
+    `existing`: placeholder Pods of the cluster. `create`: placeholder Pods to create. `pools`: by node pool, the Pods
+    that fit. `node_groups`: new nodes for the placeholder Pods that do not fit. `capacity_buffer`: a CapacityBuffer
+    instead of placeholder Pods, for a Deployment, StatefulSet or ReplicaSet; otherwise null.
+    """
+
+    wanted: int
+    existing: ExistingPlaceholders
+    create: NewPlaceholders
+    pools: Sequence[PlaceholderPool]
+    node_groups: Sequence[PlaceholderNodes]
+    obstacle: str
+    capacity_buffer: ApiObject | None
+
+
+def placeholders(
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    headroom: Headroom,
+    wanted: int,
+    options: Options,
+    cutoff: int,
+    buffered: int = 0,
+) -> Placeholders:
+    """Return the placeholder Pods for an object.
+
+    `headroom`: the headroom of the object. `cutoff`: the lowest priority for which cluster-autoscaler scales up.
+    `buffered`: number of Pods for which CapacityBuffers of the object reserve capacity.
+    """
+    pod, snapshot = headroom.pod, cluster.scheduling
+    never = pod.preemption_policy == PREEMPT_NEVER
+    alive = [other for other in cluster.pods.values() if _reserves(other, options)]
+    all_of_them = [other for other in alive if other.node_name]
+    usable = [] if never else _usable(snapshot, pod.effective_priority, options)
+    without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (headroom.without, None)
+    reserved = max(without.pods - headroom.without.pods, 0)
+    more = 0 if never else max(wanted - reserved - buffered, 0)
+    fit = min(more, max(headroom.without.pods - buffered, 0))
+    name, priority = _class_for(cluster, pod, all_of_them, cutoff)
+    grace = max((other.spec.termination_grace_period for other in usable), default=0)
+    requests = pod.occupies.resource
+    return Placeholders(
+        wanted,
+        ExistingPlaceholders(len(usable), len(alive) - len(all_of_them), reserved, grace),
+        NewPlaceholders(more, fit, requests.milli_cpu, requests.memory, name, priority),
+        _pools(cluster, headroom.without.by_node or {}, without.by_node or {}),
+        _groups(headroom, more - fit),
+        _obstacle(pod, priority, cutoff),
+        _buffer(obj, wanted),
+    )
+
+
+def _usable(snapshot: Snapshot, priority: int, options: Options) -> list[Pod]:
+    """Return the placeholder Pods that a preemptor with this priority may preempt.
+
+    Without Pods of PodGroups that preemption evicts together with other Pods.
+    """
+    usable: dict[str, Pod] = {}
+    for info in snapshot.node_infos:
+        with suppress(MissingNode):  # upstream then preempts no Pods on this node
+            for victim in victims_below(priority, (info,), snapshot):
+                if all(is_placeholder(pod, options) for pod in victim.pods):
+                    usable |= {pod.identity: pod for pod in victim.pods if _reserves(pod, options)}
+    return list(usable.values())
+
+
+def _reserves(pod: Pod, options: Options) -> bool:
+    return not pod.terminal and not pod.terminating and is_placeholder(pod, options)
+
+
+def _class_for(cluster: ClusterSnapshot, pod: Pod, existing: Sequence[Pod], cutoff: int) -> tuple[str, int]:
+    """Return the class for placeholder Pods, and its priority: lower than that of `pod`, and at least `cutoff`.
+
+    Prefers a class of `existing` placeholder Pods, then the highest negative priority. Without a suitable class,
+    returns "" and a priority for a new class.
+    """
+    most = min(pod.effective_priority, 0)
+    classes = [c for c in cluster.priority_classes.values() if cutoff <= c.value < most]
+    used = {other.priority_class_name for other in existing}
+    chosen = max(classes, key=lambda c: (c.name in used, c.value, c.name), default=None)
+    return ("", max(min(_USUAL, most - 1), cutoff)) if chosen is None else (chosen.name, chosen.value)
+
+
+def _obstacle(pod: Pod, priority: int, cutoff: int) -> str:
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return "preemptionPolicy Never: the Pods cannot preempt placeholder Pods"
+    if priority >= pod.effective_priority:
+        return f"priority {pod.effective_priority}: no lower priority at or above the autoscaler cutoff {cutoff}"
+    return ""
+
+
+def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[str, int]) -> list[PlaceholderPool]:
+    nodes = {node.name: node for node in cluster.objects.nodes.values()}
+    now, later = Counter[str](), Counter[str]()
+    for counts, total in ((free, now), (without, later)):
+        for name, count in counts.items():
+            total[pool_of(nodes[name])] += count
+    pools = (pool for pool in sorted(later | now) if later[pool])
+    return [PlaceholderPool(pool, now[pool], max(later[pool] - now[pool], 0)) for pool in pools]
+
+
+def _groups(headroom: Headroom, missing: int) -> list[PlaceholderNodes]:
+    """Return the nodes to add, for each node group in which a placeholder Pod fits.
+
+    `missing`: number of Pods without a place.
+    """
+    groups = [group for group in headroom.node_groups or () if group.nodes and group.more.pods]
+    if not missing:
+        return []
+    return [
+        PlaceholderNodes(group.group, _nodes(missing, group.more.pods, group.nodes), min(group.more.pods, missing))
+        for group in groups
+    ]
+
+
+def _nodes(missing: int, pods: int, nodes: int) -> int | None:
+    """Return the minimum number of equal nodes for `missing` Pods, if `nodes` nodes accept `pods`; None if that
+    is too few.
+    """
+    return -(-missing * nodes // pods) if missing <= pods else None
+
+
+def _buffer(obj: ApiObject, wanted: int) -> ApiObject | None:
+    """Return a CapacityBuffer for `wanted` Pods of an object; None for an object without a scale subresource."""
+    kind, ref = group_kind(obj), ref_of(obj, "default")
+    if kind not in _SCALABLE:
+        return None
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": ref.name, "namespace": ref.namespace},
+        "spec": {"scalableRef": {"apiGroup": "apps", "kind": ref.kind, "name": ref.name}, "replicas": wanted},
+    }

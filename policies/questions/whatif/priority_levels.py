@@ -1,0 +1,214 @@
+"""Which Pods may preempt each other, by PriorityClass: each class's requests, and the Pods that it could displace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents import inlined_in_json
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.findings import described, plural
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
+from forewarn.policies.kubernetes.kube_apiserver.priority import default_priority_class
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.quantity import cores, gibibytes
+from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from forewarn.policies.kubernetes.objects.pod import Pod
+
+
+class Requested(NamedTuple):
+    """A number of Pods and the sum of their requests: CPU in thousandths, memory in bytes."""
+
+    pods: int = 0
+    milli_cpu: int = 0
+    memory: int = 0
+
+    def plus(self, other: Requested) -> Requested:
+        return Requested(self.pods + other.pods, self.milli_cpu + other.milli_cpu, self.memory + other.memory)
+
+
+class NewPodsOfClass(NamedTuple):
+    """Whether new Pods of a PriorityClass may preempt."""
+
+    preempt: bool
+
+
+class PreemptablePods(NamedTuple):
+    """The number of running Pods with a PriorityClass and value."""
+
+    class_: str
+    value: int
+    pods: int
+
+
+class PriorityLevel(NamedTuple):
+    """A PriorityClass (empty: none) with a priority value.
+
+    `newPods`: whether new Pods may preempt; null if new Pods do not get this value. `running`: running Pods and their
+    requests. `pending`: number of Pods Pending for kube-scheduler. `couldDisplace`: running Pods of lower priority that
+    a new Pod may preempt. `mayPreempt`: these Pods by class and value.
+    """
+
+    class_: str
+    value: int
+    global_default: bool
+    new_pods: NewPodsOfClass | None
+    running: Requested
+    pending: int
+    could_displace: Requested
+    may_preempt: Sequence[PreemptablePods]
+
+
+@dataclass(frozen=True)
+class Classes(Result):
+    """The output of `forewarn classes`. `allocatable`: the sum of all nodes. `classes`: the highest value first.
+    `pendingOfOtherSchedulers`: number of Pods, which `classes` omits.
+    """
+
+    allocatable: Requested
+    classes: Sequence[PriorityLevel]
+    pending_of_other_schedulers: int = 0
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @property
+    def percent_of_cpu(self) -> int:
+        """The requested share of cpu."""
+        return _percent(sum(level.running.milli_cpu for level in self.classes), self.allocatable.milli_cpu)
+
+    @property
+    def percent_of_memory(self) -> int:
+        """The requested share of memory."""
+        return _percent(sum(level.running.memory for level in self.classes), self.allocatable.memory)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        return _document_of(self)
+
+
+def _percent(part: int, whole: int) -> int:
+    return round(100 * part / whole) if whole > 0 else 0
+
+
+# The answer
+
+_OLD: Final = "old value"
+_NO_CLASS: Final = "(no class)"
+
+
+def _document_of(levels: Classes) -> AnswerDocument:
+    """Return the answer: what the Pods of each PriorityClass request, and which Pods they may preempt."""
+    pending = sum(level.pending for level in levels.classes)
+    old = [level for level in levels.classes if level.new_pods is None]
+    counts = {
+        "running Pods": sum(level.running.pods for level in levels.classes),
+        "Pods Pending now": pending,
+        "with an old value of their class": sum(each.running.pods + each.pending for each in old if each.class_),
+        "without a class": sum(each.running.pods + each.pending for each in levels.classes if not each.class_),
+        "Pending for other schedulers": levels.pending_of_other_schedulers,
+    }
+    new_ones = next((f" (new ones get {level.class_})" for level in levels.classes if level.global_default), "")
+    number = sum(bool(level.class_ and level.new_pods) for level in levels.classes)
+    return AnswerDocument(
+        status=AnswerStatus.WARN if pending or counts["with an old value of their class"] else AnswerStatus.OK,
+        question=plural(number, "PriorityClass", "PriorityClasses"),
+        clause=f"{levels.percent_of_cpu} % of cpu and {levels.percent_of_memory} % of memory requested",
+        shown=[
+            Counter(name, count, more=new_ones if name == "without a class" else "")
+            for name, count in counts.items()
+            if count or name == "running Pods"
+        ],
+        tables=[table_of(levels), *_matrix(levels)],
+        more="-v which class may preempt which | forewarn predict -f FILE, for the actual victims",
+    )
+
+
+def table_of(levels: Classes) -> Table:
+    """A row for each PriorityClass, the highest value first."""
+    rows: list[list[str | int]] = []
+    for each in levels.classes:
+        own = cores(each.running.milli_cpu), gibibytes(each.running.memory)
+        counts = each.running.pods, each.pending, *own, each.could_displace.pods
+        rows.append([each.class_ or _NO_CLASS, each.value, *counts, _note_of(each)])
+    return Table(("CLASS", "VALUE", "RUNNING", "PENDING", "CPU", "MEMORY", "MAY PREEMPT", "NOTE"), rows)
+
+
+def _note_of(level: PriorityLevel) -> str:
+    if level.new_pods is None:
+        return _OLD
+    notes = ["default"] if level.global_default else []
+    return ", ".join([*notes, *([] if level.new_pods.preempt else ["never preempts"])])
+
+
+def _matrix(levels: Classes) -> Iterator[Table]:
+    """The requests of the Pods that a new Pod of a class may preempt, and their number by class."""
+    theirs: list[list[str | int]] = [
+        [level.class_ or _NO_CLASS, level.value, each.pods, cores(each.milli_cpu), gibibytes(each.memory)]
+        for level in levels.classes
+        if (each := level.could_displace).pods
+    ]
+    if theirs:
+        yield Table(("CLASS", "VALUE", "MAY PREEMPT", "THEIR CPU", "THEIR MEMORY"), theirs, detail=1)
+    rows: list[list[str | int]] = [
+        [level.class_ or _NO_CLASS, level.value, lower.class_ or _NO_CLASS, lower.value, lower.pods]
+        for level in levels.classes
+        for lower in level.may_preempt
+    ]
+    if rows:
+        yield Table(("CLASS", "VALUE", "MAY PREEMPT CLASS", "OF VALUE", "PODS"), rows, detail=1)
+
+
+def priority_levels(cluster: ClusterSnapshot) -> Classes:
+    """Return the PriorityClasses of a cluster, and other priorities of its Pods.
+
+    Source of what may be preempted: upstream `SelectVictimsOnNode`.
+    """
+    running: dict[tuple[str, int], Requested] = {}
+    pending: dict[tuple[str, int], int] = {}
+    unknown = cluster.objects.pods_on_unknown_nodes
+    for pod in cluster.pods.values():
+        key = pod.priority_class_name, pod.effective_priority
+        if pod.terminal or pod.node_name in unknown:
+            continue
+        if pod.node_name:
+            running[key] = running.get(key, Requested()).plus(_of(pod))
+        elif is_pending(pod, cluster.semantics.scheduler_names):
+            pending[key] = pending.get(key, 0) + 1
+    default = default_priority_class(cluster.priority_classes.values())
+    current = {(c.name, c.value): c.preemption_policy != PREEMPT_NEVER for c in cluster.priority_classes.values()}
+    if default is None:
+        current["", 0] = True
+    keys, levels = sorted({*running, *pending, *current}, key=lambda key: (-key[1], key[0])), []
+    for key in keys:
+        preempts = current.get(key)
+        lower = [other for other in keys if other in running and other[1] < key[1]] if preempts else []
+        levels.append(
+            PriorityLevel(
+                *key,
+                global_default=default is not None and key == (default.name, default.value),
+                new_pods=None if preempts is None else NewPodsOfClass(preempts),
+                running=running.get(key, Requested()),
+                pending=pending.get(key, 0),
+                could_displace=reduce(Requested.plus, (running[other] for other in lower), Requested()),
+                may_preempt=[PreemptablePods(*other, running[other].pods) for other in lower],
+            )
+        )
+    others = len(cluster.waiting_pods) - sum(pending.values())
+    return Classes(head_of(cluster), _allocatable(cluster), levels, others)
+
+
+def _of(pod: Pod) -> Requested:
+    requests = pod.occupies.resource
+    return Requested(1, requests.milli_cpu, requests.memory)
+
+
+def _allocatable(cluster: ClusterSnapshot) -> Requested:
+    nodes = (node.allocatable for node in cluster.objects.nodes.values())
+    amounts = (Requested(node.allowed_pod_number, node.milli_cpu, node.memory) for node in nodes)
+    return reduce(Requested.plus, amounts, Requested())

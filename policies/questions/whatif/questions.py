@@ -1,0 +1,634 @@
+"""Create what-if questions as arrivals (timed changes) of a simulation.
+
+Nodes are lost, drained or added, and objects are created, changed or deleted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fnmatch import fnmatchcase
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.findings import cut, grouped, listed, plural, quote
+from forewarn.policies.kubernetes.controllers.changes import replaces_no_pods
+from forewarn.policies.kubernetes.controllers.deployment import is_paused
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.objects.fields import (
+    InvalidInput,
+    InvalidObject,
+    at,
+    group_kind,
+    ref_of,
+    string_map,
+    text_at,
+)
+from forewarn.policies.kubernetes.objects.node import ZONE, Node
+from forewarn.policies.kubernetes.objects.workload import applied_to
+from forewarn.policies.linting.rules.support.names import nearest, suggested
+from forewarn.policies.linting.rules.support.predictions import restarted
+from forewarn.policies.linting.rules.support.rule_text import integer
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
+from forewarn.policies.prediction.simulation.scenario import MAX_REPLICAS, Arrival, node_object
+from forewarn.policies.questions.whatif.node_groups import free_names, new_node_like, pool_of
+from forewarn.policies.questions.whatif.upgrade import UpgradeRun
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.controllers.view import Key
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.questions.whatif.class_change import ClassChange
+
+    _Scaler = tuple[tuple[str, str], ApiObject]
+
+_KINDS: Final[dict[tuple[str, ...], str]] = {
+    ("deployment", "deployments", "deploy"): "apps/Deployment",
+    ("replicaset", "replicasets", "rs"): "apps/ReplicaSet",
+    ("statefulset", "statefulsets", "sts"): "apps/StatefulSet",
+    ("replicationcontroller", "replicationcontrollers", "rc"): "/ReplicationController",
+}
+"""Names that kubectl accepts for a kind -> `group/Kind`; all have the version v1."""
+_RESTARTED: Final[dict[tuple[str, ...], str]] = {
+    **{names: kind for names, kind in _KINDS.items() if kind.startswith("apps/") and not kind.endswith("ReplicaSet")},
+    ("daemonset", "daemonsets", "ds"): "apps/DaemonSet",
+}
+"""The kinds that `kubectl rollout restart` accepts, by name."""
+_CLASSED: Final[dict[tuple[str, ...], str]] = {**_RESTARTED, **_KINDS, ("cronjob", "cronjobs", "cj"): "batch/CronJob"}
+"""The kinds whose template can name another PriorityClass, by name. The template of a Job is immutable."""
+_INSTEAD: Final = {
+    "job": "pass its manifest to forewarn whatif delete -f",
+    "pod": "name the workload of the Pod, or pass its manifest to forewarn whatif delete -f",
+}
+"""Kinds without such changes -> what to do instead."""
+_INSTEAD_OF_SCALE: Final = {
+    **_INSTEAD,
+    "job": "change parallelism in its manifest, and pass it to forewarn whatif apply -f",
+}
+_INSTEAD_OF_RESTART: Final = {**_INSTEAD, "job": "delete and create it with forewarn whatif events --events"}
+_SHOWN: Final = 3
+
+
+class Question(NamedTuple):
+    """A what-if question: the changes to simulate.
+
+    `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `added`: the names of new
+    nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
+    `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
+    true if as many nodes are added as Pending Pods need. `notes`: what is not simulated.
+    """
+
+    title: str
+    arrivals: Sequence[Arrival] = ()
+    upgrade: UpgradeRun | None = None
+    added: Sequence[str] = ()
+    restarts: bool = False
+    lost: Sequence[tuple[str, str]] = ()
+    class_change: ClassChange | None = None
+    replicas: tuple[int, int] | None = None
+    until_scheduled: bool = False
+    notes: Sequence[str] = ()
+
+
+def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
+    """Return the question of losing these nodes at the same time. Raises InvalidInput for an unknown name."""
+    nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
+    return Question(f"{_nodes_text(nodes, cluster)} lost", [_of_node("lost", node.name) for node in nodes])
+
+
+def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
+    """Return the question of losing all nodes in a zone. Raises InvalidInput if no node is in the zone."""
+    nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
+    heading = f"zone {zone} lost ({_count_text(nodes, cluster)})"
+    return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=((ZONE, zone),))
+
+
+def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
+    """Return one question for the loss of each node, by name, with short titles."""
+    names = sorted(node.name for node in cluster.objects.nodes.values())
+    return [Question(f"node {name}", [_of_node("lost", name)]) for name in names]
+
+
+def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
+    """Return one question for the loss of each zone, by name. Nodes without a zone label are not included."""
+    nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
+    zones = grouped((node.labels[ZONE], _of_node("lost", node.name)) for node in nodes if ZONE in node.labels)
+    return [Question(f"zone {zone}", zones[zone], lost=((ZONE, zone),)) for zone in sorted(zones)]
+
+
+def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
+    """Return the question of losing all nodes with these labels.
+
+    `selector`: `key=value,key=value`. Raises InvalidInput.
+    """
+    labels = _labels(selector, cluster)
+    nodes = _selected(cluster, labels, _pool_text(selector))
+    heading = f"{_pool_text(selector)} lost ({_count_text(nodes, cluster)})"
+    return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=labels)
+
+
+def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
+    """Return the question of draining these nodes at the same time. Raises InvalidInput for an unknown name.
+
+    Several are all cordoned before the first eviction, as by `kubectl drain`.
+    """
+    nodes = [node_named(cluster, name) for name in dict.fromkeys(names)]
+    operations = ("cordon", "drain") if nodes[1:] else ("drain",)
+    arrivals = [_of_node(operation, node.name) for operation in operations for node in nodes]
+    return Question(f"drain of {_nodes_text(nodes, cluster)}", arrivals)
+
+
+def upgraded(
+    cluster: ClusterSnapshot, selector: str, limit: int, seconds: float, *, surge: bool = False, force: float = 0.0
+) -> Question:
+    """Return the question of draining and replacing each selected node, pool by pool, `limit` at a time.
+
+    `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see UpgradeRun. Raises
+    InvalidInput.
+    """
+    nodes = _selected(cluster, _labels(selector, cluster) if selector else (), _pool_text(selector))
+    nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
+    added_first = ", new nodes first" if surge else ""
+    heading = f"upgrade of {plural(len(nodes), 'node')}, {limit} at a time{added_first}"
+    return Question(heading, upgrade=UpgradeRun(nodes, limit, seconds, surge, force))
+
+
+def added(cluster: ClusterSnapshot, scope: str, name: str, count: int, groups: Sequence[NodeGroup] = ()) -> Question:
+    """Return the question of adding `count` nodes.
+
+    `scope`: "node" for nodes like the node `name`; "pool" for nodes like those with the labels `name`, or like the node
+    group of this name. Raises InvalidInput.
+    """
+    group = _group_named(groups, scope, name)
+    free = islice(free_names("new", {node.name for node in cluster.objects.nodes.values()}), count)
+    if group is not None:
+        nodes = [group.real_node(name) for name in free]
+    else:
+        models = _models(cluster, scope, name)
+        nodes = [new_node_like(model, name) for model, name in zip(cycle(models), free, strict=False)]
+    names = [node.name for node in nodes]
+    what = f"node {name}" if scope == "node" else f"group {name}" if group else _pool_text(name)
+    arrivals = [_of_node("create", node.name, node) for node in nodes]
+    return Question(f"{plural(count, 'node')} like {what} added", arrivals, added=names)
+
+
+def group_like(cluster: ClusterSnapshot, scope: str, name: str, groups: Sequence[NodeGroup]) -> NodeGroup:
+    """Return the node group of the nodes of `added`, of a pool like its first node. Raises InvalidInput."""
+    if (group := _group_named(groups, scope, name)) is not None:
+        return group
+    model = _models(cluster, scope, name)[0]
+    info = cluster.scheduling.get(model.name)
+    return NodeGroup(
+        name, 0, None, new_node_like(model, f"template-node-for-{name}"), {}, {}, info.pods if info else ()
+    )
+
+
+def _group_named(groups: Sequence[NodeGroup], scope: str, name: str) -> NodeGroup | None:
+    return next((group for group in groups if scope == "pool" and group.name == name), None)
+
+
+def _models(cluster: ClusterSnapshot, scope: str, name: str) -> list[Node]:
+    if scope == "node":
+        return [node_named(cluster, name)]
+    return _selected(cluster, _labels(name, cluster), _pool_text(name))
+
+
+def _pool_text(selector: str) -> str:
+    """The nodes with these labels as a phrase, with the word "pool" once."""
+    return selector if "pool" in selector.partition("=")[0] else f"pool {selector}"
+
+
+def scaled(
+    cluster: ClusterSnapshot,
+    workload: str,
+    replicas: int,
+    namespace: str,
+    autoscalers: Mapping[tuple[str, str], ApiObject] | None = None,
+) -> Question:
+    """Return the question of scaling a workload, given as `KIND/NAME`, to `replicas`. Raises InvalidInput.
+
+    `autoscalers`: HorizontalPodAutoscalers, of which a note names those that change the number again.
+    """
+    if replicas > MAX_REPLICAS:
+        raise InvalidInput(f"scale to {replicas:,} replicas; the limit is {MAX_REPLICAS:,}")
+    if _kind_called(workload.rpartition("/")[0].rpartition("/")[2], _RESTARTED) == registry.DAEMON_SET:
+        fix = "change its nodeSelector, and pass its manifest to forewarn whatif apply -f"
+        raise InvalidInput(f"{quote(cut(workload, 80))}: a DaemonSet has no replicas. Fix: {fix}")
+    target = _named(cluster, workload, namespace, _KINDS, _INSTEAD_OF_SCALE)
+    arrival = _scaling(target, replicas)
+    note, undone = _scaled_again(replicas, _by_target(autoscalers or {}).get(target, ()))
+    present = _replicas(cluster.workloads[target].object) if target in cluster.workloads else None
+    verb = "already has" if present == replicas else "scaled to"
+    title = f"{_text_of(target)} {verb} {plural(replicas, 'replica')}{undone}"
+    return Question(title, [arrival], notes=[note] if note else [])
+
+
+def _by_target(autoscalers: Mapping[tuple[str, str], ApiObject]) -> dict[Key, list[_Scaler]]:
+    return grouped((target_of(item[0][0], item[1]), item) for item in autoscalers.items())
+
+
+def _scaled_again(
+    replicas: int, scalers: Sequence[_Scaler], undoing: str = "HPA {} would set it back to {}"
+) -> tuple[str, str]:
+    """Return a note about the HorizontalPodAutoscaler of a workload, and what it does with so many replicas; "" for
+    nothing. `undoing`: the text for its name and its number of replicas.
+    """
+    if not scalers or not replicas:
+        return "", ""
+    key, obj = scalers[0]
+    (least, most), scaler = _limits_of(obj), "/".join(key)
+    kept = min(max(replicas, least), most) if 0 <= least <= most and most else None
+    limits = f"allows {least} to {plural(most, 'replica')}" if kept else "has invalid maxReplicas"
+    is_undone = kept and kept != replicas and len(scalers) == 1  # two autoscalers of a workload change nothing
+    undone = f" ({undoing.format(scaler, kept)})" if is_undone else ""
+    return f"HorizontalPodAutoscaler {scaler} {limits}; its changes are not simulated", undone
+
+
+def applied(
+    title: str,
+    arrivals: Sequence[Arrival],
+    cluster: ClusterSnapshot,
+    autoscalers: Mapping[tuple[str, str], ApiObject],
+) -> Question:
+    """Return the question of applying objects. `autoscalers`: as in `scaled`.
+
+    The title says so if all are workloads, and the apply changes none of them.
+    """
+    notes, undone, scalers = [], list[str](), _by_target(autoscalers)
+    for obj in (arrival.object for arrival in arrivals if scalers):
+        ref, replicas = ref_of(obj, registry.DEFAULT_NAMESPACE), at(obj, "spec", "replicas")
+        target = group_kind(obj), ref.namespace, ref.name
+        stored = cluster.workloads.get(target)
+        if isinstance(replicas, int) and (stored is None or _replicas(stored.object) != replicas):
+            note, text = _scaled_again(replicas, scalers.get(target, ()), "stored HPA {} would set replicas back to {}")
+            notes += [note] if note else []
+            undone += [text] if text else []
+    left = len(notes) - _MOST_NOTES
+    others = [f"changes of {plural(left, 'more HorizontalPodAutoscaler')} are not simulated"] if left > 0 else []
+    is_same = arrivals and all(_is_stored(arrival.object, cluster) for arrival in arrivals)
+    title = f"{title}{' (unchanged)' if is_same else ''}{undone[0] if len(undone) == 1 else ''}"
+    return Question(title, arrivals, notes=[*notes[:_MOST_NOTES], *others])
+
+
+_MOST_NOTES: Final = 10
+
+
+def _is_stored(obj: ApiObject, cluster: ClusterSnapshot) -> bool:
+    """Report whether an object is a workload that an apply does not change, which ignores the status."""
+    stored = cluster.workload(group_kind(obj), *ref_of(obj, registry.DEFAULT_NAMESPACE)[2:])
+    given = {name: value for name, value in obj.items() if name != "status"}
+    return stored is not None and applied_to(stored.object, given) == stored.object
+
+
+def _limits_of(autoscaler: ApiObject) -> tuple[int, int]:
+    """Return minReplicas and maxReplicas; kube-apiserver rejects an object without."""
+    least = integer(at(autoscaler, *_LEAST))
+    return 1 if least is None else least, integer(at(autoscaler, *_MOST)) or 0
+
+
+def _scaling(target: Key, replicas: int) -> Arrival:
+    (group, _, kind), metadata = target[0].partition("/"), {"namespace": target[1], "name": target[2]}
+    version = f"{group}/v1" if group else "v1"
+    return Arrival(0.0, "scale", {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas})
+
+
+def _text_of(workload: Key) -> str:
+    return f"{workload[0].rpartition('/')[2]} {workload[1]}/{workload[2]}"
+
+
+def at_max_replicas(cluster: ClusterSnapshot, autoscalers: Mapping[tuple[str, str], ApiObject]) -> Question:
+    """Return the question of scaling the workload of each HorizontalPodAutoscaler to its maxReplicas.
+
+    Simulates at most MAX_REPLICAS replicas, those of the smallest workloads first.
+    """
+    targets = {key: target_of(key[0], obj) for key, obj in autoscalers.items()}
+    number = Counter(targets.values())
+    ignored: dict[str, list[str]] = {}
+    arrivals, before, after = list[Arrival](), 0, 0
+    for key, obj in sorted(autoscalers.items(), key=lambda item: (integer(at(item[1], *_MOST)) or 0, item[0])):
+        target, most = targets[key], integer(at(obj, *_MOST)) or 0
+        if why := _why_not_scaled(cluster, obj, target, number[target], MAX_REPLICAS - after):
+            ignored.setdefault(why, []).append("/".join(key))
+            continue
+        before, after = before + _replicas(cluster.workloads[target].object), after + most
+        arrivals.append(_scaling(target, most))
+    of = f"{len(arrivals)} of " if ignored else ""
+    replicas = f" ({before:,} → {after:,} replicas)" if arrivals else ""
+    title = f"{of}{plural(len(autoscalers), 'HorizontalPodAutoscaler')} at maxReplicas{replicas}"
+    notes = [
+        f"{plural(len(names), 'HorizontalPodAutoscaler')} not simulated: {why}: {listed(sorted(names))}"
+        for why, names in sorted(ignored.items())
+    ]
+    return Question(title, arrivals, replicas=(before, after), notes=notes)
+
+
+_LEAST: Final = ("spec", "minReplicas")
+_MOST: Final = ("spec", "maxReplicas")
+
+
+def target_of(namespace: str, autoscaler: ApiObject) -> Key:
+    """Return the (`group/Kind`, namespace, name) that a HorizontalPodAutoscaler scales."""
+    version, kind, name = (text_at(autoscaler, "spec", "scaleTargetRef", key) for key in ("apiVersion", "kind", "name"))
+    return f"{version.rpartition('/')[0]}/{kind}", namespace, name
+
+
+def _replicas(workload: ApiObject) -> int:
+    replicas = integer(at(workload, "spec", "replicas"))
+    return 1 if replicas is None else replicas
+
+
+def _why_not_scaled(cluster: ClusterSnapshot, autoscaler: ApiObject, target: Key, number: int, left: int) -> str:
+    """Return why a HorizontalPodAutoscaler scales nothing, or ""."""
+    most = integer(at(autoscaler, *_MOST)) or 0
+    if target[0] not in _KINDS.values():
+        return "scales another kind than Deployment, ReplicaSet, StatefulSet and ReplicationController"
+    if target not in cluster.workloads:
+        return "its workload is not in the cluster"
+    if number > 1:
+        return "another one scales the same workload"
+    if not _replicas(cluster.workloads[target].object) and integer(at(autoscaler, *_LEAST)) != 0:
+        return "a workload with 0 replicas disables it"
+    return "" if 1 <= most <= left else f"more than {MAX_REPLICAS:,} replicas, or an invalid maxReplicas"
+
+
+def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question:
+    """Return the question of replacing all Pods of `KIND/NAME`, as by `kubectl rollout restart`.
+
+    Raises InvalidInput.
+    """
+    key = _named(cluster, workload, namespace, _RESTARTED, _INSTEAD_OF_RESTART)
+    obj = cluster.workloads[key].object
+    strategy = "OnDelete" if text_at(obj, "spec", "updateStrategy", "type") == "OnDelete" else "partition"
+    why = f"updateStrategy: {strategy}" if replaces_no_pods(obj) else ""
+    why = "paused; kubectl rollout restart fails" if is_paused(obj) else why
+    none = f", which replaces no Pod ({why})" if why else ""
+    arrivals = [Arrival(0.0, "update", restarted(obj).object)]
+    return Question(f"{_text_of(key)} restarted{none}", arrivals, restarts=True)
+
+
+def workloads_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str) -> list[ApiObject]:
+    """Return the workloads that these arguments select, without those that another workload controls.
+
+    An argument is `KIND/NAME`, or `KEY=VALUE[,KEY=VALUE]` of labels and of `namespace`, which may be a shell pattern
+    (default: `namespace`). Raises InvalidInput for arguments that select nothing.
+    """
+    selected: dict[Key, ApiObject] = {}
+    for argument in which:
+        by_name = "=" not in argument
+        if by_name and "," in argument:
+            raise InvalidInput(f"{quote(cut(argument, 80))}: several workloads. Fix: repeat --workloads for each")
+        keys = [_named(cluster, argument, namespace, _CLASSED)] if by_name else _labelled(cluster, argument, namespace)
+        selected |= {key: cluster.workloads[key].object for key in keys}
+    return [obj for _, obj in sorted(selected.items())]
+
+
+def _labelled(cluster: ClusterSnapshot, selector: str, namespace: str) -> list[Key]:
+    pattern, labels = _labels_of(cluster, selector, namespace)
+    kinds = _CLASSED.values()
+    keys = _inside(cluster, kinds, pattern, labels)
+    if not keys:
+        what = f"no workload in namespace {quote(pattern)} matches {quote(selector)}"
+        hint = "" if _inside(cluster, kinds, pattern, {}) else unknown_namespace(cluster, pattern)
+        if _inside(cluster, {registry.JOB}, pattern, labels):
+            what = f"{quote(selector)} matches only Jobs in namespace {quote(pattern)}, whose template is immutable"
+            hint = ""
+        hint = hint or ". Fix: pass KIND/NAME, or labels that workloads have"
+        raise InvalidInput(f"{what}{hint}")
+    return keys
+
+
+def jobs_of(cluster: ClusterSnapshot, which: Iterable[str], namespace: str, class_name: str) -> list[str]:
+    """Return the Jobs with another class that the labels in these arguments also select, as `namespace/name`: their
+    template is immutable.
+    """
+    path = ("spec", "template", "spec", "priorityClassName")
+    given = (_labels_of(cluster, argument, namespace) for argument in which if "=" in argument)
+    keys = {key for selected in given for key in _inside(cluster, {registry.JOB}, *selected)}
+    return sorted("/".join(key[1:]) for key in keys if text_at(cluster.workloads[key].object, *path) != class_name)
+
+
+def _labels_of(cluster: ClusterSnapshot, selector: str, namespace: str) -> tuple[str, Mapping[str, str]]:
+    labels = dict(_labels(selector, cluster))
+    return labels.pop("namespace", namespace), labels
+
+
+def _inside(cluster: ClusterSnapshot, kinds: Container[str], pattern: str, labels: Mapping[str, str]) -> list[Key]:
+    return [
+        key
+        for key, workload in cluster.workloads.items()
+        if key[0] in kinds and fnmatchcase(key[1], pattern) and not any(workload.controller)
+        if labels.items() <= string_map(workload.object, "metadata", "labels").items()
+    ]
+
+
+def _named(
+    cluster: ClusterSnapshot,
+    workload: str,
+    namespace: str,
+    kinds: Mapping[tuple[str, ...], str],
+    instead_of: Mapping[str, str] = _INSTEAD,
+) -> Key:
+    """Return the key of a workload given as `KIND/NAME`, `NAMESPACE/KIND/NAME`, or as in `only_workload`.
+
+    `kinds`: names accepted for a kind -> the kind. `instead_of`: other kinds -> what to do instead.
+
+    Raises InvalidInput for other arguments and unknown workloads.
+    """
+    parts = workload.split("/")
+    if len(parts) == 3:
+        namespace, *parts = parts
+    kind, name = parts if len(parts) == 2 else (workload, "")
+    found = _kind_called(kind, kinds)
+    if found is None and (key := only_workload(cluster, workload, namespace, kinds.values())):
+        return key
+    if not found or not name:
+        fix, instead = _with_kind(cluster, workload, namespace, kinds), instead_of.get(kind.lower(), "")
+        keys = (key for key in cluster.workloads if key[0] in kinds.values() and not instead)
+        why = f". Fix: {fix}" if fix else nearest(workload, {"/".join(key[-len(parts) :]) for key in keys})
+        known = ", ".join(f"{names[0]} ({names[-1]})" for names in kinds)
+        why = why or f" of a supported kind. Fix: {instead or 'write NAMESPACE/KIND/NAME'}; known: {known}"
+        raise InvalidInput(f"{quote(cut(workload, 80))}: not a workload{why}")
+    key = found, namespace, name
+    if key not in cluster.workloads:
+        near = elsewhere(cluster, *key, _with_kind(cluster, name, namespace, kinds))
+        raise InvalidInput(f"{_text_of(key)} not found{near}")
+    return key
+
+
+def _kind_called(kind: str, kinds: Mapping[tuple[str, ...], str]) -> str | None:
+    """Return the kind with this name, as kubectl accepts it: `deploy`, `deployment.apps`, `deployment.v1.apps`; None if
+    there is none.
+    """
+    name, _, suffix = kind.lower().partition(".")
+    found = next((each for names, each in kinds.items() if name in names), None)
+    group = found.partition("/")[0] if found else ""
+    return found if suffix in ("", *((group, f"v1.{group}") if group else ())) else None
+
+
+def only_workload(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Container[str]) -> Key | None:
+    """Return the key of the only workload called `NAME` or `NAMESPACE/NAME`; None for none or several.
+
+    `namespace`: of `NAME`; if it is the default one and has no such workload, the workload may be in any.
+    """
+    *where, own = name.split("/")
+    named = [key for key in cluster.workloads if key[0] in kinds and key[2] == own and len(where) < 2]
+    found = [key for key in named if key[1] == "".join(where or [namespace])]
+    if not found and not where and namespace == registry.DEFAULT_NAMESPACE:
+        found = named
+    return found[0] if len(found) == 1 else None
+
+
+def _with_kind(cluster: ClusterSnapshot, name: str, namespace: str, kinds: Mapping[tuple[str, ...], str]) -> str:
+    """Return a fix for a name without a kind, such as `write shop/deployment/web`; "" for unknown names."""
+    resources = {each: names[0] for names, each in kinds.items()}
+    keys = [key for key in cluster.workloads if key[2] == name and key[0] in resources]
+    if not keys:
+        return ""
+    elsewhere, there, resource = min((key[1] != namespace, key[1], resources[key[0]]) for key in keys)
+    return f"write {f'{there}/' if elsewhere else ''}{resource}/{name}"
+
+
+def elsewhere(cluster: ClusterSnapshot, kind: str, namespace: str, name: str, fix: str = "") -> str:
+    """Return a message suffix with other objects that the name of a workload may refer to. `kind`: `group/Kind`.
+
+    `fix`: for workloads of other kinds.
+    """
+    named = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (kind, name)})
+    if named:
+        return f"; found in {listed(named)}. Fix: pass namespace {named[0]} (-n)"
+    if fix:
+        return f". Fix: {fix}"
+    there = [key[2] for key in cluster.workloads if key[:2] == (kind, namespace)]
+    others = sorted(f"{key[0].rpartition('/')[2].lower()}/{key[2]}" for key in cluster.workloads if key[1] == namespace)
+    found = suggested(name, there) or unknown_namespace(cluster, namespace)
+    return found or (f"; known: {listed(others)}" if others else f"; namespace {quote(namespace)} has no workloads")
+
+
+def pod_not_found(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
+    """Return the message `Pod not found in the cluster`, with Pods that the name may refer to."""
+    named = sorted(pod.key for key, pod in cluster.pods.items() if key[1] == name)
+    known = [key[1] for key in cluster.pods if key[0] == namespace]
+    near = f"; known: {listed(named)}" if named else suggested(name, known)
+    near = near or unknown_namespace(cluster, namespace)
+    if not near:
+        names = sorted({key[0] for key in cluster.pods})
+        near = f"; namespaces with Pods: {listed(names)}. Fix: write NAMESPACE/POD" if names else ""
+    return f"Pod not found in the cluster{near}"
+
+
+def unknown_namespace(cluster: ClusterSnapshot, namespace: str) -> str:
+    """Return the message suffix `; namespace "shpo" not found; did you mean "shop"?`; "" if the namespace exists."""
+    namespaces = {"default", *(key[0] for key in cluster.pods), *(key[1] for key in cluster.workloads)}
+    namespaces.update(key[1] for key in cluster.namespaces)
+    namespaces.update(quota.namespace for quota in cluster.resource_quotas.values())
+    if namespace in namespaces:
+        return ""
+    return f"; namespace {quote(namespace)} not found{suggested(namespace, namespaces)}"
+
+
+_FIX_OF_ABSENT: Final = ". Fix: name its namespace in the file or by -n, or remove it from the file"
+
+
+def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) -> Question:
+    """Return the question of deleting the objects in a file. `name`: the file's name. `arrivals`: one for each object.
+
+    Raises InvalidInput for an object that does not exist, and InvalidObject for one that is not simulated or belongs to
+    another question.
+    """
+    for arrival in arrivals:
+        kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
+        if kind == registry.PRIORITY_CLASS:
+            fix = f"use forewarn whatif class {ref.name} --delete"
+            raise InvalidObject(f"{name}: PriorityClass {ref.name}: whatif delete does not delete classes. Fix: {fix}")
+        if kind in registry.APPLIED and kind not in (registry.DISRUPTION_BUDGET, registry.POD_GROUP):
+            raise InvalidObject(f"{name}: deleting a {kind.rpartition('/')[2]} is not simulated")
+        if not is_there(cluster, kind, ref.namespace, ref.name):
+            near = elsewhere(cluster, kind, ref.namespace, ref.name) if kind in registry.POD_TEMPLATE_PATHS else ""
+            raise InvalidInput(f"not found in the cluster{near or _FIX_OF_ABSENT}", ref=ref)
+    title = f"{objects_text(arrivals)} deleted"
+    return Question(title, [arrival._replace(op="delete") for arrival in arrivals])
+
+
+def objects_text(arrivals: Sequence[Arrival]) -> str:
+    """Return the objects of arrivals as a phrase: `Deployment shop/web`, `12 objects`."""
+    if len(arrivals) == 1:
+        return str(ref_of(arrivals[0].object, registry.DEFAULT_NAMESPACE))
+    return plural(len(arrivals), "object")
+
+
+def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:
+    """Return whether the cluster has an object of a kind that a simulation deletes or changes. `kind`: `group/Kind`."""
+    if kind == registry.POD:
+        return (namespace, name) in cluster.pods
+    if kind == registry.NODE:
+        return ("", name) in cluster.objects.nodes
+    if kind == registry.DISRUPTION_BUDGET:
+        return (namespace, name) in cluster.objects.pdbs
+    return (kind, namespace, name) in cluster.workloads
+
+
+def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
+    """Return the nodes as a phrase: `node a`, `2 of 30 nodes`."""
+    return f"node {nodes[0].name}" if len(nodes) == 1 else _count_text(nodes, cluster)
+
+
+def _count_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
+    return f"{len(nodes)} of {plural(len(cluster.objects.nodes), 'node')}"
+
+
+_FIX_OF_ZONES: Final = "Fix: lose nodes or a pool, or label the nodes with topology.kubernetes.io/zone"
+
+
+def nothing_to_lose(kind: str) -> InvalidObject:
+    """The error for a cluster without nodes or zones. `kind`: `node` or `zone`."""
+    return InvalidObject(f"the cluster has no {kind}s. {_FIX_OF_ZONES if kind == 'zone' else 'Fix: add nodes'}")
+
+
+def node_named(cluster: ClusterSnapshot, name: str) -> Node:
+    """Return the node of this name. Raises InvalidInput if no node has the name."""
+    node = cluster.objects.nodes.get(("", name))
+    if node is None:
+        names = (node.name for node in cluster.objects.nodes.values())
+        near = ". Fix: separate names by blanks" if "," in name else suggested(name.removeprefix("node/"), names)
+        raise InvalidInput(f'node "{name}" not found in the cluster{near}')
+    return node
+
+
+def _labels(selector: str, cluster: ClusterSnapshot) -> tuple[tuple[str, str], ...]:
+    """Parse a selector `key=value,key=value` into (key, value) pairs. Raises InvalidInput."""
+    pairs = [part.partition("=") for part in selector.split(",")]
+    if not all(key and sign for key, sign, _ in pairs):
+        labels = {
+            pair for node in cluster.objects.nodes.values() for pair in node.labels.items() if pair[1] == selector
+        }
+        meant = f", for example {min(labels)[0]}={selector}" if labels else ""
+        raise InvalidInput(f"invalid selector {quote(selector)}. Fix: write LABEL=VALUE[,LABEL=VALUE]{meant}")
+    return tuple((key, value) for key, _, value in pairs)
+
+
+def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what: str) -> list[Node]:
+    """Return the nodes with these labels, by name.
+
+    `what`: the selection in the message. Raises InvalidInput for no nodes.
+    """
+    wanted = list(labels)
+    nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
+    result = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
+    if not result:
+        raise InvalidInput(f"no node matches {what}{_known_values(nodes, *wanted[0]) if wanted else ''}")
+    return result
+
+
+def _known_values(nodes: Sequence[Node], key: str, value: str) -> str:
+    """Return a message suffix that suggests existing labels or values; "" if nodes have the label with the value."""
+    have = {node.labels[key] for node in nodes if key in node.labels}
+    if not have:
+        if key == ZONE:
+            return f"; no node has a zone. {_FIX_OF_ZONES}"
+        return f"; no node has the label {key}{suggested(key, {key for node in nodes for key in node.labels})}"
+    return "" if value in have else suggested(value, have)
+
+
+def _of_node(operation: str, name: str, node: Node | None = None) -> Arrival:
+    return Arrival(0.0, operation, node_object(name), node)

@@ -1,0 +1,266 @@
+"""Ask one question for each node or zone of a cluster, and sort the answers by effect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType, NoneType
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from forewarn.policies.base.documents import Shard, fields_of, inlined_in_json
+from forewarn.policies.base.documents.answer import (
+    INCOMPLETE,
+    NO_EFFECT,
+    AnswerDocument,
+    AnswerStatus,
+    Effects,
+    Table,
+    counters_of,
+)
+from forewarn.policies.base.findings import cut, described, listed, plural
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Result
+from forewarn.policies.questions.whatif import EVERY
+from forewarn.policies.questions.whatif.answer import rank_of_loss
+from forewarn.policies.questions.whatif.effects import consequences, joined
+from forewarn.policies.questions.whatif.interruptions import Interruption  # noqa: TC001  (`from_dict` reads the types)
+
+
+class Needs(NamedTuple):
+    """Nodes that autoscalers would add. `nodes`: by node group or NodePool.
+
+    `noScaleUp`: number of Pods that no node group helps. `truncated`: true if the work exceeded its limit, so that the
+    numbers are incomplete. `backAt`: seconds until the last Pod was scheduled; absent if no nodes arrive.
+    """
+
+    nodes: Mapping[str, int]
+    no_scale_up: int
+    truncated: bool = False
+    back_at: float | None = None
+
+
+class Row(NamedTuple):
+    """The effect of one case.
+
+    - `case`: such as `node a-1`, as arguments of `forewarn whatif lose`. `counters`: as of `forewarn whatif`.
+    - `countersWithNewNodes`: those after autoscalers have added nodes; absent if none arrive.
+    - `nodeGroups`: the nodes that autoscalers would add; absent if no autoscaler is simulated.
+    - `settled`: whether the cluster reached a steady state.
+    - `workloads`: the workloads that lose replicas, those of the highest priority first. `victims`: the workloads with
+      preempted Pods, likewise. Both without placeholder Pods.
+    - `priority`: the highest priority of the lost replicas; absent if there are none.
+    - `rejections`: by workload, the Pods that ResourceQuotas reject at the end, also if they did before.
+    - `notSimulated`: number of new Pods that another scheduler may bind; absent if there is none.
+    - `interruptions`: the workloads that have fewer running Pods for a time.
+    - `rivals`: workloads that may lose replicas instead: chance decides which of equal Pods are preempted or stay
+      Pending. `equalVictims`: workloads whose Pods may be preempted instead.
+    - `incomplete`: true if a limit of the simulation may have changed the result.
+    """
+
+    case: str
+    counters: Effects
+    settled: bool
+    counters_with_new_nodes: Effects | None = None
+    node_groups: Needs | None = None
+    workloads: Sequence[str] = ()
+    victims: Sequence[str] = ()
+    priority: int | None = None
+    rejections: Mapping[str, int] = MappingProxyType({})
+    not_simulated: int | None = None
+    interruptions: Sequence[Interruption] = ()
+    rivals: Sequence[str] = ()
+    equal_victims: Sequence[str] = ()
+    incomplete: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the node or zone."""
+        return self.case.partition(" ")[2]
+
+    @property
+    def end(self) -> Effects:
+        """The counters, with the nodes of autoscalers if any arrive."""
+        return self.counters_with_new_nodes or self.counters
+
+    @property
+    def rank(self) -> Sequence[int]:
+        """Numbers that are larger for a worse case, the most important first: the highest priority of lost replicas,
+        then the counters at the end and without new nodes.
+        """
+        loss = rank_of_loss(self.counters.lost, self.priority)
+        return *loss, *self.end.in_order, *self.counters.in_order, int(not self.settled)
+
+    def without(self, rejections: Mapping[str, int]) -> Row:
+        """Return the row without Pods that ResourceQuotas reject anyway."""
+        rejected = Counter(self.rejections) - Counter(rejections)
+        return self._replace(counters=self.counters._replace(rejected=rejected.total()))
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Result):
+    """The effect of each case, the worst first. `sweep`: `node` or `zone`. `running`: Pods at time 0.
+
+    `withoutChange`: what happens without a loss, unless nothing happens. `notes`: what is not simulated. `shard`: of a
+    part of a divided run.
+    """
+
+    version: Literal[2] = field(default=2, kw_only=True)
+    sweep: str
+    running: int
+    cases: Sequence[Row]
+    without_change: Row | None = None
+    notes: Sequence[str] = ()
+    shard: Shard | None = None
+
+    def __repr__(self) -> str:
+        cases = plural(len(self.cases), self.sweep)
+        return described(self, f"{cases}; worst: {self.cases[0].case}" if self.cases else cases)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        return _document_of(self)
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of `--fail-on` that a case meets."""
+        met = (row.counters.conditions(row.counters_with_new_nodes) for row in self.cases)
+        return frozenset[str]().union(*met)
+
+
+def worst_first(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows, worst first: by `Row.rank`, then by name."""
+    return sorted(rows, key=lambda row: ([-each for each in row.rank], row.case))
+
+
+def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
+    """Return the sweep from its JSON document. Raises ValueError for other input."""
+    try:
+        if document["version"] != 2 or document["sweep"] not in EVERY:
+            raise ValueError("written by another version of forewarn")
+        rows, notes = _read(Sequence[Row], document["cases"]), _read(Sequence[str], document.get("notes", []))
+        alone = document.get("withoutChange")
+        without_change = None if alone is None else _read(Row, alone)
+        return Sweep(head, document["sweep"], _integer(document["running"]), rows, without_change, notes)
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise ValueError(f"not the JSON of a sweep: {type(fault).__name__} {fault}") from None
+
+
+def _read(of: Any, value: Any) -> Any:
+    """Return a value of this type from its JSON. Raises KeyError, TypeError, AttributeError and ValueError."""
+    kinds = get_args(of)
+    if NoneType in kinds:
+        return _read(kinds[0], value)
+    if get_origin(of) is Sequence:
+        return [_read(kinds[0], each) for each in _of_type(list, value)]
+    if get_origin(of) is Mapping:
+        return {str(name): _read(kinds[1], each) for name, each in value.items()}
+    if not fields_of(of):
+        return _NUMBERS[of](value) if of in _NUMBERS else _of_type(of, value)
+    hints = get_type_hints(of)
+    given = {each.name: value[each.key] for each in fields_of(of) if each.key in value or not each.optional}
+    return of(**{name: _priority(it) if name == "priority" else _read(hints[name], it) for name, it in given.items()})
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise ValueError("a row of a sweep must have seconds")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+        raise ValueError("counts of a sweep must be whole numbers")
+    return value
+
+
+def _priority(value: Any) -> int:
+    _integer(abs(value) if type(value) is int else value)
+    return int(value)
+
+
+def _of_type(of: type, value: Any) -> Any:
+    if not isinstance(value, of):
+        raise ValueError(f"not the JSON of a sweep: {cut(repr(value), 40)} is not {of.__name__}")
+    return value
+
+
+_NUMBERS: Final[Mapping[type, Callable[[Any], float]]] = {int: _integer, float: _seconds}
+"""Type of a number -> the function that reads and checks it in JSON."""
+
+
+# The answer
+
+_COLUMNS: Final = ("preempted", "pending", "lost", "down", "rejected", "jobs_failed", "pdbs_violated", "pdbs_short")
+
+
+def _document_of(sweep: Sweep) -> AnswerDocument:
+    """Return the answer, with the counters of the worst case."""
+    harmful = [row for row in sweep.cases if harms(row, sweep)]
+    worst = harmful[0] if harmful else None
+    effects = worst.counters if worst else Effects()
+    return AnswerDocument(
+        status=_status(sweep, worst),
+        question=f"each of {plural(len(sweep.cases), sweep.sweep)} lost",
+        clause=_clause(sweep, harmful),
+        counters=effects,
+        shown=counters_of(effects, victims=None),
+        counters_with_new_nodes=worst.counters_with_new_nodes if worst else None,
+        warnings=[*_warnings(sweep)],
+        tables=[_table(sweep, harmful)] if harmful else [],
+        priority=worst.priority if worst else None,
+        more=f"forewarn whatif lose {worst.case} | -v every case that does harm" if worst else "",
+    )
+
+
+def _status(sweep: Sweep, worst: Row | None) -> AnswerStatus:
+    if any(row.incomplete for row in sweep.cases):
+        return AnswerStatus.NO_ANSWER
+    if worst:
+        return AnswerStatus.HARM
+    return AnswerStatus.WARN if any(row.counters.placeholders for row in sweep.cases) else AnswerStatus.OK
+
+
+def harms(row: Row, sweep: Sweep) -> bool:
+    """Report whether a case does harm beyond what happens without a loss."""
+    alone = sweep.without_change
+    is_same = alone is not None and (row.rank, row.workloads, row.victims) == (
+        alone.rank,
+        alone.workloads,
+        alone.victims,
+    )
+    return (row.counters.harm or not row.settled) and not is_same
+
+
+def _clause(sweep: Sweep, harmful: Sequence[Row]) -> str:
+    if any(row.incomplete for row in sweep.cases):
+        return INCOMPLETE
+    if not harmful:
+        return "no more harm than without a loss" if sweep.without_change else NO_EFFECT
+    worst = next(consequences(harmful[0].counters), "no steady state")
+    return f"{len(harmful):,} {'does' if len(harmful) == 1 else 'do'} harm; worst {harmful[0].case}: {worst}"
+
+
+def _warnings(sweep: Sweep) -> Iterator[str]:
+    if (alone := sweep.without_change) is not None:
+        yield f"without any loss: {joined([*consequences(alone.counters)][:2]) or NO_EFFECT}"
+    if any(not row.settled for row in sweep.cases):
+        unsettled = [row.name for row in sweep.cases if not row.settled]
+        yield f"no steady state within the simulated time: {plural(len(unsettled), sweep.sweep)}"
+    yield from sweep.notes
+
+
+def _table(sweep: Sweep, rows: Sequence[Row]) -> Table:
+    has_nodes = any(row.node_groups for row in rows)
+    cells: list[list[str | int]] = []
+    for row in rows:
+        counts = [getattr(row.counters, name) for name in _COLUMNS]
+        nodes = (
+            [listed([f"{count} of {group}" for group, count in row.node_groups.nodes.items()]) or "none"]
+            if row.node_groups
+            else [""]
+        )
+        grown = row.counters_with_new_nodes
+        after = [f"{grown.lost:,} lost, {grown.pending:,} Pending" if grown else ""]
+        cells.append([row.name, *counts, row.counters.placeholders, *(nodes + after if has_nodes else [])])
+    heads = [name.replace("_", " ").upper() for name in (*_COLUMNS, "placeholders")]
+    return Table((sweep.sweep.upper(), *heads, *(("NEW NODES", "WITH THEM") if has_nodes else ())), cells)
