@@ -64,7 +64,7 @@ def test_an_answer_as_text() -> None:
         "",
         "CLASS  VALUE  LOST",
         "gold   1,000     2",
-        "-          -     -",
+        "-          0     -",
         "total            2",
         "",
         "FIX",

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "sarif", "openreports", "markdown", "html")
-_MODULES: Final = ("sources.cluster", "render.answer", "render.report", "application.audit", "forecast.forecast")
+_MODULES: Final = (
+    "inputs.sources.cluster",
+    "cli.render.answer",
+    "cli.render.report",
+    "questions.application.audit",
+    "prediction.forecast.forecast",
+)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         options.until = options.until or DEFAULT_UNTIL
         shard = shard_given(options.shard, run.output, parser)
         each = partial(evaluate_sweep, options, release, shard, settings_of)
-        imported = ("application.whatif", "render.answer")
+        imported = ("questions.application.whatif", "cli.render.answer")
         return answered_each(Evaluation("whatif", each, modules=imported), run)
     from forewarn.policies.questions.application.several_clusters import rank_of, row_of
 
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         return Evaluated(status, rank_of(document), row_of(document), printed, failures, head=head)
 
     request = options.request(options)
-    modules = ("sources.cluster", "render.answer", "application.whatif")
+    modules = ("inputs.sources.cluster", "cli.render.answer", "questions.application.whatif")
     return answered_each(Evaluation("whatif", evaluate, modules=modules), run)
 
 

@@ -58,8 +58,10 @@ def document_of(audited: Audited) -> AnswerDocument:
 
 
 def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings of each rule and severity, those with the worst one first; unevaluated ones apart."""
-    return [*grouped(((each.severity, each.rule, each.not_evaluated), each) for each in worst_first(findings)).values()]
+    """The findings of each rule and severity, the worst and most first; unevaluated ones apart."""
+    groups = grouped(((each.severity, each.rule, each.not_evaluated), each) for each in worst_first(findings))
+    severities = [*Severity]
+    return sorted(groups.values(), key=lambda group: (severities.index(group[0].severity), -len(group)))
 
 
 def _clause(groups: Sequence[Sequence[Finding]], worst: Severity) -> str:
@@ -70,8 +72,7 @@ def _clause(groups: Sequence[Sequence[Finding]], worst: Severity) -> str:
     total = plural(sum(map(len, own)), str(worst))
     if len(own) == 1:
         return f"{total}, {own[0][0].rule}"
-    first = sorted(own, key=len, reverse=True)[:_KINDS]
-    return f"{total}: {', '.join(f'{len(group):,} {group[0].rule}' for group in first)}"
+    return f"{total}: {', '.join(f'{len(group):,} {group[0].rule}' for group in own[:_KINDS])}"
 
 
 def _counters(audited: Audited) -> Iterator[Counter]:
@@ -130,7 +131,7 @@ def _where(group: Sequence[Finding]) -> str:
 def _fix(group: Sequence[Finding]) -> str:
     """The first clause of the most frequent fix, if it is short."""
     fix, _ = Tally(finding.remediation for finding in group).most_common(1)[0]
-    first = _first_clause(fix)
+    first = re.split("[;,] ", fix)[0]
     return first if len(first) <= _LONGEST_FIX else ""
 
 

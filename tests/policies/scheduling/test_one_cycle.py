@@ -11,7 +11,7 @@ from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
-SCHEDULING = Path(__file__).parents[3] / "policies" / "scheduling"
+SCHEDULING = Path(__file__).parents[3] / "policies" / "kubernetes" / "scheduling"
 READ = ("best_nodes", "caveats", "error", "feasible", "node", "not_scored", "rejecting_plugins", "scores", "statuses")
 
 

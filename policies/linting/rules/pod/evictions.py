@@ -164,7 +164,7 @@ def _with_labels(pod: ApiObject) -> str:
 
 _ALLOW_ONE: Final = {
     "maxUnavailable": "set maxUnavailable: 1",
-    "minAvailable": "replace minAvailable with maxUnavailable: 1",
+    "minAvailable": "set maxUnavailable: 1, not minAvailable",
 }
 _SCALED: Final = (DEPLOYMENT, STATEFUL_SET)
 
