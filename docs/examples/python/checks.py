@@ -18,5 +18,5 @@ cluster = forewarn.load("docs/examples/why/cluster.yaml")
 for pod in cluster.pods:
     if not pod.node_name:
         answer = forewarn.why(cluster, pod.key)
-        print(answer.key, answer.conditions, "assumes:", answer.head.assumes)
+        print(pod.key, answer.document.headline, "assumes:", answer.head.assumes)
         print(json.dumps(answer.to_dict(), indent=2))
