@@ -38,20 +38,33 @@ def tried(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Clu
     fixes: list[Fix] = []
     for action, objects, counter in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:
         after = ask(_with(cluster, objects))
-        if getattr(after, counter) < getattr(effects, counter):
+        if _is_better(effects, after, counter):
             fixes.append(Fix(action, _difference(effects, after, counter)))
     return fixes
 
 
-def _difference(before: Effects, after: Effects, counter: str) -> str:
-    """The counters that differ, such as `blocked 40 → 0, lost 11 → 12`."""
-    names = [counter, *(name for name in Effects._fields if name not in (counter, "down_seconds", "victims"))]
-    differing = [name for name in names if getattr(before, name) != getattr(after, name)]
-    texts = (
-        f"{LABELS.get(name, name.replace('_', ' '))} {getattr(before, name):,} → {getattr(after, name):,}"
-        for name in differing[:_MAX_EFFECTS]
+def _is_better(before: Effects, after: Effects, counter: str) -> bool:
+    """Report whether a counter falls; Pods that a quota no longer rejects must run, and not only be Pending."""
+    moved = counter == "rejected" and (
+        after.lost > before.lost or after.rejected + after.pending >= before.rejected + before.pending
     )
-    return ", ".join(texts)
+    return getattr(after, counter) < getattr(before, counter) and not moved
+
+
+def _difference(before: Effects, after: Effects, counter: str) -> str:
+    """The counters that fall, at most two, and all that rise: `blocked 40 → 0, but lost 11 → 12`."""
+    names = [counter, *(name for name in Effects._fields if name not in (counter, "down_seconds", "victims"))]
+    fewer = [name for name in names if getattr(before, name) > getattr(after, name)][:_MAX_EFFECTS]
+    more = [name for name in names if getattr(before, name) < getattr(after, name)]
+    texts = [
+        ", ".join(
+            f"{LABELS.get(name, name.replace('_', ' '))} {getattr(before, name):,} → {getattr(after, name):,}"
+            for name in changed
+        )
+        for changed in (fewer, more)
+        if changed
+    ]
+    return ", but ".join(texts)
 
 
 def _with(cluster: Cluster, objects: Sequence[ApiObject]) -> Cluster:

@@ -251,7 +251,8 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
         yield f"{plural(len(forced), 'Pod is', 'Pods are')} deleted after --drain-timeout{which if blocked else ''}"
     if answer.upgrade is None and (drains := answer.blocks.drains):
         nodes = {node for each in drains for node in each.nodes}
-        yield f"from now on, {plural(len(drains), 'PDB blocks', 'PDBs block')} drains of {plural(len(nodes), 'node')}"
+        blocks = plural(len(drains), "more PDB blocks", "more PDBs block")
+        yield f"from now on, {blocks} drains of {plural(len(nodes), 'node')}"
 
 
 def _doubts(answer: Answer) -> Iterator[str]:
@@ -498,7 +499,12 @@ def _workload_table(
 
 
 def _down(outage: Interruption | None) -> str:
-    return f"{outage.down} of {outage.replicas} down for {duration(outage.total)}" if outage else ""
+    if outage is None:
+        return ""
+    short = f"{outage.down} of {outage.replicas} down"
+    if outage.times > 1:
+        return f"{short} {outage.times} times, {duration(outage.total)} in all"
+    return f"{short} for {duration(outage.total)}"
 
 
 def _class_table(
@@ -599,4 +605,4 @@ def _more(result: Simulated) -> str:
     reaction = answer.autoscalers
     has_groups = reaction.are_off or reaction.node_groups or reaction.node_pools
     options += ["--node-templates FILE"] if reaction.cluster_autoscaler.pending and not has_groups else []
-    return " | ".join([*options, "--timeline"])
+    return " | ".join([*options, *([] if pdbs_block else ["--timeline"])])

@@ -47,7 +47,7 @@ class Interruption(NamedTuple):
     all, if no Pod runs at such a time, otherwise the number whose product with `seconds` is the largest. `since`,
     `until`: when the first of these times begins, and the last one ends. `seconds`: how long these times are in all.
     `times`: number of these times. `longest`: seconds of the longest of these times. `most`: how many replicas are down
-    at any time. `total`: seconds in all in which one or more replicas are down; from 300 on, `--fail-on fewer` is met.
+    at any time. `total`: seconds in all in which one or more replicas are down.
     """
 
     workload: str

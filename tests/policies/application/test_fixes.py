@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import forewarn
+from forewarn.policies.base.documents.answer import Effects
 from forewarn.policies.questions.application import fixes
 
 if TYPE_CHECKING:
@@ -105,3 +106,17 @@ def test_large_clusters_get_no_fix_by_themselves(tmp_path: Path, monkeypatch: py
 def test_a_wrong_assumption_is_rejected(tmp_path: Path, spec: str) -> None:
     with pytest.raises(ValueError, match="write maxUnavailable=1"):
         forewarn.whatif(cluster_of(tmp_path), forewarn.Upgrade(assume_pdbs=spec))
+
+
+def test_a_quota_is_no_fix_if_its_pods_are_only_pending_then(tmp_path: Path) -> None:
+    full = object_of("v1", "Pod", "full", spec={"nodeName": "n2", "containers": [{"name": "c", "image": "i"}]})
+    full["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
+    full["status"] = {"phase": "Running", "conditions": READY}
+    result = forewarn.whatif(cluster_of(tmp_path, quota(pods=3, used=5), full), forewarn.LoseNodes(["n1"]))
+    assert result.document.effects.rejected == 2
+    assert result.document.fix == [], "the Pods that the quota admits do not fit"
+
+
+def test_counters_that_rise_are_told_too() -> None:
+    before, after = Effects(blocked=3, lost=7), Effects(blocked=0, lost=9, pending=1)
+    assert fixes._difference(before, after, "blocked") == "blocked 3 → 0, but Pending 0 → 1, lost 7 → 9"
