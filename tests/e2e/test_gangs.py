@@ -79,8 +79,8 @@ def predicted(stage: Stage, objects: Sequence[Obj], directory: Path, capsys: pyt
         (directory / f"{name}.json").write_text(json.dumps(listed))
     files = ["-f", str(directory / "new.json"), "--cluster", str(directory / "cluster.json")]
     assert main(["predict", *files, "--kubernetes-version", NEWEST, "-o", "json"]) == 0
-    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
-    return dict(row)
+    (group,) = json.loads(capsys.readouterr().out)["podGroups"]
+    return dict(group)
 
 
 def create(stage: Stage, objects: Sequence[Obj]) -> None:

@@ -64,8 +64,8 @@ def test_the_plugin_asks_the_cluster_and_namespace_that_kubectl_would(people: Pe
         there = people.kubectl("forewarn", "predict", "-f", "pod.yaml", "--context", "elsewhere")
     finally:
         people.kubectl("delete", "node", "here", "--ignore-not-found")
-    assert (here.returncode, here.stdout.split(" ")[0]) == (0, "default/web"), here
-    assert (there.returncode, there.stdout.split(" ")[0]) == (0, "kube-system/web"), there
+    assert (here.returncode, "Pod default/web: " in here.stdout) == (0, True), here
+    assert (there.returncode, "Pod kube-system/web: " in there.stdout) == (0, True), there
     unknown_context = people.kubectl("forewarn", "audit", "--context", "nowhere")
     assert unknown_context.returncode == 2
     assert 'context "nowhere" not found' in unknown_context.stderr
