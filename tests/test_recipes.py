@@ -327,7 +327,9 @@ def test_pre_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[s
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
 
 
-PROMISE = "- {{name: nobody waits, expect: {{noPending: {{namespace: {namespace}}}}}, when: {{lost: {{zone: a}}}}}}\n"
+PROMISE = (
+    "- {{name: no Pod is Pending, expect: {{noPending: {{namespace: {namespace}}}}}, when: {{lost: {{zone: a}}}}}}\n"
+)
 
 
 def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> None:
@@ -340,7 +342,7 @@ def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, o
     (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="reports"))
     rejected = _run(f"git add expectations && {GIT} commit -m broken", tree, environment)
     assert rejected.returncode == 1
-    assert "  nobody waits: " in rejected.stderr + rejected.stdout
+    assert "  no Pod is Pending: " in rejected.stderr + rejected.stdout
     (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="shop"))
     taken = _run(f"git add expectations && {GIT} commit -m kept", tree, environment)
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr

@@ -103,8 +103,17 @@ LABELS: Final = {
     "removed_nodes": "removed nodes",
 }
 """Counters whose names in text differ from those of the fields."""
+NO_CLASS: Final = "(no class)"
+"""The cell for Pods without a PriorityClass."""
+MAX_ROWS: Final = 10
+"""Maximum rows of a table without -v, without its head and total; a longer one is grouped."""
 ALWAYS_SHOWN: Final = ("victims", "preempted", "pending", "lost")
 """Counters that are shown also if they are 0, unless an answer cannot have them."""
+
+
+def label(name: str) -> str:
+    """Return the name of a counter in text."""
+    return LABELS.get(name, name.replace("_", " "))
 
 
 class Counter(NamedTuple):

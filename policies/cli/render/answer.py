@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.documents.answer import LABELS, AnswerDocument, AnswerStatus, Cell, Counter, Table
+from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerDocument, AnswerStatus, Cell, Counter, Table, label
 from forewarn.policies.base.findings import cut, one_line
 from forewarn.policies.cli.render import Painter, plain
 from forewarn.policies.cli.render.table import markdown_table, text_of, titles
@@ -19,8 +19,6 @@ WIDTH: Final = 110
 """Maximum columns of a line without -v."""
 MAX_LINES: Final = 28
 """Maximum lines of an answer without -v."""
-MAX_ROWS: Final = 10
-"""Maximum rows of a table without -v, without its head and total."""
 _MAX_WARNINGS: Final = 3
 _MAX_CAUSES: Final = 4
 _MAX_FIXES: Final = 3
@@ -46,11 +44,6 @@ def number(value: int) -> str:
 def counter_text(counter: Counter) -> str:
     """A counter such as `lost 1,592 of 7,610` or `Pending 273 → 25`."""
     return f"{label(counter.name)} {counter_value(counter)}"
-
-
-def label(name: str) -> str:
-    """The name of a counter in text."""
-    return LABELS.get(name, name.replace("_", " "))
 
 
 def counter_value(counter: Counter) -> str:

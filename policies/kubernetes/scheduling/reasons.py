@@ -114,15 +114,6 @@ class FitError(str):
         return "; ".join([*parts, *filter(None, [why])])
 
     @property
-    def without_counts(self) -> str:
-        """As `short`, but without the numbers of nodes, of which one can have several reasons."""
-        if self.cause or self._of_volumes:
-            return self.short
-        shorts, why = _with_preemption(_counted(self.reasons), self.preemption)
-        why = next((end for end in (_WITHOUT_OTHERS, TOO_SMALL.removesuffix(": ")) if why.endswith(end)), why)
-        return "; ".join(filter(None, (", ".join(shorts), why)))
-
-    @property
     def constraint(self) -> str:
         """The reason of most nodes, of those that are not cordoned if there are any, unless it is about resources:
         `3 nodes: cordoned`; otherwise "".

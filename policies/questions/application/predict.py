@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, Sparse, in_json, inlined_in_json, optional_in_json
+from forewarn.policies.base.documents.answer import MAX_ROWS
 from forewarn.policies.base.findings import described
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, check_numbers
@@ -23,7 +24,7 @@ from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, grou
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, snapshot_of
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
 from forewarn.policies.questions.application.places import Places, Rejected
-from forewarn.policies.questions.application.predict_answer import MAX_ROWS, document_of
+from forewarn.policies.questions.application.predict_answer import document_of
 from forewarn.policies.questions.application.simulated import new_classes
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_predictions
 

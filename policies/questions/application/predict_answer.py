@@ -6,6 +6,8 @@ from collections import Counter as Tally
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.documents.answer import (
+    MAX_ROWS,
+    NO_CLASS,
     AnswerDocument,
     AnswerStatus,
     Cause,
@@ -59,9 +61,6 @@ if TYPE_CHECKING:
 
     Rows = list[list[str | int]]
 
-NO_CLASS: Final = "(no class)"
-MAX_ROWS: Final = 10
-"""Rows of a table that is not grouped; Pods of which JSON has all details."""
 _FEW_VICTIMS: Final = 5
 _MAX_EXPLAINED: Final = 100
 """Pending Pods of one object whose reasons are evaluated."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import (
-    LABELS,
     NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
@@ -13,6 +12,7 @@ from forewarn.policies.base.documents.answer import (
     Counter,
     Effects,
     Table,
+    label,
 )
 from forewarn.policies.base.findings import cut, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
@@ -55,7 +55,7 @@ def row_of(document: AnswerDocument) -> dict[str, Cell]:
     counters = document.counters._asdict() if document.counters else {}
     names = (*_ORDER, *(name for name in counters if name not in (*_ORDER, "victims", "down_seconds")))
     numbers = [(name, counters[name]) for name in names] if counters else [each[:2] for each in document.shown]
-    shown = {LABELS.get(name, name.replace("_", " ")).upper(): number for name, number in numbers}
+    shown = {label(name).upper(): number for name, number in numbers}
     reasons = [cause.reason for cause in document.why.causes] if document.why else []
     if document.status in (AnswerStatus.NO_ANSWER, AnswerStatus.WARN):
         reasons += document.warnings[:1] if document.clause == NO_EFFECT else [document.clause]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.documents.answer import (
     INCOMPLETE,
+    MAX_ROWS,
+    NO_CLASS,
     NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
@@ -46,10 +48,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
-
-NO_CLASS: Final = "(no class)"
-_MAX_ROWS: Final = 10
-"""Rows of a table that is not grouped."""
 
 
 class Simulated(NamedTuple):
@@ -467,7 +465,7 @@ def of_workloads(answer: Answer) -> Iterator[Table]:
     }
     only_preempted = [name for name in preempted if name not in own]
     table = _workload_table(rows, only_preempted, preempted, classes, answer)
-    if len(table.rows) <= _MAX_ROWS:
+    if len(table.rows) <= MAX_ROWS:
         yield from [table] if table.rows else []
         return
     yield from [_class_table(rows, preempted, classes)] if rows or only_preempted else []

@@ -5,7 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Effects, Table, Why
+from forewarn.policies.base.documents.answer import (
+    NO_CLASS,
+    AnswerDocument,
+    AnswerStatus,
+    Cause,
+    Counter,
+    Effects,
+    Table,
+    Why,
+)
 from forewarn.policies.base.findings import duration, grouped, plural
 from forewarn.policies.kubernetes.objects.pod import wait_seconds
 from forewarn.policies.kubernetes.options import Options
@@ -17,7 +26,6 @@ from forewarn.policies.prediction.forecast.placement import Placement
 from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, why_not
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.predict_answer import (
-    NO_CLASS,
     nodes_why_not,
     pending_reason,
     with_new_nodes,
@@ -115,7 +123,7 @@ def _clause(diagnosis: Diagnosis, age: float, effects: Effects | None) -> str:
     node = pod.node_name if pod else ""
     nominated = pod.nominated_node_name if pod and not node else ""
     where = f" on {node}" if node else f", nominated to {nominated}" if nominated else ""
-    state = f"{shown_state(diagnosis.state)}{where}{f', {_rounded(age)}' if age else ''}"
+    state = f"{shown_state(diagnosis.state)}{where}{f', {duration(age)}' if age else ''}"
     if not diagnosis.troubles:
         return f"{state}, cause unknown" if diagnosis.state == "ended" else state
     first = diagnosis.first
@@ -129,11 +137,6 @@ def _preempted(diagnosis: Diagnosis, effects: Effects) -> str:
     pods = [plural(effects.victims, "Pod")] if effects.victims or not effects.placeholders else []
     pods += [plural(effects.placeholders, "placeholder Pod")] if effects.placeholders else []
     return f"{' and '.join(pods)} on {diagnosis.prediction.nominated_node if diagnosis.prediction else ''}"
-
-
-def _rounded(seconds: float) -> str:
-    """A duration of at most two units; from 10 minutes on, whole minutes."""
-    return " ".join(duration(seconds // 60 * 60 if seconds >= 600 else seconds).split()[:4])
 
 
 def _effects(prediction: Prediction, cluster: ClusterSnapshot) -> Effects:

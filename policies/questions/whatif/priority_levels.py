@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import inlined_in_json
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.answer import NO_CLASS, AnswerDocument, AnswerStatus, Counter, Table
 from forewarn.policies.base.findings import described, plural
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
 from forewarn.policies.kubernetes.kube_apiserver.priority import default_priority_class
@@ -99,7 +99,6 @@ def _percent(part: int, whole: int) -> int:
 # The answer
 
 _OLD: Final = "old value"
-_NO_CLASS: Final = "(no class)"
 
 
 def _document_of(levels: Classes) -> AnswerDocument:
@@ -135,7 +134,7 @@ def table_of(levels: Classes) -> Table:
     for each in levels.classes:
         own = cores(each.running.milli_cpu), gibibytes(each.running.memory)
         counts = each.running.pods, each.pending, *own, each.could_displace.pods
-        rows.append([each.class_ or _NO_CLASS, each.value, *counts, _note_of(each)])
+        rows.append([each.class_ or NO_CLASS, each.value, *counts, _note_of(each)])
     return Table(("CLASS", "VALUE", "RUNNING", "PENDING", "CPU", "MEMORY", "MAY PREEMPT", "NOTE"), rows)
 
 
@@ -149,14 +148,14 @@ def _note_of(level: PriorityLevel) -> str:
 def _matrix(levels: Classes) -> Iterator[Table]:
     """The requests of the Pods that a new Pod of a class may preempt, and their number by class."""
     theirs: list[list[str | int]] = [
-        [level.class_ or _NO_CLASS, level.value, each.pods, cores(each.milli_cpu), gibibytes(each.memory)]
+        [level.class_ or NO_CLASS, level.value, each.pods, cores(each.milli_cpu), gibibytes(each.memory)]
         for level in levels.classes
         if (each := level.could_displace).pods
     ]
     if theirs:
         yield Table(("CLASS", "VALUE", "MAY PREEMPT", "THEIR CPU", "THEIR MEMORY"), theirs, detail=1)
     rows: list[list[str | int]] = [
-        [level.class_ or _NO_CLASS, level.value, lower.class_ or _NO_CLASS, lower.value, lower.pods]
+        [level.class_ or NO_CLASS, level.value, lower.class_ or NO_CLASS, lower.value, lower.pods]
         for level in levels.classes
         for lower in level.may_preempt
     ]

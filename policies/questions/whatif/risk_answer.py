@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import inlined_in_json
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.answer import MAX_ROWS, NO_CLASS, AnswerDocument, AnswerStatus, Counter, Table
 from forewarn.policies.base.findings import described, duration, grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
 from forewarn.policies.prediction.simulation.summary import unsettled
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from forewarn.policies.base.documents.findings import ReportChange
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
 
-_MAX_ROWS: Final = 10
-"""Rows of a table that is not grouped."""
 _MAX_LOSSES: Final = 5
 _GIB: Final = 2**30
-_NO_CLASS: Final = "(no class)"
 _KINDS: Final = ("zone", "node")
 
 
@@ -286,7 +283,7 @@ def _rivals(risks: Risks, kind: str) -> set[str]:
 def _tables(risks: Risks) -> Iterator[Table]:
     if risks.workloads:
         every = Table(_HEADS, [_row(risk) for risk in risks.workloads])
-        if len(risks.own) > _MAX_ROWS:
+        if len(risks.own) > MAX_ROWS:
             yield _by_class(risks)
             every = every._replace(detail=1)
         yield every
@@ -321,7 +318,7 @@ def _row(risk: WorkloadRisk) -> list[str | int]:
     full = f"{risk.may_be_preempted_by[0].class_} if full" if risk.may_be_preempted_by else ""
     return [
         risk.workload,
-        risk.priority_class or _NO_CLASS,
+        risk.priority_class or NO_CLASS,
         risk.priority,
         risk.pods,
         risk.loses_replicas_with.get(loss, 0),
@@ -356,7 +353,7 @@ def _by_class(risks: Risks) -> Table:
         worst = f"{row[0]} {row[4]} of {row[3]}; {row[5]}" if row else ""
         counts = len(own), len(losing), sum(bool(_next_preemptor(risk)) for risk in own)
         after = sum(bool(risk.lasting_losses) for risk in losing) if _has_new_nodes(risks) else 0
-        cells.append([name or _NO_CLASS, -value, *counts, after, sum(map(_fails, own)), worst])
+        cells.append([name or NO_CLASS, -value, *counts, after, sum(map(_fails, own)), worst])
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 7)]
     heads = ("WORKLOADS", "LOSE", "PREEMPTIBLE", "WITH NEW NODES", "FAIL WITH ONE", "WORST LOSS")
     return Table(("CLASS", "VALUE", *heads), cells, ["total", "", *totals, ""])

@@ -161,19 +161,3 @@ def test_the_constraint_of_most_nodes_is_told_unless_they_lack_resources(
 )
 def test_a_line_has_a_few_short_reasons_or_the_first(phrases: list[str], text: str) -> None:
     assert in_line(phrases) == text
-
-
-@pytest.mark.parametrize(
-    ("why", "short"),
-    [
-        (preemption.NEVER, "maximum number of Pods reached, insufficient cpu; preemptionPolicy is Never"),
-        (FitError("raw"), "maximum number of Pods reached, insufficient cpu; even without Pods of lower priority"),
-        (
-            FitError("raw", {NOT_HELPFUL: 2}),
-            "maximum number of Pods reached, insufficient cpu; too small even when empty",
-        ),
-        (FitError("raw", {NO_VICTIMS: 2}), f"maximum number of Pods reached, insufficient cpu; {NO_POD}"),
-    ],
-)
-def test_a_message_without_numbers_of_nodes(why: str, short: str) -> None:
-    assert FitError("raw", {reason_of("cpu"): 1, reason_of("pods"): 2}, why).without_counts == short

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Table
-from forewarn.policies.cli.render.answer import assumptions_of, counter_value, input_text, label, number
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Table, label
+from forewarn.policies.cli.render.answer import assumptions_of, counter_value, input_text, number
 from forewarn.policies.cli.render.html.elements import Page, display_text, element, listing, section, table, template
 
 if TYPE_CHECKING:
