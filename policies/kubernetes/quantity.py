@@ -213,3 +213,10 @@ def cores(milli: int) -> str:
 def gibibytes(size: int) -> str:
     """An amount of memory in GiB as text."""
     return f"{size / _GIB:.4g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
+
+
+def in_units(quantity: Quantity) -> str:
+    """Return a quantity in units with separators for thousands, such as `1,422.5`; with a binary suffix as it is."""
+    if quantity.format is not Format.DECIMAL_SI or quantity.nano % MILLI:
+        return str(quantity)
+    return f"{quantity.nano // NANO:,}" + f"{quantity.nano % NANO / NANO:.3f}".removeprefix("0").rstrip("0").rstrip(".")

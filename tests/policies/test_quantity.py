@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+from forewarn.policies.kubernetes.quantity import ZERO, InvalidQuantity, Quantity, in_units, parse_quantity
 from tests.cases import each
 
 DATA = json.loads((Path(__file__).parent / "data" / "quantities.json").read_text())
@@ -119,3 +119,19 @@ def test_values_round_away_from_zero(text: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(InvalidQuantity):
         parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        ("1422500m", "1,422.5"),
+        ("900", "900"),
+        ("1682", "1,682"),
+        ("100m", "0.1"),
+        ("4Gi", "4Gi"),
+        ("2k", "2,000"),
+        ("0", "0"),
+    ],
+)
+def test_amounts_in_units(quantity: str, text: str) -> None:
+    assert in_units(parse_quantity(quantity)) == text

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forewarn.policies.base.copies import replace
-from forewarn.policies.base.findings import ObjectRef
+from forewarn.policies.base.findings import ObjectRef, listed
 from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, mapping, ref_of, text
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.quantity import in_units
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -124,8 +125,8 @@ def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
 
 
 def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
-    """The ResourceQuotas (`namespace/name`) whose usage is above their limit, with the usage, such as `1,682 of 900
-    pods`.
+    """The ResourceQuotas (`namespace/name`) above their limits, with the usage of each exceeded resource,
+    such as `1,682 of 900 pods, 1,422.5 of 900 requests.cpu`.
     """
     found = {}
     for namespace in sorted({quota.namespace for quota in cluster.resource_quotas.values()}):
@@ -134,11 +135,6 @@ def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
                 name for name, limit in sorted(quota.hard.items()) if name in quota.used and quota.used[name] > limit
             ]
             if over:
-                used, hard = (amount(str(of[over[0]])) for of in (quota.used, quota.hard))
-                found[f"{namespace}/{quota.name}"] = f"{used} of {hard} {over[0]}"
+                usage = [f"{in_units(quota.used[name])} of {in_units(quota.hard[name])} {name}" for name in over]
+                found[f"{namespace}/{quota.name}"] = listed(usage)
     return found
-
-
-def amount(quantity: str) -> str:
-    """Return a quantity with separators for thousands, if it is a whole number."""
-    return f"{int(quantity):,}" if quantity.isdecimal() else quantity

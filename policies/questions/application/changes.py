@@ -130,7 +130,7 @@ def _assume_pdbs(cache: DumpCache, spec: str) -> str:
         raise InvalidInput(f"assume_pdbs {quote(spec)}. Fix: write maxUnavailable=1 or minAvailable=50%")
     limit = value if value.endswith("%") else int(value)
     stored = cache.snapshot().objects.pdbs
-    spent = [key for key in sorted(cache.pdbs) if not stored[key].disruptions_allowed]
+    spent = [key for key in sorted(cache.pdbs) if key in stored and not stored[key].disruptions_allowed]
     for key in spent:
         cache.add(relaxed(cache.pdbs[key], name, limit))
     return f", {plural(len(spent), 'PDB')} with {name} {value}"

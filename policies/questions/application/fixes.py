@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.documents.answer import LABELS, Effects, Fix
+from forewarn.policies.base.documents.answer import Effects, Fix, label
 from forewarn.policies.base.findings import plural
-from forewarn.policies.kubernetes.cluster.admission import amount
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
-from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
+from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
+from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, in_units, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.answer import Answer
 
@@ -24,11 +24,16 @@ _MAX_FIXES: Final = 3
 _MAX_EFFECTS: Final = 2
 _AMOUNTS: Final = re.compile(r"\b(requested|used): ([^ ]+?)(?=,? (?:used|limited):)")
 
-Edit = tuple[str, "Sequence[ApiObject]", str]
-"""What to do, the changed objects, and the counter that improves."""
+
+class Edit(NamedTuple):
+    """A fix to try: what to do, the changed objects, and the counter that must fall."""
+
+    action: str
+    objects: Sequence[ApiObject]
+    counter: str
 
 
-def tried(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
+def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
     """Return fixes that lower a counter of an answer, with their effect.
 
     `ask`: asks the same question about another cluster, and returns its counters.
@@ -36,10 +41,10 @@ def tried(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Clu
     if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
     fixes: list[Fix] = []
-    for action, objects, counter in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:
-        after = ask(_with(cluster, objects))
-        if _is_better(effects, after, counter):
-            fixes.append(Fix(action, _difference(effects, after, counter)))
+    for edit in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:
+        after = ask(_with(cluster, edit.objects))
+        if _is_better(effects, after, edit.counter):
+            fixes.append(Fix(edit.action, _difference(effects, after, edit.counter)))
     return fixes
 
 
@@ -57,10 +62,7 @@ def _difference(before: Effects, after: Effects, counter: str) -> str:
     fewer = [name for name in names if getattr(before, name) > getattr(after, name)][:_MAX_EFFECTS]
     more = [name for name in names if getattr(before, name) < getattr(after, name)]
     texts = [
-        ", ".join(
-            f"{LABELS.get(name, name.replace('_', ' '))} {getattr(before, name):,} → {getattr(after, name):,}"
-            for name in changed
-        )
+        ", ".join(f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in changed)
         for changed in (fewer, more)
         if changed
     ]
@@ -82,12 +84,12 @@ def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     objects = [relaxed(obj) for key, obj in sorted(cluster.cache.pdbs.items()) if "/".join(key) in names]
     if objects and len(objects) == len(names):
         which = f"PDB {next(iter(names))}" if len(names) == 1 else f"the {plural(len(names), 'blocking PDB')}"
-        yield f"maxUnavailable: 1 in {which}", objects, "blocked"
+        yield Edit(f"maxUnavailable: 1 in {which}", objects, "blocked")
 
 
 def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) -> dict[str, Any]:
     """Return a PDB with this limit instead of its own, and without status."""
-    spec = {key: kept for key, kept in pdb["spec"].items() if key not in ("minAvailable", "maxUnavailable")}
+    spec = {key: kept for key, kept in mapping_at(pdb, "spec").items() if key not in ("minAvailable", "maxUnavailable")}
     return {**{key: kept for key, kept in pdb.items() if key != "status"}, "spec": {**spec, name: value}}
 
 
@@ -110,13 +112,9 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         used = {resource: str(in_use) for resource, in_use in quota.used.items()}
         obj = quota.to_api()
         status = {"hard": hard, "used": used}
-        changes = ((resource, str(quota.hard[resource]), str(limit)) for resource, limit in limits.items())
-        shown = ", ".join(f"{resource} {amount(old)} → {amount(new)}" for resource, old, new in changes)
-        yield (
-            f"quota {namespace}/{name}: {shown}",
-            [{**obj, "spec": {**obj["spec"], "hard": hard}, "status": status}],
-            "rejected",
-        )
+        shown = ", ".join(f"{each} {in_units(quota.hard[each])} → {in_units(limit)}" for each, limit in limits.items())
+        raised = {**obj, "spec": {**obj["spec"], "hard": hard}, "status": status}
+        yield Edit(f"quota {namespace}/{name}: {shown}", [raised], "rejected")
 
 
 def _in_whole_units(limit: Quantity) -> Quantity:

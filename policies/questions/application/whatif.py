@@ -69,7 +69,7 @@ from forewarn.policies.questions.application.cluster import (
     counted_results,
     require_nodes,
 )
-from forewarn.policies.questions.application.fixes import tried
+from forewarn.policies.questions.application.fixes import tested_fixes
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
 from forewarn.policies.questions.whatif import MAX_UNTIL, class_change, questions
@@ -238,9 +238,10 @@ def whatif(
     if tries_fixes and not runs:
 
         def ask_again(other: Cluster) -> Effects:
-            return whatif(other, change, until=until, autoscaling=autoscaling, tries_fixes=False).document.effects
+            again = whatif(other, change, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
+            return again.document.effects
 
-        document = replace(document, fix=tried(cluster, answer.of_upgrade, document.effects, ask_again))
+        document = replace(document, fix=tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again))
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
 
 

@@ -120,3 +120,18 @@ def test_a_quota_is_no_fix_if_its_pods_are_only_pending_then(tmp_path: Path) -> 
 def test_counters_that_rise_are_told_too() -> None:
     before, after = Effects(blocked=3, lost=7), Effects(blocked=0, lost=9, pending=1)
     assert fixes._difference(before, after, "blocked") == "blocked 3 → 0, but Pending 0 → 1, lost 7 → 9"
+
+
+def test_a_pdb_without_spec_has_a_fix_and_no_traceback() -> None:
+    assert fixes.relaxed({"kind": "PodDisruptionBudget", "status": {}}) == {
+        "kind": "PodDisruptionBudget",
+        "spec": {"maxUnavailable": 1},
+    }
+
+
+def test_all_resources_of_an_exceeded_quota_are_named(tmp_path: Path) -> None:
+    hard, used = {"pods": "2", "requests.cpu": "900m"}, {"pods": "1971", "requests.cpu": "1422500m"}
+    spent = object_of("v1", "ResourceQuota", "q", spec={"hard": hard}, status={"hard": hard, "used": used})
+    result = forewarn.whatif(cluster_of(tmp_path, spent), forewarn.LoseNodes(["n1"]))
+    usage = "1,971 of 2 pods, 1,422.5 of 0.9 requests.cpu"
+    assert f"before the change: quota shop/q is exceeded ({usage})" in result.document.warnings
