@@ -49,6 +49,7 @@ _MESSAGES: Final = re.compile(rf"0/\d+ nodes are available|no nodes available|{_
 _IDENTITIES: Final = ("volumeHandle", "diskURI", "monitors")
 """Fields of volumes that forewarn only compares, and that may contain a token: redaction replaces them by a digest."""
 _SALT: Final = secrets.token_bytes(16)
+"""Of this process: digests of one snapshot are comparable, and those of two are not."""
 _KINDS_OF_CONFIG_MAPS: Final = ("cluster-autoscaler-status", "cluster-autoscaler-priority-expander")
 _VALUES: Final = (str, int, float, bool, type(None))
 
@@ -74,8 +75,8 @@ _MAPS: Final = frozenset(field for fields in _TYPES.values() for field, of in fi
 _OBJECT: Final = {"metadata": "ObjectMeta"}
 
 
-def redacted(obj: ApiObject, salt: bytes = secrets.token_bytes(16)) -> dict[str, Any]:
-    """Return an object of a cluster with only the fields that forewarn reads. `salt`: the same for a whole snapshot."""
+def redacted(obj: ApiObject) -> dict[str, Any]:
+    """Return an object of a cluster with only the fields that forewarn reads."""
     head = {key: obj[key] for key in ("apiVersion", "kind") if isinstance(obj.get(key), str)}
     if listed_as_empty(obj):
         return head | {"items": []}
@@ -85,7 +86,7 @@ def redacted(obj: ApiObject, salt: bytes = secrets.token_bytes(16)) -> dict[str,
         result.pop("data", None)
     path = POD_TEMPLATE_PATHS.get(kind)
     if path is not None and isinstance(template := at(result, *path), dict):
-        _mark(template, at(obj, *path), salt)
+        _mark(template, at(obj, *path))
     return result
 
 
@@ -116,7 +117,11 @@ def _kept(obj: ApiObject, fields: _Fields) -> Iterator[tuple[str, Any]]:
 def _digest(value: Any) -> Any:
     if isinstance(value, list):
         return [*map(_digest, value)]
-    return hmac.new(_SALT, value.encode(), hashlib.sha256).hexdigest()[:32] if isinstance(value, str) else None
+    return _digest_of(value) if isinstance(value, str) else None
+
+
+def _digest_of(text: str) -> str:
+    return hmac.new(_SALT, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()[:32]
 
 
 def _is_read(annotation: tuple[str, Any]) -> bool:
@@ -141,10 +146,12 @@ def _value(value: Any, of: str | None) -> Any:
     return value if of is None or value is None else {}
 
 
-def _mark(template: dict[str, Any], original: ApiObject, salt: bytes) -> None:
+def _mark(template: dict[str, Any], original: ApiObject) -> None:
     """Set the annotation OMITTED of a template, if fields are omitted."""
     about = [at(original, "metadata", "annotations"), at(original, "spec")]
     if about != [at(template, "metadata", "annotations"), at(template, "spec")]:
-        digest = hmac.new(salt, json.dumps(about, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:32]
         metadata = template["metadata"] = dict(template.get("metadata") or {})
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), OMITTED: digest}
+        metadata["annotations"] = {
+            **(metadata.get("annotations") or {}),
+            OMITTED: _digest_of(json.dumps(about, sort_keys=True)),
+        }

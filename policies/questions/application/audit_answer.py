@@ -42,14 +42,15 @@ class Audited(NamedTuple):
 def document_of(audited: Audited) -> AnswerDocument:
     """Return the answer: how many findings of which rules there are, and where."""
     groups = _by_rule(audited.findings)
-    worst = groups[0][0].severity if groups else Severity.NOTE
+    evaluated = [group for group in groups if not group[0].not_evaluated]
+    worst = evaluated[0][0].severity if evaluated else Severity.NOTE
     status = _STATUS.get(worst, AnswerStatus.OK)
-    if audited.cluster.semantics.unknown and status is AnswerStatus.OK:
+    if (audited.cluster.semantics.unknown or len(evaluated) < len(groups)) and status is AnswerStatus.OK:
         status = AnswerStatus.WARN
     return AnswerDocument(
         status=status,
         question=f"audit of {plural(audited.objects, 'object')}",
-        clause=_clause(groups, worst),
+        clause=_clause(evaluated, worst),
         shown=[*_counters(audited)],
         warnings=[*_warnings(audited)],
         tables=[*_tables(audited, groups)],
@@ -76,11 +77,13 @@ def _clause(groups: Sequence[Sequence[Finding]], worst: Severity) -> str:
 
 
 def _counters(audited: Audited) -> Iterator[Counter]:
-    found, waiting = counts(audited.findings), [*audited.cluster.waiting_pods.values()]
+    evaluated = [finding for finding in audited.findings if not finding.not_evaluated]
+    found, waiting = counts(evaluated), [*audited.cluster.waiting_pods.values()]
     yield from (Counter(f"{severity}s", found[severity]) for severity in Severity)
     yield Counter("Pods", len(audited.cluster.pods))
     pending = sum(is_pending(pod, audited.cluster.semantics.scheduler_names) for pod in waiting)
     optional = {
+        "not evaluated": len(audited.findings) - len(evaluated),
         "suppressed": audited.suppressed,
         "Pods Pending now": pending,
         "Pending for other schedulers": len(waiting) - pending,
@@ -104,18 +107,22 @@ def _warnings(audited: Audited) -> Iterator[str]:
 def _tables(audited: Audited, groups: Sequence[Sequence[Finding]]) -> Iterator[Table]:
     if groups:
         rows: list[list[str | int]] = [
-            [str(group[0].severity), group[0].rule, len(group), _where(group), _fix(group)] for group in groups
+            [_severity(group[0]), group[0].rule, len(group), _where(group), _fix(group)] for group in groups
         ]
         yield Table(("SEVERITY", "FINDING", "COUNT", "WHERE", "FIX"), rows)
     if audited.changes:
         yield changes_table(audited.changes)
     if groups:
         found: list[list[str | int]] = [
-            [str(each.severity), each.rule, str(each.object) or "the cluster", each.message, each.remediation]
+            [_severity(each), each.rule, str(each.object) or "the cluster", each.message, each.remediation]
             for group in groups
             for each in group
         ]
         yield Table(("SEVERITY", "RULE", "OBJECT", "PROBLEM", "FIX"), found, detail=1)
+
+
+def _severity(finding: Finding) -> str:
+    return "not evaluated" if finding.not_evaluated else str(finding.severity)
 
 
 def _where(group: Sequence[Finding]) -> str:

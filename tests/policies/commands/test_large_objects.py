@@ -55,6 +55,7 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("whatif drain n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif scale Deployment/app 5 -n team", f"not simulated: Deployment team/app: {WHY}"),
         ("audit", "WARN  not evaluated completely: "),
+        ("audit", "WARN  audit of "),
         ("audit -v", "not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB)"),
     ],
 )
