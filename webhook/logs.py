@@ -57,7 +57,7 @@ class LogWriter:
     """
 
     def __init__(self, descriptor: int, limit: int = MAX_WAITING) -> None:
-        self._descriptor, self._most = descriptor, limit
+        self._descriptor, self._limit = descriptor, limit
         self._lines: deque[_Line] = deque()
         self._awake, self._stopping, self._done = Event(), Event(), Event()
         self.dropped = 0
@@ -73,7 +73,7 @@ class LogWriter:
             with suppress(OSError):
                 os.write(self._descriptor, encode(line))
             return
-        if len(self._lines) >= self._most:
+        if len(self._lines) >= self._limit:
             self.dropped += 1
             self.when_dropped()
             return
@@ -289,7 +289,7 @@ class RareEvents:
     """Logs events that any client can cause: at most `limit` per second, plus the number of unlogged events."""
 
     def __init__(self, limit: int = 10, clock: Callable[[], float] = monotonic) -> None:
-        self._most, self._clock = limit, clock
+        self._limit, self._clock = limit, clock
         self._second, self._count = 0, 0
 
     def log(self, message: str, fields: Mapping[str, object], level: int = logging.WARNING) -> None:
@@ -297,8 +297,8 @@ class RareEvents:
         second = int(self._clock())
         omitted = 0
         if second != self._second:
-            omitted = max(0, self._count - self._most)
+            omitted = max(0, self._count - self._limit)
             self._second, self._count = second, 0
         self._count += 1
-        if self._count <= self._most:
+        if self._count <= self._limit:
             log_event(message, {**fields, "not_logged": omitted} if omitted else fields, level)

@@ -79,7 +79,7 @@ class Shared(Generic[K, V]):
     def __init__(self, recent: int = 1024) -> None:
         self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
         self._recent: deque[tuple[V, int]] = deque()
-        self._most, self._size, self._lock = recent, 0, Lock()
+        self._limit, self._size, self._lock = recent, 0, Lock()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -102,7 +102,7 @@ class Shared(Generic[K, V]):
         try:
             self._recent.append((value, size))
             self._size += size
-            while len(self._recent) > self._most or self._size > _ALL_RECENT:
+            while len(self._recent) > self._limit or self._size > _ALL_RECENT:
                 self._size -= self._recent.popleft()[1]
         finally:
             self._lock.release()

@@ -178,7 +178,7 @@ class Lane:
         idle: Callable[[], None] = _nothing,
         idle_seconds: float | None = None,
     ) -> None:
-        self._most, self._threads, self._idle, self._idle_seconds = limit, threads, idle, idle_seconds
+        self._limit, self._threads, self._idle, self._idle_seconds = limit, threads, idle, idle_seconds
         self._seconds = 0.0
         self._waiting: list[_Queued] = []
         self._numbers = count()
@@ -229,7 +229,7 @@ class Lane:
     def queue(self, cost: int, run: Callable[[], Any], result: Result, within: float = inf) -> bool:
         """Queue a function; false if the queue is full, or the wait would exceed `within` seconds."""
         with self._changed:
-            if len(self._waiting) >= self._most or self._stopped or self.wait_seconds > within:
+            if len(self._waiting) >= self._limit or self._stopped or self.wait_seconds > within:
                 return False
             heappush(self._waiting, (cost, next(self._numbers), result, run))
             self._changed.notify()
@@ -306,7 +306,7 @@ class LoopLane(Lane):
     def queue_short(self, cost: int, run: Callable[[], Any], result: LoopResult) -> bool:
         """Queue a short function for the event loop of `result`; false if the queue is full. Call only on this loop."""
         with self._changed:
-            if len(self._short) >= self._most or self._stopped:
+            if len(self._short) >= self._limit or self._stopped:
                 return False
             heappush(self._short, (cost, next(self._numbers), result, run))
             self._loop = result.loop

@@ -157,14 +157,14 @@ class Strangers:
     """
 
     def __init__(self, limit: int, seconds: float) -> None:
-        self._most, self._seconds = limit, seconds
+        self._limit, self._seconds = limit, seconds
         self._waiting = 0
         self._slot = asyncio.Lock()
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Yield when a caller that is no API server may proceed; free the slot after the block. Raises NoCapacity."""
-        if self._waiting >= self._most:
+        if self._waiting >= self._limit:
             raise NoCapacity
         self._waiting += 1
         try:

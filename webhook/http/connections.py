@@ -64,7 +64,7 @@ class Connections:
     """The open connections, at most `limit`. Only for the thread of one event loop."""
 
     def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
-        self._most = limit
+        self._limit = limit
         self._ranks: dict[tuple[bool, Rank], dict[str, dict[Connection, None]]] = {
             (is_spared, rank): {} for is_spared in (False, True) for rank in Rank
         }
@@ -77,13 +77,13 @@ class Connections:
     @property
     def is_crowded(self) -> bool:
         """True if more than half of the connections are open."""
-        return 2 * self.count > self._most
+        return 2 * self.count > self._limit
 
     def enter(self, address: str) -> Connection | None:
         """Register a connection, if necessary by evicting another one. Returns None if all others are busy."""
         connection = Connection(network_of(address), monotonic())
         self._add(connection)
-        if self.count > self._most and not self.evict(connection):
+        if self.count > self._limit and not self.evict(connection):
             self.leave(connection)
             return None
         return connection

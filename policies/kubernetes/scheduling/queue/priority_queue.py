@@ -235,7 +235,7 @@ class BackoffQueue:
 
     def __init__(self, now: Callable[[], float], initial: float = 1, limit: float = 10) -> None:
         """Start empty. `now`: seconds. `initial`, `limit`: podInitialBackoffSeconds, podMaxBackoffSeconds."""
-        self._now, self._initial, self._most = now, initial, limit
+        self._now, self._initial, self._limit = now, initial, limit
         self._rejected = PodHeap(lambda info: (self.expiration(info), queue_order(info.priority, info.timestamp)))
         self._failed = PodHeap(self.expiration)
 
@@ -253,7 +253,7 @@ class BackoffQueue:
     def expiration(self, info: Entity) -> float:
         """Return the whole second in which the back-off of a Pod or PodGroup ends; -inf without failed attempts."""
         count = info.consecutive_errors or info.unschedulable_count
-        if not count or not self._most:
+        if not count or not self._limit:
             return float("-inf")
         if info.backoff_expiration is None:
             info.backoff_expiration = floor(info.timestamp + self._duration(count, len(info.members)))
@@ -261,7 +261,7 @@ class BackoffQueue:
 
     def _duration(self, count: int, pods: int) -> float:
         """Return the back-off in seconds, doubled by each attempt. Source: upstream `calculateBackoffDuration`."""
-        return min(self._initial * float(2 ** min(count - 1, 64)), self._most * sqrt(pods))
+        return min(self._initial * float(2 ** min(count - 1, 64)), self._limit * sqrt(pods))
 
     def add(self, info: Entity) -> None:
         """Add a Pod or PodGroup to the heap for rejections or for errors."""
