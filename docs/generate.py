@@ -48,7 +48,6 @@ from forewarn.policies.base.findings import Action, Severity  # noqa: E402
 from forewarn.policies.cli.commands.explain import page_of  # noqa: E402
 from forewarn.policies.kubernetes.kinds.registry import KINDS, OPTIONAL  # noqa: E402
 from forewarn.policies.kubernetes.objects.priority_class import HOSTED_CLASSES  # noqa: E402
-from forewarn.policies.kubernetes.options import KUSTOMIZE_FLAGS  # noqa: E402
 from forewarn.policies.linting.config.model import Annotate, RepeatedWarnings  # noqa: E402
 from forewarn.policies.linting.rules import RULES  # noqa: E402
 from forewarn.policies.linting.rules.support.context import linter_severity  # noqa: E402
@@ -413,24 +412,6 @@ def schema() -> dict[str, Any]:
                         },
                         "paths": _PATTERNS,
                         "objects": {**_PATTERNS, "description": "objects such as Deployment shop/web; shell patterns"},
-                    },
-                },
-            },
-            "render": {
-                "type": "array",
-                "description": "how forewarn lint --render renders charts and kustomizations; the first match counts",
-                "items": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["paths"],
-                    "properties": {
-                        "paths": {**_PATTERNS, "description": "directories; shell patterns"},
-                        "namespace": {"type": "string", "description": "namespace of the release"},
-                        "release": {"type": "string", "description": "name of the release"},
-                        "values": {**_TEXTS, "description": "values files, relative to the chart"},
-                        "set": {**_TEXTS, "description": "values, such as image.tag=v1"},
-                        "kustomizeFlags": {"type": "array", "items": {"enum": list(KUSTOMIZE_FLAGS)}},
-                        "network": {"type": "boolean", "description": "download remote bases of kustomizations"},
                     },
                 },
             },

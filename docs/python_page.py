@@ -57,7 +57,7 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "PodWhy": ("head", "key", "document", "diagnosis", "nodes", "reported", "missing", "conditions", "to_dict"),
     "Ranked": ("workload", "before", "after", "running"),
-    "RenderRequest": ("flags", "network", "variables"),
+    "RenderRequest": ("flags", "network"),
     "Status": ("reasons", "plugin"),
     "WhatIf": (
         *(

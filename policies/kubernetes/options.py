@@ -80,40 +80,6 @@ class NamedGroup(NamedTuple):
     paths: tuple[str, ...]
 
 
-ENABLE_HELM: Final = "--enable-helm"
-ANY_FILE: Final = "--load-restrictor=LoadRestrictionsNone"
-KUSTOMIZE_FLAGS: Final = (ENABLE_HELM, ANY_FILE)
-"""Allowed flags of kustomize: those that run no program of the directory tree."""
-NETWORK: Final = "network"
-"""The permission to download remote bases of kustomizations."""
-
-
-class Permission(NamedTuple):
-    """What rendering may do only if the user allows it: a flag of kustomize, or `network`.
-
-    `file` and `line`: the position in the configuration.
-    """
-
-    name: str
-    file: str
-    line: int
-
-
-class Rendering(NamedTuple):
-    """The settings of `forewarn lint --render` for the charts and kustomizations in these directories (shell
-    patterns).
-
-    `values`: values files, relative to the chart's directory. `namespace`: of the release; "" if unknown.
-    """
-
-    paths: tuple[str, ...]
-    namespace: str = ""
-    release: str = ""
-    values: tuple[str, ...] = ()
-    set: tuple[str, ...] = ()
-    permissions: tuple[Permission, ...] = ()
-
-
 class Ignored(NamedTuple):
     """Findings that the configuration suppresses: of these rules, in these files, on these objects (shell patterns).
 
@@ -152,7 +118,7 @@ class Options(NamedTuple):
     any directory of the input defines; `class_uses`: how often the input names each class; `class_values`: the values
     of each defined class. `base`: the commit
     before the change, and `deleted_classes`: the classes that the change deletes. `groups`, `exclude`, `clusters`,
-    `rendering`, `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
+    `ignored`: files and findings of the linter. `minor`: the minor version of Kubernetes 1.x; None if
     not set. `gates`: the feature gates that are set.
 
     `class_paths`: paths of PriorityClass names in custom resources, for the linter. `placeholder_pods`: selects Pods
@@ -179,7 +145,6 @@ class Options(NamedTuple):
     base: str = ""
     deleted_classes: frozenset[str] = frozenset()
     groups: tuple[NamedGroup, ...] = ()
-    rendering: tuple[Rendering, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     exclude: tuple[str, ...] = ()
     clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()

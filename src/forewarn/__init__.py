@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject as ReviewedObject
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction as Prediction
     from forewarn.policies.linting.config.model import ConfigError as ConfigError
-    from forewarn.policies.linting.lint.input import RenderRequest as RenderRequest
     from forewarn.policies.linting.rules.support.context import Context as Context
     from forewarn.policies.linting.rules.support.context import Target as Target
     from forewarn.policies.questions.application.audit import Audit as Audit
@@ -98,7 +97,7 @@ _MODULES: Final = {
     "policies.base.findings": ("Finding", "Severity", "Problem"),
     "policies.questions.application.audit": ("audit", "Audit"),
     "policies.questions.application.diff": ("diff", "DiffRequest", "Diff"),
-    "policies.linting.lint.input": ("RenderRequest",),
+    "policies.questions.versions.rendering": ("RenderRequest",),
     "policies.questions.application.predict": ("predict", "PredictRequest", "PredictResult"),
     "policies.kubernetes.scheduling.schedule_one": ("Prediction",),
     "policies.kubernetes.objects.pod": ("Pod",),

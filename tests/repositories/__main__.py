@@ -1,6 +1,6 @@
 """Precision and recall of `forewarn lint` on repositories of other people.
 
-`python -m tests.repositories DIRECTORY… [--render] [--findings FILE]`: each DIRECTORY is a checkout. It is copied,
+`python -m tests.repositories DIRECTORY… [--findings FILE]`: each DIRECTORY is a checkout. It is copied,
 linted as it is, and linted with mistakes planted into it (`planting`). The tables show the findings by rule, the
 mistakes that were found, and how many class names that were replaced by nonsense were seen. `--findings` writes each
 finding of the unchanged repositories as one line of JSON, for a person who marks it as true, noise or false.
@@ -25,7 +25,6 @@ from tests.benchmarks.bench_lint import installed
 from tests.repositories.planting import Site, rounds, with_nonsense
 
 _MANIFESTS: Final = (".yaml", ".yml")
-_RENDERED: Final = " (rendered)"
 
 
 class Result(NamedTuple):
@@ -82,24 +81,23 @@ def _is_hidden(path: Path) -> bool:
     return any(step.startswith(".") or step == "testdata" for step in path.parts)
 
 
-def measured(repository: Path, *, render: bool, seed: int) -> Result:
+def measured(repository: Path, *, seed: int) -> Result:
     """Lint one repository as it is, with plants, and with nonsense."""
-    options = ["--render"] if render else []
     with tempfile.TemporaryDirectory() as directory:
         tree = Path(directory) / "tree"
         texts = _copy(repository, tree)
-        status, findings, _ = _lint(tree, *options)
+        status, findings, _ = _lint(tree)
         known = {f["fingerprint"] for f in findings}
         found = []
         for planted in rounds(texts, seed):
             _write(tree, {site.file: site.text for site in planted})
-            _, after, _ = _lint(tree, *options)
+            _, after, _ = _lint(tree)
             new = [f for f in after if f["fingerprint"] not in known]
             found += [(site, _is_found(site, new)) for site in planted]
             _write(tree, {site.file: texts[site.file] for site in planted})
         changed, names = with_nonsense(texts)
         _write(tree, changed)
-        _, after, _ = _lint(tree, *options)
+        _, after, _ = _lint(tree)
         said = json.dumps(after)
         seen = {name for name in names if f'{name}"' in said or f'{name}\\"' in said}
     return Result(repository.name, status, findings, found, names, seen)
@@ -111,16 +109,15 @@ def _write(tree: Path, texts: dict[str, str]) -> None:
 
 
 def _is_found(site: Site, new: list[dict[str, Any]]) -> bool:
-    """Whether a new finding of the right rule is in the changed file, or in what was rendered from it."""
+    """Whether a new finding of the right rule is in the changed file, or in its chart."""
     counts = ("error", "warning", "note") if "note" in site.plant else ("error", "warning")
     told = [f for f in new if f["rule"] in site.plant["rules"] and f["severity"] in counts]
     if "anywhere" in site.plant:
         return bool(told)
     for finding in told:
-        file = finding["file"].removesuffix(_RENDERED).removeprefix("./")
+        file = finding["file"].removeprefix("./")
         is_of_values = Path(site.file).name.startswith("values") and str(Path(site.file).parent / "templates") in file
-        is_rendered = finding["file"].endswith(_RENDERED) and not file.endswith(_MANIFESTS)
-        if file == site.file or is_of_values or is_rendered:
+        if file == site.file or is_of_values:
             return True
     return False
 
@@ -166,7 +163,6 @@ def main() -> None:
     """Measure each repository, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directories", nargs="+", type=Path, metavar="DIRECTORY")
-    parser.add_argument("--render", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--findings", type=Path, metavar="FILE")
     parser.add_argument("--missed", action="store_true", help="list the plants that were not found")
@@ -175,7 +171,7 @@ def main() -> None:
     print(_HEAD)
     with given.findings.open("w") if given.findings else nullcontext() as stream:
         for directory in given.directories:
-            results.append(result := measured(directory.resolve(), render=given.render, seed=given.seed))
+            results.append(result := measured(directory.resolve(), seed=given.seed))
             print(_row(result), flush=True)
             for site in (site for site, ok in result.found if given.missed and not ok):
                 print(f"missed: {result.name}/{site.file}: {site.plant['name']}", file=sys.stderr, flush=True)

@@ -23,13 +23,15 @@ from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.inputs.sources.files import STDIN, MissingFile, SourceError, no_such_file, status_of
 from forewarn.policies.kubernetes.cluster.cache import Origin, age_of
 from forewarn.policies.linting.config.model import Config, find_config
-from forewarn.policies.linting.lint.input import LintRequest, RenderRequest
-from forewarn.policies.linting.lint.versions import check_paths, classes_of, versions
+from forewarn.policies.linting.lint.base import classes_of
+from forewarn.policies.linting.lint.input import LintRequest
 from forewarn.policies.prediction.simulation.dump import DumpCache
 from forewarn.policies.questions.application.cluster import Cluster
 from forewarn.policies.questions.application.diff import Diff, DiffRequest, conditions, diff
 from forewarn.policies.questions.application.diff_answer import answer_of
 from forewarn.policies.questions.application.findings import configured
+from forewarn.policies.questions.versions.rendering import KUSTOMIZE_FLAGS, RenderRequest
+from forewarn.policies.questions.versions.versions import check_paths, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,7 +108,7 @@ def _new_findings(request: DiffRequest) -> int:
     from forewarn.policies.questions.application.lint import checked
 
     paths = [os.fspath(path) for path in request.paths] or [os.curdir]
-    lint = LintRequest(paths, request.config, request.namespace, rendering=request.rendering)
+    lint = LintRequest(paths, request.config, request.namespace)
     with versions(os.fspath(request.base), os.fspath(request.head)) as (base, head, _):
         check_paths(lint.paths, base, head)
         with chdir(base.root):
@@ -114,7 +116,7 @@ def _new_findings(request: DiffRequest) -> int:
         with chdir(head.root):
             later = checked(lint._replace(before=classes_of(earlier.given)))
             new, *_ = less_baseline(later.findings, baseline_of(earlier.findings))
-            write_report(Output("sarif"), later._replace(findings=folded(new, later.given)))
+            write_report(Output("sarif"), later._replace(findings=folded(new)))
     return max((complain("diff", fault, status_of(fault)) for fault in (*earlier.faults, *later.faults)), default=OK)
 
 
@@ -170,7 +172,7 @@ def _parser() -> Parser:
     add_config_option(add)
     add("--no-render", dest="render", action="store_false", help="compare charts and kustomizations as they are")
     help_text = "flag for `kustomize build`, such as --enable-helm (repeatable)"
-    add("--kustomize-flag", action="append", default=[], metavar="FLAG", help=help_text)
+    add("--kustomize-flag", action="append", default=[], choices=KUSTOMIZE_FLAGS, metavar="FLAG", help=help_text)
     add("--render-network", action="store_true", help="let kustomize download remote bases")
     help_text = "also simulate the deletion of removed objects, as by Argo CD or Flux with pruning"
     add("--prune", action="store_true", help=help_text)

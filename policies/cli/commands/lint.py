@@ -20,9 +20,8 @@ from forewarn.policies.cli.terminal import as_markdown, clean, complain, painter
 from forewarn.policies.inputs.sources.files import STDIN, TEMPLATES, SourceError, append_file, output_file, status_of
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.priority_class import HOSTED_CLASSES
-from forewarn.policies.kubernetes.options import KUSTOMIZE_FLAGS
 from forewarn.policies.linting.config.model import Config, ConfigError
-from forewarn.policies.linting.lint.input import RENDERED, TEMPLATE, Input, LintRequest, RenderRequest, read_input
+from forewarn.policies.linting.lint.input import TEMPLATE, Input, LintRequest, read_input
 from forewarn.policies.questions.application.lint import Lint, checked
 
 if TYPE_CHECKING:
@@ -92,10 +91,8 @@ FOLDED: Final[Mapping[str, Callable[[Finding], object]]] = {
 """Rules that repeat one message for many objects, and what findings that are reported once have in common."""
 
 
-def folded(findings: list[Finding], files: Input) -> list[Finding]:
-    """Return the findings, with those that have one cause merged to one, with their number: of FOLDED rules, and of
-    one object in several builds.
-    """
+def folded(findings: list[Finding]) -> list[Finding]:
+    """Return the findings, with those of FOLDED rules that have one cause merged to one, with their number."""
     alike: dict[object, list[Finding]] = {}
     groups: list[list[Finding]] = []
     for finding in findings:
@@ -106,16 +103,13 @@ def folded(findings: list[Finding], files: Input) -> list[Finding]:
             groups.append(group := [])
         alike[cause] = alike[place] = group
         group.append(finding)
-    return [_merged(same, files) if len(same) > 1 else same[0] for same in groups]
+    return [_merged(same) if len(same) > 1 else same[0] for same in groups]
 
 
-def _merged(same: Sequence[Finding], files: Input) -> Finding:
-    """Return the first of several findings, with the number of objects, or of builds that contain the object."""
+def _merged(same: Sequence[Finding]) -> Finding:
+    """Return the first of several findings, with the number of objects."""
     first = same[0]
-    is_build = all(f.location == first.location or f.file.endswith(RENDERED) for f in same)
-    is_build = is_build and not first.file.startswith(tuple(os.path.join(chart, "") for chart in files.rendered))
-    more = plural(len(same) - 1, "more object")
-    suffix = f" (in {len(same)} builds)" if is_build else f" (and {more} with it)"
+    suffix = f" (and {plural(len(same) - 1, 'more object')} with it)"
     return first._replace(text=first.text._replace(problem=first.text.problem + suffix))
 
 
@@ -181,8 +175,7 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     """Return the lines of the summary: findings, files, skipped objects and separate environments.
 
     `head`: with the head, if there is one. `verbose`: include what was left out, and directories that define the same
-    objects or fail alike.
-    `notes`: the report contains notes.
+    objects. `notes`: the report contains notes.
     """
     from forewarn.policies.cli.render.report import found
 
@@ -204,12 +197,8 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     if grouping.alternatives and verbose:
         which = ", ".join(one_line(printable(path)) for path in grouping.alternatives)
         lines.append(f"checked separately because they define the same objects: {which}")
-    for finding in findings if verbose else ():
-        if directories := finding.detail.get("directories"):
-            which = ", ".join(one_line(printable(path)) for path in directories)
-            lines.append(f"not rendered for the same reason as {one_line(printable(finding.file))}: {which}")
     limits = (
-        (grouping.patches, "object", "not checked: patches (use --render to check the output of kustomize)"),
+        (grouping.patches, "object", "not checked: patches (`kustomize build | forewarn lint -` checks the result)"),
         (grouping.apart, "kustomization", "not combined (too large): their files are checked by directory"),
         (grouping.unseen, "definition", "not visible in every directory (too many); --one-apply makes all visible"),
     )
@@ -240,11 +229,16 @@ def _natural(text: str) -> int:
     return number
 
 
-def _variable(name: str) -> str:
-    """Check the name of an environment variable. Raises ArgumentTypeError."""
-    if name not in os.environ:
-        raise argparse.ArgumentTypeError(f"{name} is not set")
-    return name
+_REMOVED: Final = ("--render", "--kustomize-flag", "--render-network", "--render-env")
+
+
+class _Removed(argparse.Action):
+    """Ends with a usage error for an option that earlier versions had."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        """Exit with the error."""
+        pipe = "`helm template . | forewarn lint -` or `kustomize build | forewarn lint -`"
+        parser.error(f"{self.option_strings[0]} was removed. Fix: pass the output on, with {pipe}")
 
 
 MAX_PASSES: Final = 3
@@ -270,12 +264,8 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--preset", choices=tuple(HOSTED_CLASSES), help=help_text)
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
-    add("--render", action="store_true", help="also check the output of helm template and kustomize build")
-    help_text = "kustomize flag for --render, such as --enable-helm (repeatable)"
-    add("--kustomize-flag", action="append", default=[], choices=KUSTOMIZE_FLAGS, metavar="FLAG", help=help_text)
-    add("--render-network", action="store_true", help="let kustomize download remote bases for --render")
-    help_text = "environment variable that --render passes to helm and kustomize (repeatable)"
-    add("--render-env", action="append", default=[], type=_variable, metavar="NAME", help=help_text)
+    for option in _REMOVED:
+        add(option, action=_Removed, nargs="?", help=argparse.SUPPRESS)
     help_text = "report only findings that are new since this commit, and changes of PriorityClasses (needs git)"
     add("--base", metavar="REF", help=help_text)
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
@@ -295,7 +285,7 @@ def lint_parser() -> argparse.ArgumentParser:
     fix("--fix", action="store_const", const=MAX_PASSES, default=0, help=help_text)
     fix("--diff", action="store_true", help="print the changes that --fix would make; exit with 1 if there are any")
     known_findings.add_status_options(add)
-    help_text = "show notes, what is left out, and directories that are checked separately or not rendered"
+    help_text = "show notes, what is left out, and directories that are checked separately"
     add("-v", "--verbose", action="store_true", help=help_text)
     add("-q", "--quiet", action="store_true", help="do not print the summary")
     cluster_command.add_color_option(add)
@@ -336,9 +326,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _request(options: argparse.Namespace, config: Config, cluster: Sequence[str]) -> LintRequest:
-    rendering = RenderRequest(
-        options.kustomize_flag, options.render_network, options.render_env, options.config or "", os.getcwd()
-    )
     return LintRequest(
         options.paths,
         config,
@@ -348,7 +335,6 @@ def _request(options: argparse.Namespace, config: Config, cluster: Sequence[str]
         options.stdin_filename,
         gitignore=not options.no_gitignore,
         one_apply=options.one_apply,
-        rendering=rendering if options.render else None,
         base=options.base or "",
     )
 
@@ -414,7 +400,7 @@ def _since_base(request: LintRequest, cluster: ClusterSnapshot | None) -> tuple[
     Raises SourceError.
     """
     from forewarn.policies.linting.evaluation.suppressions import baseline_of
-    from forewarn.policies.linting.lint.versions import classes_of, commit_directory
+    from forewarn.policies.linting.lint.base import classes_of, commit_directory
 
     if any(os.path.isabs(path) or path == STDIN for path in request.paths):
         raise SourceError("--base", "needs paths relative to the working directory")
@@ -462,7 +448,7 @@ def _report(job: _Job, result: Lint) -> int:
         findings, known, notices = known_findings.less_known(result.findings, job.baseline, job.options.baseline)
     except InvalidInput as fault:
         return _complain(fault, USAGE)
-    result = result._replace(findings=folded(findings, result.given), suppressed=result.suppressed + known)
+    result = result._replace(findings=folded(findings), suppressed=result.suppressed + known)
     has_answer = not (result.given.unreadable or _why_nothing(job, result.given))
     if not job.options.quiet and (result.findings or has_answer):
         head = not job.outputs or any(output.form not in WITH_HEAD for output in job.outputs)

@@ -24,6 +24,7 @@ from forewarn.policies.base.findings import cut, one_line, quote
 from forewarn.policies.inputs.sources.files import SourceError, is_inside
 from forewarn.policies.inputs.sources.git import contents, git_directory, work_trees
 from forewarn.policies.inputs.sources.programs import Exceeded, inherited, run_program
+from forewarn.policies.inputs.sources.trees import Trees, find_program, safe_path
 
 MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 256 << 20
@@ -76,6 +77,17 @@ def open_repository(directory: str, git: str, path: str) -> Iterator[Repository]
         except OSError as fault:
             raise SourceError("git", f"{fault.filename or top}: {one_line(fault.strerror or str(fault))}") from None
         yield Repository(top, git, path, private)
+
+
+@contextmanager
+def working_repository() -> Iterator[Repository]:
+    """Yield the repository that contains the working directory. Raises SourceError."""
+    trees = Trees.from_paths([os.curdir])
+    git = find_program("git", trees)
+    if not git:
+        raise SourceError("git", "not installed, or only in a checked directory")
+    with open_repository(os.curdir, git, safe_path(trees)) as repository:
+        yield repository
 
 
 class Repository:

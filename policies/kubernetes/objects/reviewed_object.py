@@ -56,7 +56,7 @@ class ReviewedObject(NamedTuple):
     `part`: the Pod template to evaluate, if the object has several. `within`: the creator of the object, if the object
     is part of another object in its file. `is_partial`: whether the object is part of a template, and may have further,
     unknown fields, except at the path `whole`. `is_patched`: whether a kustomization changes fields that are not read
-    here. `class_value`: the value with which its chart, rendered with default values, would set the PriorityClass.
+    here.
     """
 
     object: ApiObject
@@ -71,7 +71,6 @@ class ReviewedObject(NamedTuple):
     is_partial: bool = False
     whole: Path | None = None
     is_patched: bool = False
-    class_value: str = ""
 
     @property
     def ref(self) -> ObjectRef:
@@ -99,7 +98,7 @@ class ReviewedObject(NamedTuple):
 
 class FileDiagnostic(NamedTuple):
     """A problem found while reading a file. `rule`: the id of the rule about files that reports the problem.
-    `severity`: lowers the severity of the rule. `others`: further directories with the same problem.
+    `severity`: lowers the severity of the rule.
     """
 
     rule: str
@@ -108,7 +107,6 @@ class FileDiagnostic(NamedTuple):
     remediation: str = ""
     object: ObjectRef | None = None
     severity: Severity | None = None
-    others: tuple[str, ...] = ()
 
     @property
     def in_one_line(self) -> str:

@@ -177,7 +177,8 @@ class ConfigNode:
             if key in seen:
                 raise entry.fault(f'"{key}" is duplicated')
             if names is not None and key not in names:
-                raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, names)}')
+                suggestion = f". Fix: {_REMOVED[key]}" if key in _REMOVED else _suggestion(key, names)
+                raise entry.fault(f'unknown {what} "{key}"{suggestion}')
             seen.add(key)
             yield key, self._at(value_node, f"{self.path}.{key}".lstrip("."))
 
@@ -346,6 +347,12 @@ def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
                 if number == 0:
                     return each.place
     return 0, 0
+
+
+_REMOVED: Final = {
+    "render": "lint the output: `helm template . | forewarn lint -` or `kustomize build | forewarn lint -`"
+}
+"""Keys that earlier versions read, and what to use."""
 
 
 def _suggestion(word: str, words: Collection[str]) -> str:
@@ -608,36 +615,6 @@ def _group(entry: ConfigNode) -> options.NamedGroup:
     return options.NamedGroup(**entry.read(readers, required=readers))
 
 
-def _rendered(entry: ConfigNode) -> options.Rendering:
-    given = entry.read(_RENDERED, required=("paths",))
-    permissions = (*given.pop("kustomize_flags", ()), *given.pop("network", ()))
-    return options.Rendering(**given, permissions=permissions)
-
-
-def _label(entry: ConfigNode) -> str:
-    if not _LABEL.fullmatch(entry.text()):
-        raise entry.fault("must be a name of lowercase letters, digits and dashes, at most 63 characters")
-    return entry.text()
-
-
-def _flag(entry: ConfigNode) -> options.Permission:
-    return options.Permission(entry.word(options.KUSTOMIZE_FLAGS, "flag"), entry.file, entry.line)
-
-
-def _network(entry: ConfigNode) -> tuple[options.Permission, ...]:
-    return (options.Permission(options.NETWORK, entry.file, entry.line),) * entry.boolean()
-
-
-_LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-
-_RENDERED: Final[_Readers] = {
-    **dict.fromkeys(("paths", "values", "set"), ConfigNode.texts),
-    **dict.fromkeys(("namespace", "release"), _label),
-    "kustomizeFlags": _each(_flag),
-    "network": _network,
-}
-
-
 def _suppressions(config: Config, entry: ConfigNode) -> Config:
     ignored = tuple(_ignored(element, config.rules) for element in entry.few())
     return config._replace(options=config.options._replace(ignored=ignored))
@@ -685,7 +662,6 @@ READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "knownClasses": _option("known_classes", ConfigNode.texts),
     "preset": _option("preset", lambda entry: entry.word(HOSTED_CLASSES, "preset")),
     "groups": _option("groups", _each(_group)),
-    "render": _option("rendering", _each(_rendered)),
     "suppressions": _suppressions,
     "exclude": _option("exclude", ConfigNode.texts),
     "clusters": _option("clusters", lambda entry: tuple((name, value.texts()) for name, value in entry.items())),

@@ -99,7 +99,7 @@ class _Named:
                 number += 1
 
     def _of_kustomization(self, kustomization: Kustomization) -> Iterator[str]:
-        for address in kustomization.remotes if self._request.rendering is None else ():
+        for address in kustomization.remotes:
             self._given.leave_out(address, REMOTE)
         for path in (*kustomization.resources, *kustomization.patches):
             root = next((root for root in self._roots if _is_below(path, root.real)), None)

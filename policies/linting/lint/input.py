@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,6 @@ from forewarn.policies.inputs.manifests.groups import (
 )
 from forewarn.policies.inputs.sources.files import (
     MANIFESTS,
-    PACKED,
     TEMPLATES,
     File,
     SourceError,
@@ -71,8 +70,6 @@ TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
 UNTYPED: Final = "unreadable file without a kind"
 TEMPLATE: Final = "template of other kinds"
-RENDERED: Final = "(rendered)"
-"""The end of the name of what helm or kustomize printed."""
 SUFFIXES: Final = (*MANIFESTS, "kustomization")
 """Ends of the names of files to read, in lower case."""
 _SKIPPED_DEPLOYERS: Final = frozenset(kind.partition("/")[2] for kind in DEPLOYERS)
@@ -111,13 +108,6 @@ def _exclusions(patterns: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, 
 _MAX_AFFIXES: Final = 100
 
 
-class Rendered(NamedTuple):
-    """The output of a rendered chart: its templates with output, and the PriorityClass names in the output."""
-
-    templates: frozenset[str]
-    names: frozenset[str]
-
-
 class Input:
     """The input of the linter: objects with their files, and data for the summary and excerpts.
 
@@ -143,10 +133,6 @@ class Input:
         """Directories of the repository that Flux deploys, and files with other objects that deploy directories."""
         self.chart_templates: list[str] = []
         """Directories of templates of charts."""
-        self.rendered: dict[str, Rendered] = {}
-        """The rendered charts by directory."""
-        self.read_twice = set[str]()
-        """The templates that are read as they are, besides their output."""
         self.engines: dict[str, Engine] = {}
         """The engine of each file that is a template."""
         self.class_names = set[str]()
@@ -184,17 +170,6 @@ class Input:
             self.chart_templates.append(path)
         self.left_out[path] = what
 
-    def add_rendered(self, chart: str, rendered: Rendered) -> None:
-        """Record that a chart was rendered: its templates, and those of subcharts, no longer count as skipped."""
-        self.rendered[chart] = rendered
-        for path in [path for path, what in self.left_out.items() if what in (TEMPLATES, PACKED)]:
-            if path.startswith(chart + os.sep):
-                del self.left_out[path]
-
-    def rendered_of(self, templates: str) -> Rendered | None:
-        """The output of the chart that contains a directory of templates; None if it was not rendered."""
-        return next((sources for chart, sources in self.rendered.items() if templates.startswith(chart + os.sep)), None)
-
     @property
     def defined_classes(self) -> frozenset[str]:
         return frozenset(m.identity[2] for m in self.members if m.identity[0] == PRIORITY_CLASS)
@@ -228,29 +203,14 @@ class Input:
         return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
 
 
-class RenderRequest(NamedTuple):
-    """Permissions of helm and kustomize when they render manifests.
-
-    `flags`: flags of kustomize. `network`: whether kustomize may use the network. `variables`: names of environment
-    variables that helm and kustomize get. `config`: the configuration file; outside of the checked trees, it may allow
-    more. `checkout`: the working directory, if the checked one is a copy of a commit: no program of it runs.
-    """
-
-    flags: Sequence[str] = ()
-    network: bool = False
-    variables: Sequence[str] = ()
-    config: str = ""
-    checkout: str = ""
-
-
 class LintRequest(NamedTuple):
     """What to check, and how.
 
     `namespace`: of objects that name none. `definitions`: files and directories that are read, but without reporting
     findings on them. `schemas`: files, directories and clusters of which only CustomResourceDefinitions are read.
     `stdin_filename`: name and assumed path of standard input. `gitignore`: skip files that .gitignore excludes.
-    `rendering`: also check the output of helm and kustomize. `changed`: contents to read instead of those of files, by
-    path. `base`: the commit with which the input is compared; `before`: its PriorityClasses.
+    `changed`: contents to read instead of those of files, by path. `base`: the commit with which the input is compared;
+    `before`: its PriorityClasses.
     """
 
     paths: Sequence[str]
@@ -261,7 +221,6 @@ class LintRequest(NamedTuple):
     stdin_filename: str = ""
     gitignore: bool = True
     one_apply: bool = False
-    rendering: RenderRequest | None = None
     changed: Mapping[str, bytes] = {}
     base: str = ""
     before: Mapping[tuple[str, str], ApiObject] = {}
@@ -304,7 +263,7 @@ def read_input(request: LintRequest) -> Input:
         if file.name not in given.sources:
             _read(file, given, reported=False)
     if request.schemas or given.defining:
-        read_by_schema(given, request.config, request.schemas, every=request.rendering is not None)
+        read_by_schema(given, request.config, request.schemas)
     if given.with_names:
         _read_other_names(given)
     return given
@@ -450,24 +409,18 @@ def _count_variable(content: bytes, file: File, files: Input, reading: Reading) 
 def read_templates(files: Input, request: LintRequest) -> None:
     """Read the templates and values of unrendered charts, for checks that need no rendering.
 
-    Of templates with output, reads only what does not depend on values. Unreadable templates give one diagnostic per
-    directory.
+    Unreadable templates give one diagnostic per directory.
     """
     files.wanted, read = wanted_kinds(request.config), {*files.reported}
     for directory in {os.path.realpath(path): path for path in reversed(files.chart_templates)}.values():
-        used, defining, rendered = set[str](), set[str](), files.rendered_of(directory)
+        used, defining = set[str](), set[str]()
         for file in find_files([directory], ("",), as_git=request.gitignore, deployed=True):
             if file.name in read or os.path.basename(file.path) == _NOTES:
                 continue
-            is_printed = rendered and os.path.normpath(file.path) in rendered.templates
-            if is_excluded(file.path, request.config.options.exclude) or (rendered and is_helper(file.path)):
-                continue
-            if is_printed:
-                _read_unprinted(file, files)
-            else:
+            if not is_excluded(file.path, request.config.options.exclude):
                 _read_chart_template(file, files, used, defining)
         for file in _values_of(os.path.dirname(directory), files):
-            _read_values(file, files, used, defining, rendered.names if rendered else frozenset())
+            _read_values(file, files, used, defining)
     if files.engines:
         from forewarn.policies.linting.lint.templates import by_directory
 
@@ -511,38 +464,6 @@ def _read_chart_template(file: File, files: Input, used: set[str], defining: set
         _read(file, files, reported=True)
 
 
-def _read_unprinted(file: File, files: Input) -> None:
-    """Add the certain problems and the known fields of a rendered template, for its parts that were not printed."""
-    from forewarn.policies.inputs.manifests.templates import outline
-
-    content = readable(file)
-    if b"{{" not in content:
-        return
-    found = outline(content, file.name, files.wanted, files.namespace)
-    partial = [subject for subject in found.partial if group_kind(subject.object) != PRIORITY_CLASS]
-    if found.diagnostics or partial:
-        files.sources[file.name] = file
-        files.read_twice.add(file.name)
-        files.diagnostics += found.diagnostics
-        files.members += (Member(subject, file.path) for subject in partial)
-
-
-def once(findings: list[Finding], files: Input) -> list[Finding]:
-    """Return the findings without those about a template that repeat what its output shows."""
-    twice = {os.path.normpath(file) for file in files.read_twice}
-    printed = {(f.rule, _template_of(f.file)) for f in findings if f.file.endswith(RENDERED)}
-    kept: dict[object, Finding] = {}
-    for finding in findings:
-        template = _template_of(finding.file)
-        if template not in twice or finding.file.endswith(RENDERED):
-            kept[finding.order] = finding
-        elif (finding.rule, template) not in printed:
-            before = kept.setdefault((finding.rule, template, finding.line), finding)
-            if len(str(finding.object)) > len(str(before.object)):  # rendered: with its whole name
-                kept[finding.rule, template, finding.line] = finding
-    return sorted(kept.values(), key=lambda finding: finding.order)
-
-
 def of_values(findings: list[Finding], files: Input) -> list[Finding]:
     """Return the findings with one about each value of the wrong type (`value: yes`): the error.
 
@@ -567,11 +488,6 @@ def _of_kustomize(finding: Finding) -> Finding:
 
 
 _BOOLEAN: Final = " as the boolean "
-
-
-def _template_of(file: str) -> str:
-    """The path of a template, from the name of the template or of its output."""
-    return os.path.normpath(file.removesuffix(RENDERED).rstrip())
 
 
 def _read_template(
@@ -605,14 +521,14 @@ def _read_template(
     used |= keys_of(text)
 
 
-def _read_values(file: File, files: Input, used: set[str], defining: set[str], printed: Collection[str] = ()) -> None:
-    """Add the class names in a chart's values. `used`, `defining`: see `_read_template`. `printed`: in the output."""
+def _read_values(file: File, files: Input, used: set[str], defining: set[str]) -> None:
+    """Add the class names in a chart's values. `used`, `defining`: see `_read_template`."""
     from forewarn.policies.linting.lint.templates import class_of_value, names_in_values
 
     for key, subject in names_in_values(readable(file), file.name, used | defining):
         if key in defining:
             files.class_names.add(class_of_value(subject))
-        elif class_of_value(subject) not in printed:
+        else:
             files.members.append(Member(subject, file.path))
 
 
@@ -650,23 +566,23 @@ def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> Revie
     return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
 
 
-def read_by_schema(files: Input, config: Config, more: Sequence[str], *, every: bool) -> None:
+def read_by_schema(files: Input, config: Config, more: Sequence[str]) -> None:
     """Add the objects of custom kinds whose definition is in the input, or in `more` files and named sources.
 
-    Kinds with built-in or configured paths are unchanged. `every`: also record the paths of kinds that no file uses.
+    Kinds with built-in or configured paths are unchanged.
     """
     defining = [*files.defining, *((file, frozenset(("",))) for file in find_files(filter(os.path.exists, more)))]
     done = {*config.options.class_paths, *config.options.pod_template_paths}
     texts = _Texts(files)
     for file, kinds in defining:
-        if any(kind not in done and (every or not kind or texts.files_with(kind)) for kind in kinds):
+        if any(kind not in done and (not kind or texts.files_with(kind)) for kind in kinds):
             _add_paths(file, files, done)
     if more and any(texts.files_with(kind) for kind in files.files_of):
         from forewarn.policies.inputs.sources.cluster import objects_of
 
         for definition in chain.from_iterable(objects_of(source, "definitions") for source in more):
             kind, paths = class_paths_of(definition)
-            if paths and kind not in done and (every or texts.files_with(kind)):
+            if paths and kind not in done and texts.files_with(kind):
                 files.class_paths[kind] = paths
     for name in dict.fromkeys(name for kind in files.class_paths for name in texts.files_with(kind)):
         _add(files.sources[name], texts.found[name], files)

@@ -41,7 +41,7 @@ class Engine(NamedTuple):
 HELM: Final = Engine(
     "Helm",
     later(rb"\.(?:Values|Release|Chart|Capabilities)\b|\{\{-? *(?:include|template) \""),
-    "run `helm template CHART | forewarn lint -`, or pass --render",
+    "run `helm template CHART | forewarn lint -`",
 )
 _ENGINES: Final = (
     HELM,
@@ -61,7 +61,7 @@ _ENGINES: Final = (
     Engine("Jinja", later(rb"\{\{-? *[A-Za-z_]"), f"render it with Jinja (ansible, salt) and {_PIPE}"),
     Engine("ERB", later(rb"<%"), f"render it with erb and {_PIPE}"),
     Engine("Terraform", later(rb"%\{"), f"render it with templatefile() and {_PIPE}"),
-    Engine("kustomize", later(rb"\$\([A-Z]"), "run `kustomize build DIRECTORY | forewarn lint -`, or pass --render"),
+    Engine("kustomize", later(rb"\$\([A-Z]"), "run `kustomize build DIRECTORY | forewarn lint -`"),
     Engine("envsubst", later(rb"\$\{?[A-Za-z_]"), "run `envsubst <FILE | forewarn lint -`"),
 )
 _UNKNOWN: Final = Engine("unknown engine", later(rb""), f"replace its variables and {_PIPE}")

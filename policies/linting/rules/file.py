@@ -109,7 +109,7 @@ def template_braces(subject: ReviewedObject, context: Context) -> Iterator[Probl
 
         Pod prod-web
 
-    Fix: lint the rendered manifests, for Helm with `helm template CHART | forewarn lint -` or `forewarn lint --render`.
+    Fix: lint the rendered manifests, for Helm with `helm template CHART | forewarn lint -`.
     """
     yield from diagnostics("template-braces", context)
 
@@ -186,8 +186,7 @@ def parse_error(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Why: forewarn cannot check what it cannot read. In most cases, kubectl also rejects it.
 
-    Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`. With
-    `--render`, charts and kustomizations that cannot be rendered are warnings or notes.
+    Details: the rule also reports many values that kube-apiserver cannot decode, such as the quantity `128mi`.
 
     Bad:
 

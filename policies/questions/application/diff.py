@@ -30,8 +30,7 @@ from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import (
     UNBOUND_IMMEDIATE,
 )
 from forewarn.policies.linting.config.model import Config
-from forewarn.policies.linting.lint import versions
-from forewarn.policies.linting.lint.input import LintRequest, RenderRequest, is_excluded, is_in
+from forewarn.policies.linting.lint.input import LintRequest, is_excluded, is_in
 from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.questions.application import NO_ANSWER
 from forewarn.policies.questions.application.cluster import NO_AUTOSCALERS, autoscalers_of
@@ -41,6 +40,8 @@ from forewarn.policies.questions.application.places import PodsRejected, Rejecte
 from forewarn.policies.questions.application.simulated import not_admitted
 from forewarn.policies.questions.application.whatif import WhatIf, whatif
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
+from forewarn.policies.questions.versions import versions
+from forewarn.policies.questions.versions.rendering import RenderRequest
 from forewarn.policies.questions.whatif import class_change
 from forewarn.policies.questions.whatif.answer import NO_CLASS, WorkloadCount
 from forewarn.policies.questions.whatif.effects import own_workloads
@@ -242,11 +243,13 @@ def diff(request: DiffRequest, clusters: Mapping[str, Callable[[], Cluster]] = N
     `clusters`: name -> function that loads the cluster. Raises SourceError.
     """
     paths = [fspath(path) for path in request.paths]
-    lint = LintRequest(paths, request.config, request.namespace, rendering=request.rendering)
+    lint = LintRequest(paths, request.config, request.namespace)
     with versions.versions(fspath(request.base), fspath(request.head)) as both:
         base, head, changed = both
         versions.check_paths(paths, base, head)
-        (before, notes), (after, more) = (versions.read_version(side, lint, changed) for side in (base, head))
+        (before, notes), (after, more) = (
+            versions.read_version(side, lint, request.rendering, changed) for side in (base, head)
+        )
         differs = versions.may_differ(both)
         differing = [
             difference

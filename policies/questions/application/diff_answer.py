@@ -20,8 +20,8 @@ from forewarn.policies.base.documents.answer import (
 from forewarn.policies.base.findings import cut, first_of, grouped, listed, one_line, plural
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
-from forewarn.policies.linting.lint.versions import CHART_VALUES
 from forewarn.policies.questions.application import several_clusters
+from forewarn.policies.questions.versions.versions import CHART_VALUES
 from forewarn.policies.questions.whatif.effects import not_created
 
 if TYPE_CHECKING:

@@ -125,13 +125,9 @@ def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = N
     request = request._replace(config=request.config._replace(options=options))
     given = lint_input.read_input(request)
     request = request._replace(config=lint_input.with_schemas(request.config, given))
-    if request.rendering is not None:
-        from forewarn.policies.linting.lint.rendering import render
-
-        render(given, request, request.rendering)
     lint_input.read_templates(given, request)
     if request.before:
-        from forewarn.policies.linting.lint.versions import update
+        from forewarn.policies.linting.lint.base import update
 
         update(given, request.before)
     named = request.config.options._replace(
@@ -153,6 +149,10 @@ def evaluated(
     """Return the findings on an input that are not suppressed."""
     findings, unchecked = findings_on(grouping, files, cluster, config)
     findings, suppressed = _unsuppressed(findings, files, config, with_cluster=cluster is not None)
+    if any(b"\n# Source: " in text for text in files.texts.values()):
+        from forewarn.policies.linting.lint.helm_output import placed
+
+        findings = placed(findings, files)
     return Lint(findings, suppressed, _head(cluster, findings), files, grouping, unchecked, cluster, config)
 
 
@@ -171,7 +171,6 @@ def findings_on(
         findings |= {f.order: f for f in evaluate(request)}
         unchecked += count_open(request.change_set, config, cluster, now, sent.evaluated)
     ordered = Charts().lowered(findings.values())
-    ordered = lint_input.once(ordered, files) if files.read_twice else ordered
     return lint_input.of_values(ordered, files), unchecked
 
 

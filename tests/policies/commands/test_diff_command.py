@@ -19,10 +19,10 @@ from forewarn.policies.inputs.manifests.differences import ChangedObject, differ
 from forewarn.policies.kubernetes.objects.redaction import redacted as hide
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.lint.input import LintRequest
-from forewarn.policies.linting.lint.versions import Side, may_differ, read_version
-from forewarn.policies.linting.lint.versions import versions as read_versions
 from forewarn.policies.questions.application.diff import Diff, DiffRequest, OnCluster
 from forewarn.policies.questions.application.diff_answer import answer_of
+from forewarn.policies.questions.versions.versions import Side, may_differ, read_version
+from forewarn.policies.questions.versions.versions import versions as read_versions
 from tests.in_process import forewarn
 
 if TYPE_CHECKING:
@@ -619,7 +619,7 @@ def test_an_object_moves_only_from_a_directory_that_may_differ(
     write(tmp_path / "one/old/web.yaml", web)
     write(tmp_path / "two/new/web.yaml", json.loads(json.dumps(web).replace('"image": "i"', '"image": "other"')))
     sides = (Side(name, str(tmp_path / name)) for name in ("one", "two"))
-    before, after = (read_version(side, LintRequest((), Config()), ())[0] for side in sides)
+    before, after = (read_version(side, LintRequest((), Config()), None, ())[0] for side in sides)
     (found,) = differences(before, after, differing.__contains__)
     assert (found.changed.directory, found.changed.operation) == ("new", operation)
 
@@ -744,7 +744,7 @@ def test_a_kustomization_that_cannot_be_rendered_is_named_although_it_is_the_sam
     assert f"not compared: {cause}. {fix}" in asked(one, two)["warnings"]
     for side in (one, two):
         shutil.copytree(side / "base", side / "other")
-    assert f"not compared: {cause} (and 1 more directory). {fix}; also in other" in asked(one, two)["warnings"]
+    assert f"not compared: {cause}. {fix}; also in other" in asked(one, two)["warnings"]
 
 
 def test_revisions_of_git_are_compared(tmp_path: Path) -> None:

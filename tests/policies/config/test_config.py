@@ -14,7 +14,7 @@ from forewarn.policies.base.findings import Action, Severity
 from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.namespace import Namespace
 from forewarn.policies.kubernetes.objects.reviewed_object import User
-from forewarn.policies.kubernetes.options import AllowedClasses, LimitedResource, Permission, Rendering, ScopeSelector
+from forewarn.policies.kubernetes.options import AllowedClasses, LimitedResource, ScopeSelector
 from forewarn.policies.kubernetes.selectors import parse_label_selector
 from forewarn.policies.linting.config.load import is_empty, load_config, read_config
 from forewarn.policies.linting.config.model import Budget, Config, ConfigError, PredictionBudget, find_config
@@ -49,14 +49,6 @@ expectations:
     noPreemption: {namespace: shop, class: ""}
     by: {workload: "batch/*"}
 annotate: workloads
-render:
-- paths: ["charts/*"]
-  namespace: kube-system
-  release: shop
-  values: [prod.yaml]
-  set: [a=b]
-  kustomizeFlags: [--enable-helm]
-  network: true
 exemptions:
 - reason: the platform team's own
   namespaces: [kube-system, "infra-*"]
@@ -76,10 +68,6 @@ def test_everything_that_can_be_said_is_read() -> None:
     assert config.options.autoscaler_cutoff == -5
     assert config.options.pod_template_paths["argoproj.io/Rollout"] == ("spec", "template")
     assert config.options.pod_template_paths.items() >= POD_TEMPLATE_PATHS.items()
-    line = FULL[: FULL.index("kustomizeFlags")].count("\n") + 1
-    permissions = Permission("--enable-helm", "f", line), Permission("network", "f", line + 1)
-    rendering = Rendering(("charts/*",), "kube-system", "shop", ("prod.yaml",), ("a=b",), permissions)
-    assert config.options.rendering == (rendering,)
     gold = ScopeSelector("PriorityClass", "In", ("gold",))
     assert config.options.limited_resources == (LimitedResource("pods", ("nvidia.com/gpu",), (gold,)),)
     production = parse_label_selector({"matchLabels": {"tier": "production"}})
@@ -144,16 +132,11 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
             "f:1:39: severities.final-priority-mismatch: a webhook-only rule has no severity. Fix: use actions",
             id="webhook only",
         ),
-        pytest.param("render: [{release: a}]", "f:1:10: render[0]: paths is missing", id="rendering of nothing"),
         pytest.param(
-            "render: [{paths: [a], release: --post-renderer}]",
-            "f:1:32: render[0].release: must be a name of lowercase letters, digits and dashes, at most 63 characters",
-            id="a flag as the release",
-        ),
-        pytest.param(
-            "render: [{paths: [a], kustomizeFlags: [--enable-exec]}]",
-            'f:1:40: render[0].kustomizeFlags[0]: unknown flag "--enable-exec"; did you mean "--enable-helm"?',
-            id="programs of the tree",
+            "render: [{paths: [a]}]",
+            'f:1:1: unknown key "render". Fix: lint the output: `helm template . | forewarn lint -` or '
+            "`kustomize build | forewarn lint -`",
+            id="removed key",
         ),
         pytest.param("autoscalerCutoff: low", 'f:1:19: autoscalerCutoff: must be a whole number, not "low"', id="int"),
         pytest.param("annotate: [pods]", "f:1:11: annotate: must be a string", id="text"),

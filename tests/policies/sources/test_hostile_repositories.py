@@ -14,7 +14,7 @@ import pytest
 
 from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.inputs.sources.revisions import open_repository
-from forewarn.policies.linting.lint import versions
+from forewarn.policies.questions.versions import versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -308,11 +308,14 @@ def test_one_function_starts_programs_and_one_starts_git() -> None:
         "policies/inputs/sources/programs.py"
     }
     starting = {str(path): found for path in modules if (found := calls(path, STARTS))}
-    assert starting == {"policies/inputs/sources/programs.py": {"Popen"}, "policies/linting/lint/tools.py": {"execve"}}
+    assert starting == {
+        "policies/inputs/sources/programs.py": {"Popen"},
+        "policies/questions/versions/tools.py": {"execve"},
+    }
     running = {str(path) for path in modules if calls(path, {"run_program"})}
     assert running == {
         "policies/inputs/sources/programs.py",
-        "policies/linting/lint/tools.py",
+        "policies/questions/versions/tools.py",
         "policies/inputs/sources/revisions.py",
     }
     for path in Path("webhook").rglob("*.py"):

@@ -436,10 +436,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
             yield Problem(Text(message, fix), template.at("priorityClassName"), severity=Severity.NOTE)
         return
     who = f"Pods of class {quote(higher.name)} ({higher.priority})" if is_lower and higher else "Pods of a higher class"
-    is_agent = _is_agent(subject, template.spec) and (not subject.class_value or _registers(template.spec))
-    fix = f"set the value {subject.class_value} of the chart" if subject.class_value else _DAEMON_SET_FIX
-    text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", fix)
-    yield Problem(text, template.at(), severity=None if is_agent else Severity.NOTE)
+    text = Text(f"no PriorityClass: {who} can preempt its Pods; they can stay Pending on full nodes", _DAEMON_SET_FIX)
+    yield Problem(text, template.at(), severity=None if _is_agent(subject, template.spec) else Severity.NOTE)
 
 
 _DAEMON_SET_FIX: Final = (

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import NO_DETAIL, Location, Problem, cut, listed
+from forewarn.policies.base.findings import Location, Problem, cut, listed
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import TooLarge
 from forewarn.policies.kubernetes.kube_apiserver.priority import (
@@ -186,9 +186,6 @@ def resolved_class(name: str, context: Context) -> Resolved | None:
     return None
 
 
-_MOST: Final = 1_000
-
-
 def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
     """The problems that parsing the files of the change set has found for this rule."""
     for diagnostic in context.change_set.diagnostics:
@@ -200,7 +197,6 @@ def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
                 location=diagnostic.location,
                 object=diagnostic.object,
                 severity=diagnostic.severity,
-                detail={"directories": [*diagnostic.others[:_MOST]]} if diagnostic.others else NO_DETAIL,
             )
 
 

@@ -1,4 +1,4 @@
-"""`forewarn lint --render` with the real helm, and with kustomize as it is in the real kubectl."""
+"""What `forewarn diff` renders with the real helm, and with kustomize as it is in the real kubectl."""
 
 from __future__ import annotations
 
@@ -19,51 +19,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
-WEB = """apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  selector: {matchLabels: {a: b}}
-  template:
-    metadata: {labels: {a: b}}
-    spec:
-      priorityClassName: gold
-      containers: [{name: c, image: i}]
-"""
-CHART = {
-    "Chart.yaml": "apiVersion: v2\nname: shop\nversion: 0.1.0\ndependencies: [{name: inner, version: 0.1.0}]\n",
-    "values.yaml": "tiers: [gold, glod]\n",
-    "templates/_helpers.tpl": '{{- define "shop.name" -}}{{ .Release.Name }}-{{ .Chart.Name }}{{- end -}}\n',
-    "templates/class.yaml": "{{- if .Values.tiers }}\n" + CLASS + "{{- end }}\n",
-    "templates/pods.yaml": """{{- range .Values.tiers }}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: {{ include "shop.name" $ }}-{{ . }}
-spec:
-  priorityClassName: {{ . | quote }}
-{{- end }}
-""",
-    "charts/inner/Chart.yaml": "apiVersion: v2\nname: inner\nversion: 0.1.0\n",
-    "charts/inner/templates/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: in}\nspec: {priorityClass: gold}\n",
-}
-OVERLAY = {
-    "base/kustomization.yaml": "resources: [web.yaml, class.yaml]\n",
-    "base/web.yaml": WEB,
-    "base/class.yaml": CLASS,
-    "prod/kustomization.yaml": "resources: [../base]\nnamespace: prod\nnamePrefix: p-\npatches:\n- path: patch.yaml\n",
-    "prod/patch.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: "
-    "{priorityClassName: platinum}}}\n",
-    "stage/kustomization.yaml": "resources: [../base]\nnamespace: stage\n",
-}
 
-
-def _lint(
+def _compared(
     tree: Path, files: dict[str, str], *programs: Path, options: Sequence[str] = ()
-) -> tuple[int, dict[str, Any], str]:
-    """The report on these files, with no other helm and no kustomize to be found than these."""
+) -> tuple[dict[str, Any], str]:
+    """The difference from an empty directory, with no other helm and no kustomize to be found than these."""
     for name, text in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
@@ -75,46 +35,16 @@ def _lint(
         "HOME": str(tree.parent),
         "DEPLOY_TOKEN": SECRET,
     }
-    command = [sys.executable, "-m", "forewarn", "lint", "--render", "--closed", "-o", "json", *options]
+    (tree.parent / "empty").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "forewarn", "diff", "../empty", ".", "-o", "json", *options]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
-
-
-def _told(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return sorted((f["file"], f["object"]["name"], f["rule"]) for f in report["findings"])
-
-
-@pytest.mark.whole
-def test_helm(tmp_path: Path) -> None:
-    status, report, _ = _lint(tmp_path / "shop", CHART, binaries(HELM))
-    assert status == 1
-    assert [(file, rule) for file, _, rule in _told(report)] == [
-        ("./charts/inner/templates/pod.yaml", "unknown-field"),
-        ("./templates/pods.yaml", "unknown-priority-class"),
-    ]
-    assert _told(report)[1][1].endswith("-shop-glod"), "what a helper and a value made of it"
-    wrong = {"templates/pods.yaml": '{{ .Values.tiers.none.more }}\n{{ fail "nothing \x1b[31mdoing" }}\n'}
-    status, report, _ = _lint(tmp_path / "shop", wrong, binaries(HELM))
-    (message,) = [f["message"] for f in report["findings"] if f["rule"] == "parse-error"]
-    assert (status, message.startswith("cannot render: helm template"), "\x1b" in message) == (1, True, False)
-
-
-def test_kustomize(tmp_path: Path) -> None:
-    kubectl = binaries(control_plane(MINOR, "kubectl"))
-    status, report, said = _lint(tmp_path / "shop", OVERLAY, kubectl)
-    assert (status, _told(report)) == (1, [("./prod/patch.yaml", "p-web", "unknown-priority-class")]), said
-    (finding,) = report["findings"]
-    assert finding["object"]["namespace"] == "prod"
-    wrong = {"stage/kustomization.yaml": "resources: [../nothing]\n"}
-    status, report, said = _lint(tmp_path / "shop", wrong, kubectl)
-    (message,) = [f["message"] for f in report["findings"] if f["file"] == "./stage/kustomization.yaml"]
-    assert (status, message.startswith("cannot render: kubectl kustomize")) == (1, True), said
+    return json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
 SECRET = "s3cret-of-the-environment"
 EVIL = "#!/bin/sh\ntouch $(dirname $0)/ran\ncat\n"
-ENABLE = "render:\n- paths: ['*']\n  kustomizeFlags: [--enable-helm]\n"
-ANY_FILE = "render:\n- paths: ['*']\n  kustomizeFlags: ['--load-restrictor=LoadRestrictionsNone']\n"
+ENABLE = "--kustomize-flag=--enable-helm"
+ANY_FILE = "--kustomize-flag=--load-restrictor=LoadRestrictionsNone"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  priorityClassName: %s\n"
 SHOWN = '{{ .Files.Get "%s" }}'
 INFLATE = "helmCharts:\n- name: c\n  %s\n"
@@ -169,15 +99,14 @@ REACHED: dict[str, dict[str, str]] = {
         "charts/c/templates/a.yaml": POD % (SHOWN % "link"),
     },
     "schema": {"charts/c/values.schema.json": SCHEMA},
-    "values": {".forewarn.yaml": "render:\n- paths: ['*']\n  values: ['values.yaml,{tree}/../outside/values.yaml']\n"},
 }
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("allowed", [False, True])
 @pytest.mark.parametrize("attack", REACHED)
-def test_a_tree_runs_no_program_and_shows_no_other_file(tmp_path: Path, attack: str, trusted: bool) -> None:
-    """`trusted`: a configuration outside of the tree allows helm, or any file of the tree."""
+def test_a_tree_runs_no_program_and_shows_no_other_file(tmp_path: Path, attack: str, allowed: bool) -> None:
+    """`allowed`: an option allows helm, or any file of the tree."""
     tree, outside = tmp_path / "shop", tmp_path / "outside"
     pod = POD.replace("name: p", "name: other") % SECRET
     (outside / "c/templates").mkdir(parents=True)
@@ -188,17 +117,15 @@ def test_a_tree_runs_no_program_and_shows_no_other_file(tmp_path: Path, attack: 
         "schema.json": f'{{"type": "object", "required": ["{SECRET}"]}}',
     }.items():  # fmt: skip
         (outside / name).write_text(text)
-    configuration = ANY_FILE if attack in ("file", "environment") else ENABLE
+    option = ANY_FILE if attack in ("file", "environment") else ENABLE
     files = {
         "pod.yaml": POD % "x",
         "evil.sh": EVIL,
         "charts/c/Chart.yaml": "name: c\nversion: 0.1.0\napiVersion: v2\n",
         "charts/c/values.yaml": "a: b\n",
         "charts/c/templates/a.yaml": POD % "{{ .Values.a }}",
-        **({} if trusted else {".forewarn.yaml": configuration}),
         **REACHED[attack],
     }
-    (tmp_path / "ci.yaml").write_text(configuration)
     (tree / "charts/c").mkdir(parents=True)
     (tree / "evil.sh").touch(0o755)
     (tree / "outside-link").symlink_to("../outside")
@@ -208,8 +135,8 @@ def test_a_tree_runs_no_program_and_shows_no_other_file(tmp_path: Path, attack: 
         (tree / "charts/c/env").symlink_to("/proc/self/environ")
     files = {name: text.replace("{tree}", str(tree)) for name, text in files.items()}
     programs = binaries(HELM), binaries(control_plane(MINOR, "kubectl"))
-    _, report, said = _lint(tree, files, *programs, options=["-c", "../ci.yaml"] if trusted else [])
-    assert report["findings"], said
+    report, said = _compared(tree, files, *programs, options=[option] if allowed else [])
+    assert report["objects"] or report["notes"], said
     told = json.dumps(report) + said
     assert SECRET not in told
     assert not any(b64encode(SECRET[at:].encode()).decode()[:-4] in told for at in range(3))
@@ -227,6 +154,5 @@ def test_what_the_user_allows_is_rendered(tmp_path: Path) -> None:
         "more.yaml": "a: more\n",
     }
     programs = binaries(HELM), binaries(control_plane(MINOR, "kubectl"))
-    flags = ["--kustomize-flag=--enable-helm", "--kustomize-flag=--load-restrictor=LoadRestrictionsNone"]
-    _, report, said = _lint(tmp_path / "tree", files, *programs, options=flags)
-    assert "rmore1" in json.dumps(report["findings"]), said
+    report, said = _compared(tmp_path / "tree", files, *programs, options=[ENABLE, ANY_FILE])
+    assert "rmore1" in json.dumps(report["objects"]), said

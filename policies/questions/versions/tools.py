@@ -19,7 +19,7 @@ import tempfile
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -28,11 +28,9 @@ from typing import IO, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import cut, one_line
 from forewarn.policies.base.forks import cores
-from forewarn.policies.inputs.sources.git import upwards, work_trees
 from forewarn.policies.inputs.sources.programs import LOCALE, Exceeded, inherited, run_program, without_network
+from forewarn.policies.inputs.sources.trees import REPOSITORY, Outside, Trees
 
-_REPOSITORY: Final = frozenset((".git", ".hg", ".svn"))
-"""Directories with the configuration of a checkout, which may contain credentials."""
 _MAX_FILES: Final = 20_000
 _MAX_BYTES: Final = 512 << 20
 _MAX_SECONDS: Final = 60.0
@@ -42,76 +40,6 @@ _MAX_NESTED: Final = 8
 _SCHEMA: Final = "values.schema.json"
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
 _BUILT_IN: Final = ("#", "http://json-schema.org/", "https://json-schema.org/")
-
-
-class Outside(ValueError):
-    """A file that rendering must not read. The text names the file."""
-
-
-class Trees(NamedTuple):
-    """The real paths of the directories that rendering may read."""
-
-    roots: tuple[str, ...]
-
-    @classmethod
-    def from_paths(cls, paths: Iterable[str]) -> Trees:
-        """The checked directories, and the work trees of git that contain them, but not the home directory."""
-        roots = dict.fromkeys(os.path.realpath(path) for path in paths if os.path.isdir(path))
-        home = _identities(os.path.expanduser("~"))
-        tops = (next(work_trees(root), None) for root in tuple(roots))
-        roots |= dict.fromkeys(top for top in tops if top and _identity(top) not in home)
-        return cls(tuple(roots))
-
-    def holds(self, path: str) -> bool:
-        """True if the target of a path is in a tree, and not in a directory such as .git."""
-        with suppress(ValueError):  # a zero byte
-            steps = [_steps(os.path.realpath(path), root) for root in self.roots]
-            return any(below is not None and not _REPOSITORY.intersection(map(str.lower, below)) for below in steps)
-        return False
-
-    def surround(self, path: str) -> bool:
-        """True if the target of a path is below a tree, even in a directory such as .git."""
-        real = os.path.realpath(path)
-        return any(_steps(real, root) is not None for root in self.roots)
-
-    def resolved(self, path: str) -> str:
-        """Return the real path of a file or directory in the trees. Raises Outside."""
-        if not self.holds(path):
-            is_link = os.path.realpath(path) != os.path.abspath(path)
-            what = "link leaves the checked directories" if is_link else "outside of the checked directories"
-            raise Outside(f"{os.path.normpath(path)}: {what}")
-        return os.path.realpath(path)
-
-
-def is_of_checkout(file: str, paths: Iterable[str]) -> bool:
-    """True if a change of a checked tree may change a file: the file or its target is in the working directory, in a
-    checked directory, or in a repository that contains one of these.
-    """
-    directories = [path if os.path.isdir(path) else os.path.dirname(path) or os.curdir for path in paths]
-    ours = set[tuple[int, int]]()
-    for directory in map(os.path.realpath, (os.curdir, *directories)):
-        ours |= {_identity(directory), *map(_identity, work_trees(directory))}
-    return any(not ours.isdisjoint(_identities(way)) for way in (os.path.dirname(os.path.abspath(file)), file))
-
-
-def _steps(real: str, root: str) -> list[str] | None:
-    """The names from a root to a path; None if the path is not below the root."""
-    if real == root:
-        return []
-    prefix = os.path.join(root, "")
-    return real[len(prefix) :].split(os.sep) if real.startswith(prefix) else None
-
-
-def _identity(path: str) -> tuple[int, int]:
-    """The device and number of a file; (0, 0) if there is none."""
-    with suppress(OSError):
-        status = os.stat(path)
-        return status.st_dev, status.st_ino
-    return 0, 0
-
-
-def _identities(path: str) -> set[tuple[int, int]]:
-    return {identity for identity in map(_identity, upwards(os.path.realpath(path))) if identity != (0, 0)}
 
 
 class Stage:
@@ -146,7 +74,7 @@ class Stage:
             with os.scandir(real) as entries:
                 last_first = sorted(entries, key=lambda entry: entry.name, reverse=True)
             for entry in last_first:
-                if entry.name.lower() not in _REPOSITORY:
+                if entry.name.lower() not in REPOSITORY:
                     shown = os.path.join(source, entry.name)
                     inner = self._trees.resolved(shown) if entry.is_symlink() else os.path.join(real, entry.name)
                     to_do.append((shown, inner, os.path.join(copy, entry.name), (*above, real)))
@@ -239,13 +167,11 @@ _ALWAYS: Final = {"HELM_NO_PLUGINS": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW
 _NOWHERE: Final = "http://127.0.0.1:1"
 """A proxy that does not exist."""
 _NO_NETWORK: Final = {"GIT_ALLOW_PROTOCOL": "", "HTTP_PROXY": _NOWHERE, "HTTPS_PROXY": _NOWHERE}
-_PROGRAMS: Final = ("git", "helm", "kubectl", "kustomize", "sh", "unshare")
 
 
 class Job(NamedTuple):
     """A command that renders a directory. `arguments`: returns those after the command; called with an empty directory
-    for files of the job. It raises Outside, OSError. `path`: $PATH of the tool. `variables`: names of other environment
-    variables.
+    for files of the job. It raises Outside, OSError. `path`: $PATH of the tool.
     """
 
     directory: str
@@ -254,7 +180,6 @@ class Job(NamedTuple):
     arguments: Callable[[str], Sequence[str]]
     program_path: str
     path: str
-    variables: Sequence[str] = ()
     network: bool = False
 
     @property
@@ -268,21 +193,6 @@ class Failure(NamedTuple):
     why: str
     file: str = ""
     line: int = 1
-
-
-def safe_path(trees: Trees) -> str:
-    """The directories of $PATH, without relative ones and those with programs of checked trees, which must not run."""
-
-    def is_safe(directory: str) -> bool:
-        programs = (directory, *(os.path.join(directory, name) for name in _PROGRAMS))
-        return os.path.isabs(directory) and not any(map(trees.surround, programs))
-
-    return os.pathsep.join(filter(is_safe, os.get_exec_path()))
-
-
-def find_program(name: str, trees: Trees) -> str:
-    """The path of a program outside of the checked trees; "" if there is none."""
-    return shutil.which(name, path=safe_path(trees)) or ""
 
 
 def run(jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | Failure]]:
@@ -355,7 +265,7 @@ def end_of(output: str) -> str:
 
 def _environment(job: Job, home: str, temporary: str) -> dict[str, str]:
     limits = _ALWAYS if job.network else {**_ALWAYS, **_NO_NETWORK}
-    return {"PATH": job.path, "HOME": home, "TMPDIR": temporary, **inherited((*LOCALE, *job.variables)), **limits}
+    return {"PATH": job.path, "HOME": home, "TMPDIR": temporary, **inherited(LOCALE), **limits}
 
 
 def _isolated(job: Job) -> tuple[str, ...]:
@@ -372,7 +282,8 @@ _ENVIRONMENT: Final = re.compile(r"\{\{.*\b(?:env|expandenv|getHostByName)\b", r
 _SWITCHES: Final = ("--generate-name", "--include-crds", "--skip-tests", "--no-hooks", "--debug", "--devel")
 _DIRECTORIES: Final = ("HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME")
 _START: Final = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from forewarn.policies.linting.lint.tools import main; main()"
+    "import sys; sys.path.insert(0, sys.argv.pop(1));"
+    " from forewarn.policies.questions.versions.tools import main; main()"
 )
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.linting.lint.rendering import Checker, Limits, Refused
-from forewarn.policies.linting.lint.tools import Trees
+from forewarn.policies.inputs.sources.trees import Trees
+from forewarn.policies.questions.versions import kustomizations
+from forewarn.policies.questions.versions.kustomizations import Checker, Limits, Refused
 
 PLAIN: dict[str, str] = {
     "base/kustomization.yaml": "resources: [pod.yaml]\n",
@@ -241,8 +242,6 @@ def test_addresses_and_helm_exclude_each_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("entry", ["resources: [.]", "resources: &a [*a]", "resources: &a [[*a, *a], [*a, *a]]"])
 def test_loops_end(tmp_path: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from forewarn.policies.linting.lint import rendering as lint_kustomize
-
-    monkeypatch.setattr(lint_kustomize, "_MAX_TEXTS", 10_000)
+    monkeypatch.setattr(kustomizations, "_MAX_TEXTS", 10_000)
     found = _refused(tmp_path, {"kustomization.yaml": entry})
     assert found.endswith("more than 10,000 values") == ("*" in entry)

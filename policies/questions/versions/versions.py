@@ -22,13 +22,11 @@ from forewarn.policies.inputs.manifests.object_finder import items_of
 from forewarn.policies.inputs.manifests.values import scalars_in
 from forewarn.policies.inputs.sources.files import MANIFESTS, MissingFile, SourceError, find_files, read_file
 from forewarn.policies.inputs.sources.git import GITIGNORE, CodeOwners, Ignores
-from forewarn.policies.inputs.sources.revisions import Repository, open_repository
-from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, PRIORITY_CLASS
+from forewarn.policies.inputs.sources.revisions import Repository, working_repository
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import at
-from forewarn.policies.kubernetes.objects.reviewed_object import Operation
 from forewarn.policies.linting.lint.input import Input, LintRequest, read_input
-from forewarn.policies.linting.lint.rendering import render
-from forewarn.policies.linting.lint.tools import Trees, find_program, safe_path
+from forewarn.policies.questions.versions.rendering import RENDERED, RenderRequest, Unrendered, render
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.fields import ApiObject
@@ -70,7 +68,7 @@ def versions(base: str, head: str) -> Iterator[Versions]:
         head = head or os.curdir
         yield Versions(Side(base, base), Side(head, head), list(_differing(base, head)))
         return
-    with _repository() as repository, TemporaryDirectory(prefix="forewarn-") as private:
+    with working_repository() as repository, TemporaryDirectory(prefix="forewarn-") as private:
         try:
             first = repository.commit(base) if base else repository.merge_base(head or "HEAD")
         except SourceError:
@@ -87,17 +85,6 @@ def versions(base: str, head: str) -> Iterator[Versions]:
         second = repository.commit(head)
         after = _written(repository, second, head, os.path.join(private, "head"))
         yield Versions(before, after, repository.changed(first, second))
-
-
-@contextmanager
-def _repository() -> Iterator[Repository]:
-    """Yield the repository that contains the working directory. Raises SourceError."""
-    trees = Trees.from_paths([os.curdir])
-    git = find_program("git", trees)
-    if not git:
-        raise SourceError("git", "not installed, or only in a checked directory")
-    with open_repository(os.curdir, git, safe_path(trees)) as repository:
-        yield repository
 
 
 def _written(repository: Repository, commit: str, name: str, directory: str) -> Side:
@@ -152,41 +139,54 @@ def check_paths(paths: Iterable[str], *sides: Side) -> None:
             raise MissingFile(path, f"no such file or directory in {' or '.join(side.name for side in sides)}")
 
 
-def read_version(side: Side, request: LintRequest, changed: Sequence[str]) -> tuple[Version, list[str]]:
+def read_version(
+    side: Side, request: LintRequest, rendering: RenderRequest | None, changed: Sequence[str]
+) -> tuple[Version, list[str]]:
     """Read and render the objects of a version; also return sentences about what could not be read.
 
-    `request.paths`: relative to the version, all of it if empty. `changed`: files that differ; only what depends on one
-    of them is rendered.
+    `request.paths`: relative to the version, all of it if empty. `rendering`: None to render nothing. `changed`: files
+    that differ; only what depends on one of them is rendered.
     """
     root = os.path.realpath(side.root)
     paths = [os.path.join(side.root, path) for path in request.paths or [""]]
     config = _within(side.root, request.config)
     request = request._replace(paths=[path for path in paths if os.path.exists(path)], config=config)
     given = read_input(request._replace(namespace=request.namespace or DEFAULT_NAMESPACE))
-    read = len(given.diagnostics)
-    if request.rendering is not None:
+    failures = list[Unrendered]()
+    if rendering is not None:
         real = [os.path.join(root, path) for path in changed]
-        render(given, request, request.rendering, lambda directory: _is_affected(directory, real))
+        failures = render(given, request, rendering, lambda directory: _is_affected(directory, real))
     snapshots = {member.file for member in given.members if _is_running(member.subject.object)}
     members, _, _ = kustomized(given.members, {k.directory: k for k in given.kustomizations})
     version = Version([member for member in members if member.file not in snapshots], side.root)
-    return version, [*_unread(given, root, {*changed}, read, snapshots)]
+    return version, [*_unread(given, root, {*changed}, snapshots), *_unrendered(failures, root)]
 
 
-def _unread(given: Input, root: str, differing: set[str], read: int, snapshots: Iterable[str]) -> Iterator[str]:
-    """Yield what of the differing files is not compared. `read`: number of diagnostics before those of rendering."""
+def _unread(given: Input, root: str, differing: set[str], snapshots: Iterable[str]) -> Iterator[str]:
+    """Yield what of the differing files is not compared."""
     yield from (note for fault in given.unreadable if (note := _of_fault(fault, root, differing)))
-    for number, diagnostic in enumerate(given.diagnostics):
-        where = os.path.relpath(os.path.realpath(diagnostic.location.file), root)
-        if diagnostic.rule == "parse-error" and (number >= read or where in differing):  # later ones are of rendering
-            others = [os.path.relpath(os.path.realpath(other), root) for other in diagnostic.others]
-            also = f"{ALSO}{listed(others, _MAX_DIRECTORIES)}" if others else ""
-            advice = f". Fix: {diagnostic.remediation}" * (number >= read and bool(diagnostic.remediation))
-            yield f"{where}:{diagnostic.location.line}: {diagnostic.message}{advice}{also}"
-    templates = {os.path.relpath(os.path.realpath(name), root) for name in given.engines}
+    for diagnostic in given.diagnostics:
+        where = _inside(root, diagnostic.location.file)
+        if diagnostic.rule == "parse-error" and (where in differing or where.endswith(RENDERED)):
+            yield f"{where}:{diagnostic.location.line}: {diagnostic.message}"
+    templates = {_inside(root, name) for name in given.engines}
     yield from (f"{path}: a template, not compared" for path in sorted(templates & differing))
-    paths = [os.path.relpath(os.path.realpath(file), root) for file in snapshots]
+    paths = [_inside(root, file) for file in snapshots]
     yield from (f"{path}: a cluster snapshot" for path in sorted(differing.intersection(paths)))
+
+
+def _unrendered(failures: Iterable[Unrendered], root: str) -> Iterator[str]:
+    """Yield why charts and kustomizations are not rendered."""
+    for failure in failures:
+        others = [_inside(root, other) for other in failure.others]
+        also = f"{ALSO}{listed(others, _MAX_DIRECTORIES)}" if others else ""
+        where = f"{_inside(root, failure.file)}:{failure.line}"
+        yield f"{where}: cannot render: {failure.why}. Fix: {failure.fix}{also}"
+
+
+def _inside(root: str, file: str) -> str:
+    """Return the path of a file relative to the root of its version."""
+    return os.path.relpath(os.path.realpath(file), root)
 
 
 def _is_running(obj: Any) -> bool:
@@ -204,8 +204,7 @@ def _within(root: str, config: Config) -> Config:
     options = config.options
     given = [pattern.removesuffix("/") for pattern in options.exclude]
     names = [f"*/{pattern}" for pattern in given if "/" not in pattern]
-    rendering = tuple(each._replace(paths=within(each.paths)) for each in options.rendering)
-    return config._replace(options=options._replace(exclude=within([*given, *names]), rendering=rendering))
+    return config._replace(options=options._replace(exclude=within([*given, *names])))
 
 
 def _of_fault(fault: Exception, root: str, changed: Container[str]) -> str:
@@ -331,36 +330,3 @@ def _texts(path: str) -> Iterator[str]:
     with suppress(Fault, SourceError):
         for value in list(values(read_file(path), path)):
             yield from (text for _, text in scalars_in(value.value, _MAX_TEXTS) if isinstance(text, str))
-
-
-@contextmanager
-def commit_directory(ref: str) -> Iterator[str]:
-    """Yield a directory with the files that the working directory has in a commit. Raises SourceError."""
-    with TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as directory:
-        directory = os.path.realpath(directory)
-        try:
-            with _repository() as repository:
-                repository.write(repository.commit(ref), directory)
-        except SourceError as fault:
-            raise SourceError("--base", fault.problem) from None
-        inside = os.path.join(directory, os.path.relpath(os.path.realpath(os.curdir), repository.top))
-        os.makedirs(inside, exist_ok=True)
-        yield inside
-
-
-def classes_of(files: Input) -> dict[tuple[str, str], ApiObject]:
-    """The PriorityClasses of an input by file and name; with the file "" if the name is defined once."""
-    members = [m for m in files.members if m.identity[0] == PRIORITY_CLASS and m.identity[2]]
-    names = [m.identity[2] for m in members]
-    by_place = {(m.file, m.identity[2]): m.subject.object for m in members}
-    return {**{("", m.identity[2]): m.subject.object for m in members if names.count(m.identity[2]) == 1}, **by_place}
-
-
-def update(files: Input, before: Mapping[tuple[str, str], ApiObject]) -> None:
-    """Make the PriorityClasses of an input updates of those before the change."""
-    for number, member in enumerate(files.members):
-        kind, _, name = member.identity
-        old = before.get((member.file, name)) or before.get(("", name)) if kind == PRIORITY_CLASS else None
-        if old is not None:
-            changed = member.subject._replace(operation=Operation.UPDATE, old=old)
-            files.members[number] = member._replace(subject=changed)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.policies.linting.lint import tools as render_files
-from forewarn.policies.linting.lint.tools import Outside, Stage, Trees, allowed, end_of, is_of_checkout, write_gate
+from forewarn.policies.inputs.sources.trees import Outside, Trees
+from forewarn.policies.questions.versions import tools as render_files
+from forewarn.policies.questions.versions.tools import Stage, allowed, end_of, write_gate
 
 REMOTE = b'{"properties": {"a": {"$ref": "https://example.com/x.json"}}}'
 LOCAL = b'{"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a"}'
@@ -217,37 +218,6 @@ def test_the_trees_are_the_directories_and_their_repositories(tree: Path, monkey
     assert inside == {
         "": True, "c": True, "new/file": True, "../secret": False, ".git": False, "c/.GIT/x": False, "a\0": False
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("file", "paths", "ours"),
-    [
-        ("repository/ci.yaml", ["repository/a"], True),
-        ("repository/sub/ci.yaml", ["repository/sub/b"], True),
-        ("repository/ci.yaml", ["repository/sub/b"], True),
-        ("other/ci.yaml", ["repository/a"], False),
-        ("other/to-ci.yaml", ["repository/a"], True),
-        ("repository/a/to-other.yaml", ["repository/a"], True),
-        ("other/to-repository/ci.yaml", ["repository/a"], True),
-        ("work/ci.yaml", ["repository/a"], True),
-        ("ci.yaml", ["repository/a", "work"], False),
-        ("other/ci.yaml", ["other/file.yaml"], True),
-    ],
-)
-def test_a_file_that_a_change_of_the_tree_may_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, paths: list[str], ours: bool
-) -> None:
-    """`repository` is a repository with the submodule `sub`; `work` is the working directory."""
-    for name in ("repository/a", "repository/.git", "repository/sub/b", "other", "work"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "repository/sub/.git").write_text("gitdir: x\n")
-    for name in ("repository/ci.yaml", "repository/sub/ci.yaml", "other/ci.yaml", "work/ci.yaml", "ci.yaml"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "other/to-ci.yaml").symlink_to("../repository/ci.yaml")
-    (tmp_path / "other/to-repository").symlink_to("../repository")
-    (tmp_path / "repository/a/to-other.yaml").symlink_to("../../other/ci.yaml")
-    monkeypatch.chdir(tmp_path / "work")
-    assert is_of_checkout(os.path.join("..", file), [os.path.join("..", path) for path in paths]) == ours
 
 
 @pytest.fixture

@@ -1,0 +1,51 @@
+"""`forewarn lint --base`: the files of a commit, and PriorityClasses before and after a change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from forewarn.policies.inputs.sources.files import SourceError
+from forewarn.policies.inputs.sources.revisions import working_repository
+from forewarn.policies.kubernetes.kinds.registry import PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.linting.lint.input import Input
+
+
+@contextmanager
+def commit_directory(ref: str) -> Iterator[str]:
+    """Yield a directory with the files that the working directory has in a commit. Raises SourceError."""
+    with TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as directory:
+        directory = os.path.realpath(directory)
+        try:
+            with working_repository() as repository:
+                repository.write(repository.commit(ref), directory)
+        except SourceError as fault:
+            raise SourceError("--base", fault.problem) from None
+        inside = os.path.join(directory, os.path.relpath(os.path.realpath(os.curdir), repository.top))
+        os.makedirs(inside, exist_ok=True)
+        yield inside
+
+
+def classes_of(files: Input) -> dict[tuple[str, str], ApiObject]:
+    """The PriorityClasses of an input by file and name; with the file "" if the name is defined once."""
+    members = [m for m in files.members if m.identity[0] == PRIORITY_CLASS and m.identity[2]]
+    names = [m.identity[2] for m in members]
+    by_place = {(m.file, m.identity[2]): m.subject.object for m in members}
+    return {**{("", m.identity[2]): m.subject.object for m in members if names.count(m.identity[2]) == 1}, **by_place}
+
+
+def update(files: Input, before: Mapping[tuple[str, str], ApiObject]) -> None:
+    """Make the PriorityClasses of an input updates of those before the change."""
+    for number, member in enumerate(files.members):
+        kind, _, name = member.identity
+        old = before.get((member.file, name)) or before.get(("", name)) if kind == PRIORITY_CLASS else None
+        if old is not None:
+            changed = member.subject._replace(operation=Operation.UPDATE, old=old)
+            files.members[number] = member._replace(subject=changed)
