@@ -192,7 +192,7 @@ def _short(findings: Sequence[Finding], count: int, annotated: bool) -> str:
     return f"{shortened(named, BEST - len(tail))}{tail} [{', '.join(rules[:MAX_WARNINGS])}]"
 
 
-_MILLISECONDS: Final = 1_000.0
+_MICROSECONDS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +322,8 @@ class Endpoint:
         for rule, action in answered.findings:
             self.metrics.count(self.metrics.findings, rule, action)
         if LOGGER.isEnabledFor(logging.INFO):
-            log_event(
-                "decision", {**answered.fields_of(hook, request), "milliseconds": round(seconds * _MILLISECONDS, 3)}
-            )
+            milliseconds = int(seconds * _MICROSECONDS) / 1000
+            log_event("decision", {**answered.fields_of(hook, request), "milliseconds": milliseconds})
         return replies.Reply(200, with_uid(answered.body, request.uid))
 
     def answer(self, call: AdmissionCall) -> replies.Reply | Step:

@@ -138,8 +138,9 @@ class Connections:
             self._callers[network] = None
             if len(self._callers) > _MAX_CALLERS:
                 del self._callers[next(iter(self._callers))]
-        is_few = len(self._ranks[True, rank].get(network, ())) < MAX_SPARED
-        connection.is_spared = rank >= Rank.CALLER or (is_few and self.has_caller(network))
+        connection.is_spared = rank >= Rank.CALLER or (
+            self.has_caller(network) and len(self._ranks[True, rank].get(network, ())) < MAX_SPARED
+        )
         self._ranks[connection.is_spared, rank].setdefault(network, {})[connection] = None
         self.count += 1
 

@@ -140,6 +140,8 @@ class Protocol(HttpToolsProtocol):
             return
         if self._outside > MAX_HEADER:
             self._reject(431, _TOO_LARGE)
+        elif self.headers and len(self.headers) > MAX_FIELDS:
+            self._reject(431, _TOO_MANY_FIELDS)
         elif self._in_header:
             if self._header_timer is None:
                 self._header_timer = self.loop.call_later(self._limits.header, self._too_slow)
@@ -157,12 +159,6 @@ class Protocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             self._stop_parsing(429, "too many requests on this connection wait for a response")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Store a field of the header or trailer, and limit their number."""
-        super().on_header(name, value)
-        if len(self.headers) > MAX_FIELDS:
-            self._stop_parsing(431, _TOO_MANY_FIELDS)
-
     def on_response_complete(self) -> None:
         """Handle the end of a response. uvicorn then starts the next request of the same packet, if any."""
         self._give_way()
@@ -175,6 +171,8 @@ class Protocol(HttpToolsProtocol):
         """Handle the end of a header, and check the size of a header that arrived in one packet."""
         self._in_header = False
         self._stop_header_timer()
+        if len(self.headers) > MAX_FIELDS:
+            self._stop_parsing(431, _TOO_MANY_FIELDS)
         if self._outside > MAX_HEADER or self._mixed:
             size = len(self.url) + sum(len(name) + len(value) + _AROUND for name, value in self.headers)
             if size > MAX_HEADER:

@@ -6,10 +6,11 @@ empty records have none, and each costs as much CPU time as kilobytes of data.
 
 from __future__ import annotations
 
-from struct import unpack
+from struct import Struct
 from typing import Final
 
-_HEADER: Final = 5
+_HEADER: Final = Struct(">BBxH")
+"""Type, major version, and length of a record."""
 _TYPES: Final = range(20, 24)
 """ChangeCipherSpec, alert, handshake and application data."""
 _HANDSHAKE: Final = 22
@@ -41,28 +42,27 @@ class RecordDebt:
     def __init__(self) -> None:
         self.debt = self._handshake = 0
         self._header = b""
+        """The part of a record's header that has arrived."""
         self._rest = 0
         """Bytes of the current record that have not arrived."""
 
     def charge(self, data: memoryview) -> int:
         """Add the records that begin in this data; return their cost. Raises UselessRecords, before TLS reads them."""
         before, place = self.debt, self._rest
-        while place < len(data):
-            part = bytes(data[place : place + _HEADER - len(self._header)])
-            self._header += part
-            place += len(part)
-            if len(self._header) == _HEADER:
-                place += self._begin()
-        self._rest = place - len(data)
+        if self._header:
+            data = memoryview(self._header + data)
+        while place + _HEADER.size <= len(data):
+            place += _HEADER.size + self._begin(*_HEADER.unpack_from(data, place))
+        self._header = bytes(data[place:])
+        self._rest = max(0, place - len(data))
         return self.debt - before
 
     def pay(self, size: int) -> None:
         """Subtract application data of `size` bytes that the client has sent."""
         self.debt = max(0, self.debt - 2 * size - USELESS_COST)
 
-    def _begin(self) -> int:
-        kind, major, length = unpack(">BBxH", self._header)
-        self._header = b""
+    def _begin(self, kind: int, major: int, length: int) -> int:
+        """Add a record; return its length without the header."""
         is_useless = kind != _APPLICATION_DATA or length < _TINY
         self.debt += max(length, USELESS_COST if is_useless else LEAST_COST)
         self._handshake += length if kind == _HANDSHAKE else 0
@@ -70,4 +70,4 @@ class RecordDebt:
             raise UselessRecords
         if self._handshake > MAX_HANDSHAKE or self.debt > MAX_DEBT:
             raise UselessRecords
-        return int(length)
+        return length

@@ -58,10 +58,7 @@ class Wire(asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         """Wait for the first bytes of the client, with which TLS starts."""
         self._transport, self._connection.end = transport, transport.abort
-
-    def write(self, data: bytes) -> None:
-        """Send records to the client."""
-        self._transport.write(data)
+        self.write = transport.write
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Information about the TCP connection, as of a transport."""

@@ -148,6 +148,7 @@ class Ends:
             resume_reading=lambda: setattr(self, "is_reading", True),
             is_closing=lambda: False,
             abort=lambda: None,
+            write=lambda _: None,
         )
         queue: Any = SimpleNamespace(wait=self.waiting.append)
         nothing: Any = None
