@@ -1,6 +1,8 @@
 """The terms and paths of docs/internals/architecture.md exist in the code."""
 
+import ast
 import re
+from collections.abc import Iterator
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
@@ -74,3 +76,27 @@ CHANGES = re.findall(r"^\| (?!to change )(.+) \| (.+) \|$", WAYS.partition("\n##
 def test_the_table_of_changes_names_files_for_each() -> None:
     assert len(CHANGES) >= 10
     assert [change for change, places in CHANGES if "/" not in places] == []
+
+
+VAGUE = {"of", "most", "given", "left", "whose", "told", "said", "known", "anyway", "each", "found"}
+
+
+def _vague_names(path: Path) -> Iterator[str]:
+    """Yield the functions, parameters and module-level names with a name that says nothing about their content."""
+    tree = ast.parse(path.read_text())
+    targets = [
+        node.targets if isinstance(node, ast.Assign) else [node.target]
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+    ]
+    names = [(target.id, target.lineno) for group in targets for target in group if isinstance(target, ast.Name)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            parameters = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            names += [(node.name, node.lineno), *((parameter.arg, parameter.lineno) for parameter in parameters)]
+    yield from (f"{path}:{line} {name}" for name, line in names if name in VAGUE)
+
+
+def test_names_of_functions_parameters_and_modules_are_not_vague() -> None:
+    paths = [path for package in ("policies", "webhook") for path in Path(package).rglob("*.py")]
+    assert [name for path in paths for name in _vague_names(path)] == []

@@ -296,7 +296,7 @@ def delayed(seconds: float) -> forewarn.Autoscaling:
         ("whatif_each", ["zne"], '"zne": not a kind of cases; known: node, zone'),
         ("headroom", [forewarn.HeadroomRequest(POD, autoscaling="groups.yaml")], "autoscaling must be an Autoscaling"),  # type: ignore[arg-type]
         ("whatif_each", ["node"], "until must be above 0"),
-        ("risk", [], "most is -1"),
+        ("risk", [], "limit is -1"),
         ("whatif", [forewarn.Upgrade(max_unavailable=0)], "max_unavailable is 0. Fix: set it to 1 or more"),
         ("whatif", [forewarn.Upgrade(max_surge=-1)], "max_surge is -1"),
         ("whatif", [forewarn.Upgrade(away=-5.0)], "away is -5"),
@@ -320,7 +320,7 @@ def test_a_request_that_asks_for_nothing_or_names_an_unknown_thing_is_invalid(
     question: str, arguments: list[Any], message: str
 ) -> None:
     cluster, name = forewarn.load(CLUSTER), message.partition(" ")[0]
-    more = {name: -1} if name in ("until", "most") else {}
+    more = {name: -1} if name in ("until", "limit") else {}
     with pytest.raises(forewarn.InvalidInput, match=message):
         getattr(forewarn, question)(cluster, *arguments, **more)
 

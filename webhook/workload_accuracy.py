@@ -309,9 +309,9 @@ class Results:
     """
 
     def __init__(
-        self, of: Literal["pod", "workload"], results: Iterable[str], count: Count, wall: Callable[[], float]
+        self, kind: Literal["pod", "workload"], results: Iterable[str], count: Count, wall: Callable[[], float]
     ) -> None:
-        self._of, self._count, self._wall = of, count, wall
+        self._of, self._count, self._wall = kind, count, wall
         self.counts: Counter[str] = Counter(dict.fromkeys(results, 0))
         self._examples: dict[str, deque[AccuracyExample]] = {r: deque(maxlen=EXAMPLES) for r in DIFFERING}
 

@@ -133,8 +133,8 @@ class Unanswered(Exception):
 class _Answers(RawIOBase):
     """The bytes that a socket receives before the time `until` on the monotonic clock; then it raises TimeoutError."""
 
-    def __init__(self, of: socket.socket) -> None:
-        self._socket, self.until = of, 0.0
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket, self.until = connection, 0.0
 
     def readable(self) -> bool:
         """Return True."""

@@ -429,7 +429,7 @@ class ApiServer:
                 yield block
 
         try:
-            objects, page = read_list(blocks(), lambda obj, most: self._bounded(obj, resource, most))
+            objects, page = read_list(blocks(), lambda obj, limit: self._bounded(obj, resource, limit))
         except NoObject:
             raise ApiError(0, "the response is not a JSON object") from None
         except NoList:

@@ -96,9 +96,9 @@ def split(arguments: Sequence[str]) -> Given:
     return Given(flags, rest, passed)
 
 
-def translated(given: Given) -> list[str]:
+def translated(call: Given) -> list[str]:
     """The command line of `forewarn` that is equivalent to one of `kubectl forewarn`."""
-    rest = given[1]
+    rest = call[1]
     if not rest or rest[0].startswith("-"):
         return list(rest)
     two = " ".join(rest[:2])
@@ -106,14 +106,14 @@ def translated(given: Given) -> list[str]:
     words = rest[len(command.split()) :]
     if _HELP.intersection(words):
         return list(rest)
-    added = _added(command, words, given)
+    added = _added(command, words, call)
     end = words.index("--") if "--" in words else len(words)
     return [*command.split(), *words[:end], *added, *words[end:]]
 
 
-def _added(command: str, words: Sequence[str], given: Given) -> list[str]:
+def _added(command: str, words: Sequence[str], call: Given) -> list[str]:
     """Return the options of `forewarn` for the flags of kubectl."""
-    flags, rest, passed = given
+    flags, rest, passed = call
     added: list[str] = []
     has_cluster = any(word.partition("=")[0] in _CLUSTERS for word in words) or "--batch" in words
     if command not in (*_NO_CLUSTER, "webhook accuracy"):

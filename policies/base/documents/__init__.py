@@ -68,16 +68,16 @@ class Field(NamedTuple):
 
 
 @cache
-def fields_of(of: Any) -> tuple[Field, ...]:
+def fields_of(record: Any) -> tuple[Field, ...]:
     """The fields of a dataclass or NamedTuple in JSON; empty for other types.
 
     The key is the name in camel case, or of a `Spelled` field the name itself. A field with an empty default is
     optional, unless it is `Always` in JSON, and so is a `Sparse` one.
     """
-    declared: Mapping[str, Any] = getattr(of, "__dataclass_fields__", {})
-    defaults = {name: field.default for name, field in declared.items()} or getattr(of, "_field_defaults", {})
+    declared: Mapping[str, Any] = getattr(record, "__dataclass_fields__", {})
+    defaults = {name: field.default for name, field in declared.items()} or getattr(record, "_field_defaults", {})
     hints = {name: field.type for name, field in declared.items()}
-    hints |= {name: of.__annotations__[name] for name in getattr(of, "_fields", ())}
+    hints |= {name: record.__annotations__[name] for name in getattr(record, "_fields", ())}
     given = ((name, defaults.get(name, ...), str(hint)) for name, hint in hints.items())
     return tuple(
         Field(
@@ -95,9 +95,9 @@ def fields_of(of: Any) -> tuple[Field, ...]:
 
 
 @cache
-def properties_of(of: Any) -> Mapping[str, in_json]:
+def properties_of(record: Any) -> Mapping[str, in_json]:
     """The properties of a type that are keys of its JSON document, by key."""
-    members = {name: member for base in reversed(of.__mro__) for name, member in vars(base).items()}
+    members = {name: member for base in reversed(record.__mro__) for name, member in vars(base).items()}
     return {key_of(name): member for name, member in members.items() if isinstance(member, in_json)}
 
 

@@ -162,4 +162,4 @@ def _fish(commands: Commands, options: Options) -> str:
 
 
 _ZSH: Final = "autoload -U +X bashcompinit && bashcompinit\n"
-_SHELLS: Final = {"bash": _bash, "zsh": lambda *given: _ZSH + _bash(*given), "fish": _fish}
+_SHELLS: Final = {"bash": _bash, "zsh": lambda *parts: _ZSH + _bash(*parts), "fish": _fish}

@@ -138,12 +138,12 @@ def _clusters(run: Run, release: Release, config: Config, max_age: float | None)
     return {_name_of(run.cluster[0]): partial(loaded, *run.cluster)}
 
 
-def _check_age(origin: Origin, most: float) -> None:
+def _check_age(origin: Origin, max_age: float) -> None:
     """Raise SourceError for a state that is older, or whose time is unknown."""
     age = age_of(origin, datetime.now(UTC))
-    if age is None or age > most:
+    if age is None or age > max_age:
         is_old = "of unknown age" if age is None else f"{duration(age)} old"
-        raise SourceError("", f"the snapshot is {is_old}; --max-age is {duration(most)}. Fix: write a new snapshot")
+        raise SourceError("", f"the snapshot is {is_old}; --max-age is {duration(max_age)}. Fix: write a new snapshot")
 
 
 def _name_of(source: str) -> str:

@@ -177,10 +177,10 @@ def summary_of(result: Lint, *, head: bool, verbose: bool, notes: bool) -> list[
     `head`: with the head, if there is one. `verbose`: include what was left out, and directories that define the same
     objects. `notes`: the report contains notes.
     """
-    from forewarn.policies.cli.render.report import found
+    from forewarn.policies.cli.render.report import findings_text
 
     given, grouping, findings = result.given, result.grouping, result.findings
-    lines = [f"{found(findings, result.suppressed)}: {_checked_text(given)}"]
+    lines = [f"{findings_text(findings, result.suppressed)}: {_checked_text(given)}"]
     if head and result.head is not None:
         from forewarn.policies.cli.render.head import line_of
 

@@ -474,7 +474,7 @@ def _classes(files: Input) -> Iterator[tuple[PriorityClass, str]]:
     yield from defined_classes(files)
 
 
-def _class_line(of: PriorityClass, file: str) -> str:
-    default = ", the default of pods without a class" if of.global_default else ""
-    line = f"PriorityClass {of.name}: {of.value}, {of.preemption_policy}{default} ({cut(file, LONGEST_PATH)})"
+def _class_line(item: PriorityClass, file: str) -> str:
+    default = ", the default of pods without a class" if item.global_default else ""
+    line = f"PriorityClass {item.name}: {item.value}, {item.preemption_policy}{default} ({cut(file, LONGEST_PATH)})"
     return cut(line, LONGEST_PATH + 1_000)

@@ -180,15 +180,15 @@ def clusters_of(several: Several) -> list[Cluster]:
     return contexts
 
 
-def _contexts(given: Sequence[str]) -> Iterator[Cluster]:
-    if not given:
+def _contexts(names: Sequence[str]) -> Iterator[Cluster]:
+    if not names:
         return
     from forewarn.policies.inputs.sources.cluster import contexts_of
     from forewarn.policies.linting.rules.support.names import nearest, suggested
 
     contexts = contexts_of(LIVE)
     chosen: dict[str, None] = {}
-    for name in given:
+    for name in names:
         matches = [name] if name in contexts else matching(contexts, name)
         if not matches:
             word = "".join(character for character in name if character not in "*?[]")
@@ -205,12 +205,12 @@ def name_of(path: str) -> str:
     return path if name == "cluster" else name
 
 
-def _snapshots(given: Sequence[str]) -> Iterator[Cluster]:
+def _snapshots(patterns: Sequence[str]) -> Iterator[Cluster]:
     """Yield the snapshots, named after their files; after their paths if two files have the same name. Raises
     MissingFile.
     """
     paths: dict[str, None] = {}
-    for pattern in given:
+    for pattern in patterns:
         matches = [pattern] if os.path.exists(pattern) else list(islice(iglob(pattern), MAX_CLUSTERS + 1))
         if not matches:
             problem = no_such_file(pattern)

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = settings_of(cache, run.cluster)
         with counting("losses", run.errors) as show:
             risks = risk(
-                cluster, workloads, most=options.most, until=options.until, autoscaling=settings, progress=show
+                cluster, workloads, limit=options.most, until=options.until, autoscaling=settings, progress=show
             )
         if not risks.workloads and str(workloads):
             raise InvalidObject(f"no running workload{workloads}")

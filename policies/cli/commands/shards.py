@@ -57,19 +57,19 @@ def add_shard_option(add: Callable[..., object]) -> None:
     add("--shard", metavar="I/N", help=help_text)
 
 
-def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
+def shard_of(text: str | None, environment: Mapping[str, str]) -> Shard | None:
     """Return the part to run, from the option or the environment variables of an Indexed Job; None for the whole run.
 
     Raises ValueError.
     """
     index, count = environment.get(INDEX, ""), environment.get(COMPLETIONS, "")
-    if given is not None:
-        given_index, slash, count = given.partition("/")
+    if text is not None:
+        given_index, slash, count = text.partition("/")
         if not slash:
-            raise ValueError(f"--shard {quote(given[:40])}: not a part. Fix: write I/N, as 0/4")
+            raise ValueError(f"--shard {quote(text[:40])}: not a part. Fix: write I/N, as 0/4")
         index = given_index or index
         if not index:
-            raise ValueError(f"--shard {quote(given[:40])}: {INDEX} is not set. Fix: name the part: I/N")
+            raise ValueError(f"--shard {quote(text[:40])}: {INDEX} is not set. Fix: name the part: I/N")
     elif not index:
         return None
     elif not count:
@@ -79,13 +79,13 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
         raise ValueError(f"the number of parts must be between 1 and {MAX}, not {shard.parts}")
     if shard.number >= shard.parts:
         raise ValueError(f"part {shard.number} of {shard.parts}: must be between 0 and {shard.parts - 1}")
-    return None if shard.parts == 1 and given is not None else shard
+    return None if shard.parts == 1 and text is not None else shard
 
 
-def shard_given(given: str | None, output: Output, parser: argparse.ArgumentParser) -> Shard | None:
+def shard_given(text: str | None, output: Output, parser: argparse.ArgumentParser) -> Shard | None:
     """Return the part to run; None for the whole run. Exits if options are invalid: a part is written as JSON."""
     try:
-        shard = shard_of(given, os.environ)
+        shard = shard_of(text, os.environ)
     except ValueError as fault:
         parser.error(str(fault))
     if shard is not None and output.is_given and output.form != "json":
@@ -123,14 +123,14 @@ def run_options(command: str, release: Release, until: float, cache: Cache, conf
 
 
 def marked(
-    document: Mapping[str, Any], shard: Shard, of: int, cluster: str, options: Mapping[str, Any]
+    document: Mapping[str, Any], shard: Shard, questions: int, cluster: str, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the output of a part with its `shard` key.
 
-    `of`: number of questions of the whole run. `cluster`: digest of the cluster. `options`: the options that identify
-    the run.
+    `questions`: number of questions of the whole run. `cluster`: digest of the cluster. `options`: the options that
+    identify the run.
     """
-    place = {"index": shard.number, "count": shard.parts, "of": of, "cluster": cluster, "asked": dict(options)}
+    place = {"index": shard.number, "count": shard.parts, "of": questions, "cluster": cluster, "asked": dict(options)}
     return {**document, "shard": place}
 
 

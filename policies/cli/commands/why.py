@@ -43,13 +43,13 @@ def main(arguments: Sequence[str]) -> int:
     return cluster_command.answered("why", run.output, answer)
 
 
-def _check_fail_on(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
+def _check_fail_on(conditions: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """Exit if a value of --fail-on is neither a state nor an id."""
     from forewarn.policies.linting.rules.support.names import suggested
     from forewarn.policies.questions.why.evidence import IDS, STATES
 
     names = {*STATES, *IDS}
-    for what in given:
+    for what in conditions:
         if what not in names:
             parser.error(f"--fail-on {cut(what, 40)}: no state or cause{suggested(what, names)}")
 

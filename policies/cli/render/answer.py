@@ -138,16 +138,16 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator
         yield from (f"{'':{width}}  {line}" for line in others)
 
 
-def _table_lines(table: Table, paint: Painter, most: int) -> Iterator[str]:
-    """`most`: maximum number of rows; 0 for all. Columns without a value are left out."""
+def _table_lines(table: Table, paint: Painter, limit: int) -> Iterator[str]:
+    """`limit`: maximum number of rows; 0 for all. Columns without a value are left out."""
     used = [at for at in range(len(table.columns)) if table.zeros or any(row[at] for row in table.rows)]
-    shown = table.rows[:most] if most else table.rows
+    shown = table.rows[:limit] if limit else table.rows
     has_zeros = [table.zeros or "VALUE" in column.upper() for column in table.columns]
     rows = [[_cell_text(row[at], zeros=has_zeros[at]) for at in used] for row in shown]
     total = [[_cell_text(table.total[at]) if table.total[at] != "" else "" for at in used]] if table.total else []
     head = [table.columns[at].upper() for at in used]
     is_number = [any(isinstance(row[at], int) for row in table.rows) for at in used]
-    lines = _aligned([head, *rows, *total], is_number, is_brief=bool(most))
+    lines = _aligned([head, *rows, *total], is_number, is_brief=bool(limit))
     if table.title:
         yield paint(table.title, "bold")
     yield paint(lines[0], "dim")
@@ -284,15 +284,15 @@ def _bullets(texts: Iterable[str]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _markdown_of(table: Table, most: int = 50) -> Iterator[str]:
+def _markdown_of(table: Table, limit: int = 50) -> Iterator[str]:
     yield from [text_of(table.title), ""] if table.title else []
     rows = [
         [
             _cell_text(cell, zeros=table.zeros or "VALUE" in column.upper())
             for cell, column in zip(row, table.columns, strict=True)
         ]
-        for row in (*table.rows[:most], *([table.total] if table.total else []))
+        for row in (*table.rows[:limit], *([table.total] if table.total else []))
     ]
     yield from markdown_table(titles(table.columns), rows)
-    if (more := len(table.rows) - most) > 0:
+    if (more := len(table.rows) - limit) > 0:
         yield from ("", f"and {number(more)} more rows")

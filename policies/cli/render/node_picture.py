@@ -104,10 +104,10 @@ def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
     return zones
 
 
-def _place(left: int, top: int, number: int, cell: _Cell) -> tuple[int, int]:
+def _place(edge: int, top: int, number: int, cell: _Cell) -> tuple[int, int]:
     across = (_SIDE + cell.gap) // (cell.width + cell.gap)
     under = cell.height + (26 if cell.named else cell.gap)
-    return left + number % across * (cell.width + cell.gap), top + number // across * under
+    return edge + number % across * (cell.width + cell.gap), top + number // across * under
 
 
 def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, int]) -> Element:

@@ -23,7 +23,7 @@ def uri(file: str) -> str:
     return quote(os.fsencode(path.replace(os.sep, "/")))
 
 
-def found(findings: Sequence[Finding], suppressed: int = 0) -> str:
+def findings_text(findings: Sequence[Finding], suppressed: int = 0) -> str:
     """The numbers of findings as a phrase."""
     by_severity = counts(findings)
     numbers = [plural(by_severity[severity], str(severity)) for severity in Severity if by_severity[severity]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Finding, cut, one_line, plural
 from forewarn.policies.cli.render import Painter, plain, within
-from forewarn.policies.cli.render.report import found
+from forewarn.policies.cli.render.report import findings_text
 from forewarn.policies.linting.evaluation.suppressions import path_of
 from forewarn.policies.questions.application.findings import worst_first
 
@@ -48,12 +48,12 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], *,
         yield f"| {' | '.join(text_of(cut(one_line(str(cell)), longest)) for cell in row)} |"
 
 
-def _aligned(rows: Sequence[Sequence[str]], left: Sequence[bool]) -> Iterator[str]:
+def _aligned(rows: Sequence[Sequence[str]], left_aligned: Sequence[bool]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (
             cell.ljust(width) if is_left else cell.rjust(width)
-            for cell, width, is_left in zip(row, widths, left, strict=True)
+            for cell, width, is_left in zip(row, widths, left_aligned, strict=True)
         )
         yield "  ".join(cells).rstrip()
 
@@ -68,9 +68,9 @@ def limited(lines: Sequence[str], one: str, many: str = "", indent: str = "  ") 
     yield from left_out(len(lines), MAX_LINES, one, indent, many)
 
 
-def left_out(count: int, most: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:
-    """A line with the number of items above `most`, if there are more."""
-    if (more := count - most) > 0:
+def left_out(count: int, limit: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:
+    """A line with the number of items above `limit`, if there are more."""
+    if (more := count - limit) > 0:
         what = plural(more, f"more {noun}", many and f"more {many}") if noun else f"{more} more"
         yield f"{indent}and {what}; use -o json for all"
 
@@ -114,7 +114,7 @@ def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint",
 
     `verdict`: for the heading (default: the numbers of findings).
     """
-    lines = [f"### {title}: {text_of(verdict) or found(findings)}", ""]
+    lines = [f"### {title}: {text_of(verdict) or findings_text(findings)}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]
         lines += map(_row, worst_first(findings)[:MAX_ROWS])

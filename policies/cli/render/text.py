@@ -31,17 +31,17 @@ _PLURALS: Final = {
 
 
 def render(
-    findings: Sequence[Finding], line_of: Callable[[str, int], str | None], paint: Painter = plain, most: int = 0
+    findings: Sequence[Finding], line_of: Callable[[str, int], str | None], paint: Painter = plain, limit: int = 0
 ) -> Iterator[str]:
     """The report as text lines.
 
     `line_of(file, line)`: returns a source line, or None. `paint(text, style)`: returns the text in colour; styles are
-    the severities, `bold` and `dim`. `most`: maximum findings of one rule (0: all); a line counts the others.
+    the severities, `bold` and `dim`. `limit`: maximum findings of one rule (0: all); a line counts the others.
     """
     shown, left = Counter[str](), Counter[str]()
     files = defaultdict[str, set[str]](set)
     for finding in findings:
-        if most and shown[finding.rule] == most:
+        if limit and shown[finding.rule] == limit:
             left[finding.rule] += 1
             files[finding.rule].add(finding.location.file)
             continue

@@ -346,7 +346,7 @@ class State(NamedTuple):
         page = pages.whatif_page(replace(result, head=self._head(result.head)))
         return _answer(page, result.to_dict(), command)
 
-    def each(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
+    def losses(self, question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the results of the separate losses of all zones or nodes."""
         progress = _counting("preparing the simulations", "losses", print_notice)
         cluster = Cluster(self.cache, self.config)
@@ -358,7 +358,7 @@ class State(NamedTuple):
         fields = {"most": 100, **question["fields"]}
         most, workloads = fields.pop("most"), Workloads(**fields)
         progress = _counting("preparing the simulations", "losses", print_notice)
-        risks = risk(Cluster(self.cache), workloads, most=most, autoscaling=self.autoscaling, progress=progress)
+        risks = risk(Cluster(self.cache), workloads, limit=most, autoscaling=self.autoscaling, progress=progress)
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
         asked = [(risk.workload, _questions(risk)) for risk in risks.workloads]

@@ -109,8 +109,8 @@ _MOST: Final = Field("most", "Zones and nodes to simulate", "most", "--most", "n
 GROUPS: Final = {
     "Nodes": {
         "lose-zone": Question("Lose a zone (outage)", "whatif lose zone", (_ZONE,), "LoseZone"),
-        "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="each"),
-        "each-node": Question("Lose each node in turn", "whatif lose --each node", request="node", answer="each"),
+        "each-zone": Question("Lose each zone in turn", "whatif lose --each zone", request="zone", answer="losses"),
+        "each-node": Question("Lose each node in turn", "whatif lose --each node", request="node", answer="losses"),
         "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
         "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
         "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),

@@ -133,17 +133,17 @@ def _is_known(message: Any) -> bool:
     return isinstance(message, str) and _MESSAGES.match(message) is not None
 
 
-def _value(value: Any, of: str | None) -> Any:
+def _value(value: Any, kind: str | None) -> Any:
     """Return the value of a field of this type; an empty one instead of a value of another type."""
     if isinstance(value, list):
-        return [_value(item, of) for item in value if isinstance(item, _VALUES) == (of is None)]
+        return [_value(item, kind) for item in value if isinstance(item, _VALUES) == (kind is None)]
     if isinstance(value, Mapping):
-        if of is None:
+        if kind is None:
             return {}
-        if of.startswith("{"):
-            return {key: _value(item, of[1:].strip("}") or None) for key, item in value.items()}
-        return _fields_of(value, _TYPES[of])
-    return value if of is None or value is None else {}
+        if kind.startswith("{"):
+            return {key: _value(item, kind[1:].strip("}") or None) for key, item in value.items()}
+        return _fields_of(value, _TYPES[kind])
+    return value if kind is None or value is None else {}
 
 
 def _mark(template: dict[str, Any], original: ApiObject) -> None:

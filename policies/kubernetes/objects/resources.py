@@ -190,12 +190,12 @@ class PodRequests:
         actuated = container.running.actuated
         return self._allocated(container, init) if actuated is None else actuated
 
-    def _sum(self, of: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
-        """Return the containers' requests. `of`: of one container. `missing`: for containers without requests."""
+    def _sum(self, request: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
+        """Return the containers' requests. `request`: of one container. `missing`: for containers without requests."""
         return sum_of_containers(
-            (_non_missing(of(container, False), missing) for container in self.containers),
+            (_non_missing(request(container, False), missing) for container in self.containers),
             (
-                (_non_missing(of(container, True), missing), container.restartable_init)
+                (_non_missing(request(container, True), missing), container.restartable_init)
                 for container in self.init_containers
             ),
         )

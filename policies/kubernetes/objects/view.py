@@ -38,5 +38,5 @@ class View:
 
 
 @cache
-def _readers(of: Any) -> tuple[Callable[[ApiObject], Any], ...]:
-    return tuple(each.metadata["read"] for each in fields(of))
+def _readers(view: Any) -> tuple[Callable[[ApiObject], Any], ...]:
+    return tuple(each.metadata["read"] for each in fields(view))

@@ -182,7 +182,7 @@ class Release(NamedTuple):
             return semantics_of(minor, self.gates)
         fault = BadGates()
         expected = kubelet_minor or NEWEST
-        for minor in sorted(KNOWN_MINORS, key=lambda known: (abs(known - expected), -known)):
+        for minor in sorted(KNOWN_MINORS, key=lambda minor: (abs(minor - expected), -minor)):
             try:
                 return replace(semantics_of(minor, self.gates), assumed=True)
             except BadGates as error:

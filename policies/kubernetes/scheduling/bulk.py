@@ -112,9 +112,9 @@ class _Tier(NamedTuple):
 class _Domains:
     """The topology domains of one limit. `of`: [node], the domain of each node, -1 for none."""
 
-    def __init__(self, of: NDArray[np.int64]) -> None:
-        self.of = of
-        self.size = int(of.max(initial=-1)) + 2  # the last one stays empty: where nodes without a domain look
+    def __init__(self, domains: NDArray[np.int64]) -> None:
+        self.of = domains
+        self.size = int(domains.max(initial=-1)) + 2  # the last one stays empty: where nodes without a domain look
 
     def free(self, by_node: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [domain]: the sum of `by_node`, the capacities of the domain's nodes."""

@@ -120,9 +120,7 @@ def _static_filter(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     def run(self: Any, pod: Any) -> Any:
         passes = method(self, pod)
-        return passes and (
-            lambda node: _watched(lambda _, given: passes(given), name, "static_filter", None)(None, node)
-        )
+        return passes and (lambda node: _watched(lambda _, info: passes(info), name, "static_filter", None)(None, node))
 
     return run
 

@@ -187,8 +187,10 @@ class Prediction:
     after_victims = False
     """True if victims of other predictions must terminate before."""
 
-    def __init__(self, snapshot: Snapshot, pod: Pod, known: Decision | None = None, *, reasons: bool = False) -> None:
-        """`known`: the decision, if it has been computed already. `reasons`: whether the caller needs more than the
+    def __init__(
+        self, snapshot: Snapshot, pod: Pod, decision: Decision | None = None, *, reasons: bool = False
+    ) -> None:
+        """`decision`: the decision, if it has been computed already. `reasons`: whether the caller needs more than the
         outcome.
 
         Without reasons, the numpy implementation (`vectorized`) computes the outcome alone; statuses and candidates are
@@ -200,7 +202,7 @@ class Prediction:
         self.snapshot = snapshot
         self._reasons = reasons
         self._state = CycleState()
-        self._known = known
+        self._known = decision
 
     def __repr__(self) -> str:
         victims = f" {listed([victim.key for victim in self.victims])} on {self.nominated_node}" if self.victims else ""

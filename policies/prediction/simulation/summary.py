@@ -118,18 +118,18 @@ class LeftOut(NamedTuple):
     pending: bool
 
     @property
-    def of(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str]:
         return self.kind, self.workload
 
     @property
-    def left(self) -> int:
+    def left_out(self) -> int:
         """The number of Pods that are left out."""
         return self.pods - self.simulated
 
     def __str__(self) -> str:
         why = "they stay Pending like its others" if self.pending else "more than a simulation creates"
         name = f"{self.kind.rpartition('/')[2]} {self.workload}"
-        return f"{name}: {self.left:,} of {self.pods:,} Pods ({why}). Fix: reduce their number"
+        return f"{name}: {self.left_out:,} of {self.pods:,} Pods ({why}). Fix: reduce their number"
 
 
 Effects = tuple[frozenset[Any], ...]
@@ -443,7 +443,7 @@ def waiting_in(simulation: Simulation, names: Names) -> list[Waiting]:
     """Return the Pods that are Pending at the end of a run, also those left out, by workload; not those of other
     schedulers.
     """
-    more = {names.name_of(each.of): each.left for each in pods_left_out(simulation) if each.pending}
+    more = {names.name_of(each.key): each.left_out for each in pods_left_out(simulation) if each.pending}
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
     pods = [state.pod for state in simulation.api.pods.values() if simulation.scheduler.is_pending(state)]
     messages = {pod.key: _GATED for pod in pods if is_gated(pod, simulation.world.semantics)}

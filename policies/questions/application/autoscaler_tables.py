@@ -87,9 +87,9 @@ def _not_helped(reaction: Autoscalers) -> Iterator[Table]:
         yield Table(("NO NEW NODE BECAUSE", "PODS", "SUCH AS"), rows, detail=1)
 
 
-def _reasons(left: NoScaleUp) -> str:
+def _reasons(unscaled: NoScaleUp) -> str:
     """The reasons with their node groups, such as `Insufficient memory (small, large)`."""
-    by_reason = grouped((reason, group) for group, reason in left.reasons.items())
+    by_reason = grouped((reason, group) for group, reason in unscaled.reasons.items())
     return listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])
 
 

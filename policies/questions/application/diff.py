@@ -284,7 +284,7 @@ def _notes(of_versions: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _on_cluster(
     name: str,
     load: Callable[[], Cluster],
-    found: tuple[Sequence[Difference], ...],
+    selected: tuple[Sequence[Difference], ...],
     places: Deployed,
     clusters: Container[str],
     request: DiffRequest,
@@ -292,7 +292,7 @@ def _on_cluster(
 ) -> OnCluster:
     concerned, beside, scalers = (
         concerning(differences, name, clusters, places.clusters, request.config.options.clusters)
-        for differences in found
+        for differences in selected
     )
     if not concerned:
         return OnCluster(name, [], [])

@@ -88,7 +88,7 @@ def test(
     cluster: Cluster,
     request: ExpectationsRequest | str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    part: Callable[[Sequence[Given]], Sequence[Given]] = lambda given: given,  # noqa: PT028  (pytest does not run it)
+    part: Callable[[Sequence[Given]], Sequence[Given]] = lambda items: items,  # noqa: PT028  (pytest does not run it)
     progress: Progress | None = None,  # noqa: PT028
 ) -> expectations.Expectations:
     """Evaluate expectations, on all CPUs. `request`: an ExpectationsRequest, or its paths alone.
@@ -111,22 +111,22 @@ def test(
     return expectations.Expectations(head_of(cluster.snapshot, assumed), results)
 
 
-def _result(given: Given, request: ExpectationsRequest, state: _State) -> tuple[expectations.Tested, Sequence[str]]:
+def _result(item: Given, request: ExpectationsRequest, state: _State) -> tuple[expectations.Tested, Sequence[str]]:
     """Return the result of one expectation, and what it assumes. Raises InvalidObject."""
     places, snapshot, namespace = Places(), state.cache.snapshot(), request.namespace
     setting = expectations.Setting(
         cluster=snapshot,
         world=state.world,
-        objects=lambda name: [*applied([given.path(name)], namespace, places)],
-        workloads=lambda name: with_manifests(snapshot, given.path(name), namespace, places),
+        objects=lambda name: [*applied([item.path(name)], namespace, places)],
+        workloads=lambda name: with_manifests(snapshot, item.path(name), namespace, places),
         namespace=namespace,
         max_cases=request.most,
     )
     try:
-        verdict = expectations.evaluate(given.expectation, setting)
+        verdict = expectations.evaluate(item.expectation, setting)
         return expectations.result_of(verdict, allow_empty=request.allow_empty), verdict.assumes
     except (InvalidObject, ValueError) as fault:
-        raise InvalidObject(f"{given.expectation.name}: {places.located(fault)}") from None
+        raise InvalidObject(f"{item.expectation.name}: {places.located(fault)}") from None
 
 
 class _State:

@@ -139,9 +139,9 @@ def configured(
     return config._replace(selected=selected, disabled_rules=ignored)
 
 
-def _rules(given: Sequence[str], foreign: Sequence[str]) -> frozenset[str]:
+def _rules(items: Sequence[str], foreign: Sequence[str]) -> frozenset[str]:
     """The ids of the named rules. `foreign`: ids of other packages' rules. Raises ValueError for an unknown id."""
-    names = frozenset(name for item in given for name in item.split(",") if name)
+    names = frozenset(name for item in items for name in item.split(",") if name)
     if names:
         from forewarn.policies.linting.rules import RULES
         from forewarn.policies.linting.rules.support.names import nearest

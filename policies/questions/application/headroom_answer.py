@@ -260,8 +260,8 @@ def _row(room: Headroom) -> Iterator[str | int]:
     yield from (room.name, *room.more, best.more.admitted.pods if best else 0)
 
 
-def _of_object(each: ObjectHeadroom) -> Iterator[Table]:
-    room, reserve, buffers = each.headroom, each.placeholders, each.capacity_buffers
+def _of_object(result: ObjectHeadroom) -> Iterator[Table]:
+    room, reserve, buffers = result.headroom, result.placeholders, result.capacity_buffers
     if room.by_class:
         heads = ("CLASS", "VALUE", "FIT WITH PREEMPTION", "ON NODES", "QUOTA ADMITS", "PREEMPTS")
         yield Table(heads, [_of_class(*row) for row in room.by_class])
@@ -273,7 +273,7 @@ def _of_object(each: ObjectHeadroom) -> Iterator[Table]:
     yield from _for_placeholders(reserve, room.all_node_groups) if reserve is not None else ()
     if buffers is not None:
         rows: list[list[str | int]] = [
-            [each.name_, each.replicas or 0, each.provisioned, each.problem] for each in buffers.buffers
+            [result.name_, result.replicas or 0, result.provisioned, result.problem] for result in buffers.buffers
         ]
         if buffers.others.buffers:
             rows.append([f"{buffers.others.buffers:,} of other workloads", 0, buffers.others.provisioned, ""])

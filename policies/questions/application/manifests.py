@@ -153,7 +153,7 @@ def _as_stored(cluster: ClusterSnapshot, obj: ApiObject, before: ApiObject = NOT
 
 def with_manifests(
     cluster: ClusterSnapshot,
-    given: Manifest | Sequence[Manifest],
+    manifest: Manifest | Sequence[Manifest],
     namespace: str,
     places: Places,
     faults: list[Exception] | None = None,
@@ -168,7 +168,7 @@ def with_manifests(
     classes: list[ApiObject] = []
     others: list[ApiObject] = []
     in_order: list[ApiObject] = []
-    skipped, manifests = Counter[str](), given_manifests(given)
+    skipped, manifests = Counter[str](), given_manifests(manifest)
     for file in files_of(manifests):
         try:
             reading = reading_of(file, (*registry.LINTED, *registry.POD_TEMPLATE_PATHS), namespace)

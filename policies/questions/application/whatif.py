@@ -563,7 +563,7 @@ def risk(
     cluster: Cluster,
     workloads: Workloads = _ALL,
     *,
-    most: int = 100,
+    limit: int = 100,
     until: float = simulated.DEFAULT_UNTIL,
     autoscaling: Autoscaling | None = None,
     progress: Progress | None = None,
@@ -571,10 +571,10 @@ def risk(
     """List for each workload the PriorityClasses that can preempt it, and the zones and nodes whose loss costs
     replicas.
 
-    `most`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
+    `limit`: maximum number of simulated zones, and of nodes. `until`: simulated seconds. `autoscaling`: settings of
     autoscalers (default: those of the cluster). Raises SourceError, and InvalidInput for unknown names.
     """
-    check_numbers(0, most=most)
+    check_numbers(0, limit=limit)
     autoscaling = autoscaling_for(cluster, autoscaling)
 
     def lose(world: World, asked: Sequence[questions.Question]) -> Iterator[Mapping[str, Any]]:
@@ -586,9 +586,9 @@ def risk(
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     if not any(workloads.has(pod.namespace, pod.priority_class_name) for pod in running):
         workloads.require(snapshot)
-        most = 0
+        limit = 0
     options = cluster.config.options
-    answer = risks(snapshot, simulated.world_with(cluster.cache, [], until), most, lose, options, autoscaling)
+    answer = risks(snapshot, simulated.world_with(cluster.cache, [], until), limit, lose, options, autoscaling)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
     head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
     waiting = (pod for pod in snapshot.waiting_pods.values() if workloads.has(pod.namespace, pod.priority_class_name))

@@ -168,8 +168,8 @@ def _ranked(result: Simulated) -> Sequence[Ranked]:
 def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[Counter]:
     later = grown or effects
 
-    def counter(name: str, of: int | None = None, more: str = "") -> Counter:
-        return Counter(name, getattr(effects, name), of, getattr(later, name) if grown else None, more)
+    def counter(name: str, total: int | None = None, more: str = "") -> Counter:
+        return Counter(name, getattr(effects, name), total, getattr(later, name) if grown else None, more)
 
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
     down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"

@@ -162,14 +162,14 @@ def read_version(
     return version, [*_unread(given, root, {*changed}, snapshots), *_unrendered(failures, root)]
 
 
-def _unread(given: Input, root: str, differing: set[str], snapshots: Iterable[str]) -> Iterator[str]:
+def _unread(files: Input, root: str, differing: set[str], snapshots: Iterable[str]) -> Iterator[str]:
     """Yield what of the differing files is not compared."""
-    yield from (note for fault in given.unreadable if (note := _of_fault(fault, root, differing)))
-    for diagnostic in given.diagnostics:
+    yield from (note for fault in files.unreadable if (note := _of_fault(fault, root, differing)))
+    for diagnostic in files.diagnostics:
         where = _inside(root, diagnostic.location.file)
         if diagnostic.rule == "parse-error" and (where in differing or where.endswith(RENDERED)):
             yield f"{where}:{diagnostic.location.line}: {diagnostic.message}"
-    templates = {_inside(root, name) for name in given.engines}
+    templates = {_inside(root, name) for name in files.engines}
     yield from (f"{path}: a template, not compared" for path in sorted(templates & differing))
     paths = [_inside(root, file) for file in snapshots]
     yield from (f"{path}: a cluster snapshot" for path in sorted(differing.intersection(paths)))

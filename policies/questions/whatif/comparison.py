@@ -402,7 +402,7 @@ def count_by_workload(simulation: Simulation) -> dict[tuple[str, str], Count]:
                 count.daemons[state.pod.node_name] += 1
     for each in pods_left_out(simulation):
         if each.pending:
-            found[each.of].pending += each.left
+            found[each.key].pending += each.left_out
     return found
 
 

@@ -194,13 +194,13 @@ def reasons_of_pending(answer: Answer) -> Mapping[Reason, Share]:
     return found
 
 
-def _add(found: dict[Reason, Share], reason: Reason, workload: WorkloadCount, pods: int) -> None:
+def _add(shares: dict[Reason, Share], reason: Reason, workload: WorkloadCount, pods: int) -> None:
     """Add Pods of a workload to a reason."""
-    share = found.setdefault(reason, Share(Counter(), {}))
+    share = shares.setdefault(reason, Share(Counter(), {}))
     share.pods[workload.priority_class] += pods
     share.workloads[workload.workload] = None
     failed = len(workload.failures) if reason.kind in (Kind.BACKOFF_LIMIT, Kind.JOB_FAILED) else 0
-    found[reason] = share._replace(jobs=share.jobs + failed)
+    shares[reason] = share._replace(jobs=share.jobs + failed)
 
 
 def _reasons_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reason, int]]:

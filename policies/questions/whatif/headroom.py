@@ -538,11 +538,11 @@ def _by_group(
 
 
 def _together(
-    base: Snapshot, pod: Pod, alone: Sequence[OfGroup], estimates: Sequence[Estimate], left: int
+    base: Snapshot, pod: Pod, alone: Sequence[OfGroup], estimates: Sequence[Estimate], remaining: int
 ) -> OfGroup | None:
     """Return the additional Pods if all node groups grow, and the nodes that these Pods use; None for fewer than two.
 
-    `alone`: the result of each group. `left`: maximum nodes of all groups.
+    `alone`: the result of each group. `remaining`: maximum nodes of all groups.
     """
     helping = [each for each in alone if each.more.pods]
     try:
@@ -554,12 +554,12 @@ def _together(
     capped, nodes, pods = any(each.capped for each in helping), 0, 0
     if is_sum:
         for each in sorted(helping, key=lambda each: -each.more.pods // each.nodes):
-            more = min(each.nodes, left - nodes)
+            more = min(each.nodes, remaining - nodes)
             nodes, pods = nodes + more, pods + each.more.pods // each.nodes * more
         return OfGroup("", nodes, capped, Count(pods, is_exact=all(each.more.is_exact for each in helping)))
-    larger, left = base, min(left, MAX_TOGETHER)
+    larger, remaining = base, min(remaining, MAX_TOGETHER)
     for estimate in estimates:
-        most = min(estimate.most, left - nodes)
+        most = min(estimate.most, remaining - nodes)
         larger, nodes = estimate.on(larger, most).with_all(), nodes + most
     count, _ = fill(larger, pod)
     used = sum(bool(number) and name not in base.rows for name, number in (count.by_node or {}).items())
@@ -654,7 +654,7 @@ def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
             one, allocatable = rows.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
             cpu, memory = max(allocatable.milli_cpu - info.milli_cpu, 0), max(allocatable.memory - info.memory, 0)
             rows[scarce] = Stranded(scarce, one.nodes + 1, one.milli_cpu + cpu, one.memory + memory)
-    return sorted(rows.values(), key=lambda left: (-left.nodes, left.insufficient))
+    return sorted(rows.values(), key=lambda row: (-row.nodes, row.insufficient))
 
 
 def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:

@@ -338,7 +338,7 @@ def _replicas(workload: ApiObject) -> int:
     return 1 if replicas is None else replicas
 
 
-def _why_not_scaled(cluster: ClusterSnapshot, autoscaler: ApiObject, target: Key, number: int, left: int) -> str:
+def _why_not_scaled(cluster: ClusterSnapshot, autoscaler: ApiObject, target: Key, number: int, remaining: int) -> str:
     """Return why a HorizontalPodAutoscaler scales nothing, or ""."""
     most = integer(at(autoscaler, *_MOST)) or 0
     if target[0] not in _KINDS.values():
@@ -349,7 +349,7 @@ def _why_not_scaled(cluster: ClusterSnapshot, autoscaler: ApiObject, target: Key
         return "another one scales the same workload"
     if not _replicas(cluster.workloads[target].object) and integer(at(autoscaler, *_LEAST)) != 0:
         return "a workload with 0 replicas disables it"
-    return "" if 1 <= most <= left else f"more than {MAX_REPLICAS:,} replicas, or an invalid maxReplicas"
+    return "" if 1 <= most <= remaining else f"more than {MAX_REPLICAS:,} replicas, or an invalid maxReplicas"
 
 
 def restart(cluster: ClusterSnapshot, workload: str, namespace: str) -> Question:

@@ -116,14 +116,14 @@ def _after(lost: dict[str, int], end: tuple[dict[str, int], dict[str, float]] | 
 def risks(
     cluster: ClusterSnapshot,
     world: World,
-    most: int,
+    limit: int,
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
     options: Options,
     autoscaling: Autoscaling = NO_GROUPS,
 ) -> Risks:
     """Return the risks of all workloads: those that lose replicas first, by priority; placeholder Pods last.
 
-    `world`: this cluster without arrivals. `most`: number of zones, and of nodes, whose loss is simulated; nodes with
+    `world`: this cluster without arrivals. `limit`: number of zones, and of nodes, whose loss is simulated; nodes with
     most Pods first. `lose`: simulates the questions and yields the effects of each in turn, like `Tried.of`.
     `autoscaling`: whether nodes arrive.
     """
@@ -132,7 +132,7 @@ def risks(
     on = Counter(interval.node for interval in occupancy.intervals)
     names = sorted(occupancy.nodes, key=lambda name: (-on[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
-    losses, unknown = _losses(cluster, world, zones[:most], names[:most], lose)
+    losses, unknown = _losses(cluster, world, zones[:limit], names[:limit], lose)
     by_group = _priorities_in_groups(cluster)
     free_amounts, lowest, classes = _FreeAmounts(cluster, occupancy, by_group), _lowest(cluster), _that_preempt(cluster)
     workloads = [
@@ -148,7 +148,7 @@ def risks(
     return Risks(
         head_of(cluster, (*assumes, *autoscaling.assumes)),
         workloads,
-        ZonesAndNodes(len(zones[:most]), len(names[:most])),
+        ZonesAndNodes(len(zones[:limit]), len(names[:limit])),
         ZonesAndNodes(len(zones), len(names)),
         sorted(unknown.unread),
         [*unknown.not_modelled],

@@ -145,20 +145,20 @@ def from_dict(document: Mapping[str, Any], head: AnswerHead) -> Sweep:
         raise ValueError(f"not the JSON of a sweep: {type(fault).__name__} {fault}") from None
 
 
-def _read(of: Any, value: Any) -> Any:
+def _read(kind: Any, value: Any) -> Any:
     """Return a value of this type from its JSON. Raises KeyError, TypeError, AttributeError and ValueError."""
-    kinds = get_args(of)
+    kinds = get_args(kind)
     if NoneType in kinds:
         return _read(kinds[0], value)
-    if get_origin(of) is Sequence:
+    if get_origin(kind) is Sequence:
         return [_read(kinds[0], each) for each in _of_type(list, value)]
-    if get_origin(of) is Mapping:
+    if get_origin(kind) is Mapping:
         return {str(name): _read(kinds[1], each) for name, each in value.items()}
-    if not fields_of(of):
-        return _NUMBERS[of](value) if of in _NUMBERS else _of_type(of, value)
-    hints = get_type_hints(of)
-    given = {each.name: value[each.key] for each in fields_of(of) if each.key in value or not each.optional}
-    return of(**{name: _priority(it) if name == "priority" else _read(hints[name], it) for name, it in given.items()})
+    if not fields_of(kind):
+        return _NUMBERS[kind](value) if kind in _NUMBERS else _of_type(kind, value)
+    hints = get_type_hints(kind)
+    given = {each.name: value[each.key] for each in fields_of(kind) if each.key in value or not each.optional}
+    return kind(**{name: _priority(it) if name == "priority" else _read(hints[name], it) for name, it in given.items()})
 
 
 def _seconds(value: Any) -> float:
@@ -178,9 +178,9 @@ def _priority(value: Any) -> int:
     return int(value)
 
 
-def _of_type(of: type, value: Any) -> Any:
-    if not isinstance(value, of):
-        raise ValueError(f"not the JSON of a sweep: {cut(repr(value), 40)} is not {of.__name__}")
+def _of_type(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"not the JSON of a sweep: {cut(repr(value), 40)} is not {kind.__name__}")
     return value
 
 

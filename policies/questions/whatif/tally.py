@@ -171,4 +171,4 @@ def _is_pending(name: str, simulation: Simulation) -> bool:
 
 def _left_out(simulation: Simulation) -> Counter[Workload]:
     """Return the numbers of Pods beyond the limit that would stay Pending."""
-    return Counter({each.of: each.left for each in pods_left_out(simulation) if each.pending})
+    return Counter({each.key: each.left_out for each in pods_left_out(simulation) if each.pending})

@@ -154,7 +154,7 @@ def pod_record(obj: ApiObject) -> PodRecord:
     grace = at(obj, "metadata", "deletionGracePeriodSeconds")
     deleted = deadline - _number(grace) if deadline else None
     statuses = [*_objects(obj, "status", "initContainerStatuses"), *_objects(obj, "status", "containerStatuses")]
-    conditions, message = conditions_of(obj), _text(obj, "status", "message", most=MAX_TEXT)
+    conditions, message = conditions_of(obj), _text(obj, "status", "message", longest=MAX_TEXT)
     node = _text(obj, "spec", "nodeName")
     return PodRecord(
         namespace=_text(obj, "metadata", "namespace") or "default",
@@ -216,7 +216,7 @@ def conditions_of(obj: ApiObject) -> tuple[Condition, ...]:
             _text(condition, "type"),
             _text(condition, "status"),
             _text(condition, "reason"),
-            _text(condition, "message", most=MAX_TEXT),
+            _text(condition, "message", longest=MAX_TEXT),
             seconds(at(condition, "lastTransitionTime")),
         )
         for condition in _objects(obj, "status", "conditions")
@@ -277,7 +277,7 @@ def _waiting(statuses: list[ApiObject]) -> Iterator[WaitingContainer]:
     for status in statuses:
         reason = _text(status, "state", "waiting", "reason")
         if reason and reason not in _USUAL:
-            message = _text(status, "state", "waiting", "message", most=MAX_TEXT)
+            message = _text(status, "state", "waiting", "message", longest=MAX_TEXT)
             yield WaitingContainer(_text(status, "name"), reason, message)
 
 
@@ -297,17 +297,17 @@ def _objects(obj: ApiObject, *path: str) -> list[ApiObject]:
     return [item for item in _list(obj, *path) if isinstance(item, dict)]
 
 
-def _text(obj: ApiObject, *path: str | int, most: int = MAX_NAME) -> str:
+def _text(obj: ApiObject, *path: str | int, longest: int = MAX_NAME) -> str:
     value = at(obj, *path)
-    return _line(value, most) if isinstance(value, str) else ""
+    return _line(value, longest) if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _line(value: str, most: int = MAX_NAME) -> str:
-    return cut(one_line(value[: 4 * most]), most)
+def _line(value: str, longest: int = MAX_NAME) -> str:
+    return cut(one_line(value[: 4 * longest]), longest)
 
 
 PodState = Literal["pending", "preempted", "terminating", "running", "not-ready", "ended", "gone"]

@@ -1098,9 +1098,9 @@ class Timeline(NamedTuple):
     ids: Hidden[frozenset[str]] = frozenset()
 
 
-def kind_named(given: str) -> str:
+def kind_named(text: str) -> str:
     """Return the `group/Kind` of a name that kubectl accepts: `deploy`, `deployments.apps`; "" if unknown."""
-    name, _, group = given.lower().partition(".")
+    name, _, group = text.lower().partition(".")
     for kind in (POD, *POD_TEMPLATE_PATHS):
         spec = BY_GROUP_KIND[kind]
         if name in (spec.plural, spec.kind.lower(), _SHORT.get(spec.kind)) and group in ("", spec.group):

@@ -72,15 +72,17 @@ def body(document: AnswerDocument) -> Iterator[Element]:
         yield section("Fix", "fix", fixes)
 
 
-def _section(of: Table, name: str) -> Element:
-    title = of.title or of.columns[0].capitalize()
-    heads = [column.lower() for column in of.columns]
+def _section(rows: Table, name: str) -> Element:
+    title = rows.title or rows.columns[0].capitalize()
+    heads = [column.lower() for column in rows.columns]
     totals = [
-        f"{head} {number(cell)}" for head, cell in zip(heads, of.total, strict=bool(of.total)) if isinstance(cell, int)
+        f"{head} {number(cell)}"
+        for head, cell in zip(heads, rows.total, strict=bool(rows.total))
+        if isinstance(cell, int)
     ]
     total = element("p", f"Total: {', '.join(totals)}", class_="dim") if totals else None
-    shown = table(title, heads, of.rows, len(of.rows))
-    return section(title, name, total, template("search.html") if len(of.rows) > _SEARCHED else None, shown)
+    shown = table(title, heads, rows.rows, len(rows.rows))
+    return section(title, name, total, template("search.html") if len(rows.rows) > _SEARCHED else None, shown)
 
 
 def footer(head: AnswerHead) -> Element:

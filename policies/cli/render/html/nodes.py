@@ -92,10 +92,10 @@ def _short(name: str) -> str:
     return display_text(name)[:_LONGEST_NAME]
 
 
-def drawn_nodes(first: Frame, last: Frame, most: int) -> list[int]:
-    """The positions of the nodes in a picture: with more than `most` nodes, those that change."""
+def drawn_nodes(first: Frame, last: Frame, limit: int) -> list[int]:
+    """The positions of the nodes in a picture: with more than `limit` nodes, those that change."""
     changed = np.any(first.shares != last.shares, axis=(1, 2, 3)) | (first.states != last.states)
-    return sorted(np.argsort(~changed, kind="stable")[:most].tolist())
+    return sorted(np.argsort(~changed, kind="stable")[:limit].tolist())
 
 
 def _bytes(*arrays: Any) -> str:

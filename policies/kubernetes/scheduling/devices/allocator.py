@@ -44,8 +44,8 @@ class Constraint:
     `matchAttributeConstraint`, `distinctAttributeConstraint`.
     """
 
-    def __init__(self, of: DeviceConstraint, semantics: Semantics) -> None:
-        self._of, self._only_last = of, of.distinct and semantics.distinct_values_by_request
+    def __init__(self, constraint: DeviceConstraint, semantics: Semantics) -> None:
+        self._of, self._only_last = constraint, constraint.distinct and semantics.distinct_values_by_request
         self._values: list[tuple[str, Attribute]] = []
 
     def add(self, outer: str, name: str, device: Device, identity: DeviceId) -> bool:

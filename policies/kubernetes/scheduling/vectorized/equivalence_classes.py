@@ -120,8 +120,8 @@ class PerClass:
     `of`: Pod -> number. `scope`: classes outside have 0; None: no restriction.
     """
 
-    def __init__(self, kinds: EquivalenceClasses, of: Callable[[Pod], int], scope: Scope | None = None) -> None:
-        self._kinds, self._of, self._scope = kinds, of, scope
+    def __init__(self, kinds: EquivalenceClasses, value_of: Callable[[Pod], int], scope: Scope | None = None) -> None:
+        self._kinds, self._of, self._scope = kinds, value_of, scope
         self._filled = 1
         self._looked_at = 0
         """Number of evaluated classes of the scope."""

@@ -80,10 +80,15 @@ class Values(Column):
     """The results of a function of the node. `keep`: an object that must stay alive. `values`: the results if known."""
 
     def __init__(
-        self, of: Callable[[Node], int], keep: object, values: NDArray[Any] | None, nodes: Sequence[Node], kind: type
+        self,
+        value_of: Callable[[Node], int],
+        keep: object,
+        values: NDArray[Any] | None,
+        nodes: Sequence[Node],
+        kind: type,
     ) -> None:
-        self._of, self.keep = of, keep
-        self.values = np.fromiter(map(of, charging(nodes, 0.8)), kind) if values is None else values
+        self._of, self.keep = value_of, keep
+        self.values = np.fromiter(map(value_of, charging(nodes, 0.8)), kind) if values is None else values
 
 
 class Topology(Column):
@@ -255,9 +260,9 @@ class NodeTables:
     def _where(self, concerns: Callable[[Node], bool]) -> Values:
         return cached_in(self._may_reject, concerns, lambda: Values(concerns, None, None, self.known_nodes(), bool))
 
-    def values(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int], kind: type) -> NDArray[Any]:
-        """Return [node]: `of`, which depends only on `what`, the Pod's spec and the node; cached. Do not modify."""
-        return self._cached((what, id(spec)), spec, lambda: Values(of, spec, None, self.known_nodes(), kind))
+    def values(self, what: Hashable, spec: PodSpec, value_of: Callable[[Node], int], kind: type) -> NDArray[Any]:
+        """Return [node]: `value_of`, which depends only on `what`, the spec and the node; cached. Do not modify."""
+        return self._cached((what, id(spec)), spec, lambda: Values(value_of, spec, None, self.known_nodes(), kind))
 
     def topology(self, key: str) -> Topology:
         """Return the domains of the nodes by the label `key`; cached."""
@@ -520,11 +525,11 @@ class StorageColumns:
         """Return [node]: the maximum number of volumes of a driver; NO_LIMIT if the CSINode has no limit."""
         return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
 
-    def _column(self, key: tuple[str, str], of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
-        return cached_in(self._columns, key, lambda: self._of_csi_nodes(of, without), _CACHE_SIZE)
+    def _column(self, key: tuple[str, str], value_of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+        return cached_in(self._columns, key, lambda: self._of_csi_nodes(value_of, without), _CACHE_SIZE)
 
-    def _of_csi_nodes(self, of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
-        values = (without if node is None else of(node) for node in charging(self.csi_nodes, 0.2))
+    def _of_csi_nodes(self, value_of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+        values = (without if node is None else value_of(node) for node in charging(self.csi_nodes, 0.2))
         return np.fromiter(values, np.int64, len(self.csi_nodes))
 
     def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
@@ -604,8 +609,8 @@ class PodCounts:
 
     __slots__ = ("_domains", "here", "keep", "of")
 
-    def __init__(self, here: NDArray[np.int64], of: Callable[[Pod], int], keep: object) -> None:
-        self.here, self.of, self.keep = here, of, keep
+    def __init__(self, here: NDArray[np.int64], value_of: Callable[[Pod], int], keep: object) -> None:
+        self.here, self.of, self.keep = here, value_of, keep
         self._domains: dict[Topology, NDArray[np.int64]] = {}
 
     def add(self, row: int, amount: int) -> None:
@@ -774,27 +779,27 @@ class PodMatrix:
         self._scores.clear()
 
     def cached(
-        self, key: Hashable, keep: object, of: Callable[[Pod], int], scope: Scope | None = None
+        self, key: Hashable, keep: object, value_of: Callable[[Pod], int], scope: Scope | None = None
     ) -> NDArray[np.int64]:
-        """Return [class]: the result of `of`, which depends only on `key` and the class; cached.
+        """Return [class]: the result of `value_of`, which depends only on `key` and the class; cached.
 
         `keep`: the objects that the key identifies by id, which must stay alive. `scope`: classes outside have 0; None:
         no restriction.
         """
         most = cache_size(CACHE_SIZE, len(self.kinds))
-        return cached_in(self.matches, key, lambda: (PerClass(self.kinds, of, scope), keep), most)[0].values()
+        return cached_in(self.matches, key, lambda: (PerClass(self.kinds, value_of, scope), keep), most)[0].values()
 
-    def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], scope: Scope | None) -> PodCounts:
-        """Return the sums of `of` by node for the Pods of a scope (None: all); cached, and updated when Pods change.
+    def counts(self, key: Hashable, keep: object, value_of: Callable[[Pod], int], scope: Scope | None) -> PodCounts:
+        """Return the sums of `value_of` by node for the Pods of a scope (None: all); cached, and kept current.
 
-        `of` depends only on `key` and the Pod's class. `keep`: as in `cached`.
+        `value_of` depends only on `key` and the Pod's class. `keep`: as in `cached`.
         """
         totals = self._counts.get(key)
         if totals is None:
             if len(self._counts) >= cache_size(_CACHED_SUMS, len(self.serials)):
                 self._forget_counts()
             was_known = key in self.matches
-            per_kind = self.cached(key, keep, of, scope)
+            per_kind = self.cached(key, keep, value_of, scope)
             charge(self.kind.size // VECTOR)
             kind = self.kind
             here: NDArray[np.int64]
@@ -809,7 +814,7 @@ class PodMatrix:
                 del self.matches[key]  # only the sums are read again
             if not here.any():
                 here = self._zeros
-            totals = self._counts[key] = PodCounts(here, of, keep)
+            totals = self._counts[key] = PodCounts(here, value_of, keep)
             self._counts_of.setdefault(scope, []).append(totals)
             self._counting.clear()
         return totals

@@ -58,8 +58,8 @@ class Lookups:
 class Names:
     """Known names, for lookups of similar names."""
 
-    def __init__(self, known: Iterable[str], lookups: Lookups | None = None) -> None:
-        self._known, self._lookups = known, lookups or Lookups()
+    def __init__(self, names: Iterable[str], lookups: Lookups | None = None) -> None:
+        self._known, self._lookups = names, lookups or Lookups()
         self._found: dict[str, str] = {}
 
     @cached_property

@@ -290,7 +290,7 @@ class Restarts:
         return restart._replace(new_nodes=simulations.new_nodes(restart.impact.predictions))
 
     def require_all(self) -> None:
-        """Raise TooLarge if `found` omits restarts."""
+        """Raise TooLarge if restarts are omitted."""
         if self._omitted:
             many = plural(self._omitted, "restart")
             raise TooLarge(f"{many} of workloads with lower priority, which take long to simulate", _ALL)

@@ -505,14 +505,14 @@ def _image(container: ApiObject) -> str:
     return re.split("[:@]", text_at(container, "image")[:_LONGEST])[0]
 
 
-def _scale_down(given: Sequence[tuple[str, str]]) -> ScaleDownSettings:
+def _scale_down(arguments: Sequence[tuple[str, str]]) -> ScaleDownSettings:
     """Return the settings of scale-down; a flag that is unreadable or not modelled makes removals unknown."""
-    flags = dict(given)
+    flags = dict(arguments)
     chosen = values_of(SCALE_DOWN_FLAGS, flags)
     for name, flag in SCALE_DOWN_FLAGS.items():
         if chosen.get(flag.field, flag) is None:
             return ScaleDownSettings(not_predicted=f"--{name} has an unreadable value")
-    totals = ((name, [*value.split(":"), ""]) for name, value in given if name in _TOTALS)
+    totals = ((name, [*value.split(":"), ""]) for name, value in arguments if name in _TOTALS)
     least = [name for name, limits in totals if number(limits[_TOTALS[name]]) != 0]
     unmodelled = [name for name, default in _NOT_MODELLED_IN_SCALE_DOWN.items() if name in flags]
     unmodelled = [name for name in unmodelled if not _is_default(flags[name], _NOT_MODELLED_IN_SCALE_DOWN[name])]

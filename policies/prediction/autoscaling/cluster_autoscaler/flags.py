@@ -59,6 +59,6 @@ def flags_of(settings: type) -> Mapping[str, Flag]:
     return {flag: Flag(field, read, of is bool) for field, of, read, flag in declared}
 
 
-def values_of(flags: Mapping[str, Flag], given: Mapping[str, str]) -> dict[str, Any]:
+def values_of(flags: Mapping[str, Flag], arguments: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of the given flags by field; None for an unreadable one."""
-    return {flag.field: flag.read(given[name]) for name, flag in flags.items() if name in given}
+    return {flag.field: flag.read(arguments[name]) for name, flag in flags.items() if name in arguments}

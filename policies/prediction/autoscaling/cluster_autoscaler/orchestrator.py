@@ -448,10 +448,10 @@ class Orchestrator:
         groups: Sequence[NodeGroup],
         templates: Mapping[str, NodeInfo],
         settings: Settings,
-        left: Mapping[str, int],
+        remaining: Mapping[str, int],
     ) -> None:
         self._snapshot, self._groups, self._templates = snapshot, groups, templates
-        self._settings, self._left = settings, dict(left)
+        self._settings, self._left = settings, dict(remaining)
 
     def decide(self, equivalence_groups: Sequence[EquivalenceGroup]) -> Decision:
         """Return the scale-up; record why Pods do not fit. Raises NotPredicted for an unknown expander."""
