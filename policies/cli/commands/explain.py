@@ -139,6 +139,7 @@ _CHECKED: Final = {
     Target.DELETED_PRIORITY_CLASS: "deletions of PriorityClasses",
     Target.POD: "Pods",
     Target.UPDATED_POD: "updates of Pods",
+    Target.STATIC_POD: "static Pods",
     Target.TEMPLATE: "Pod templates",
     Target.PART: "custom resources",
     Target.UNRENDERED: "templates and values of charts",

@@ -55,12 +55,29 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
         what = "template braces" if shown.startswith(_SURE) else "template syntax"
         message = f"{what} {shown}: this is a template, not a manifest"
         return FileDiagnostic("template-braces", message, document.location(*braces.span()), _RENDER_FIRST)
+    if not fault.is_own and (glued := _glued(document.text, fault.start)) is not None:
+        message = f"no blank after the colon of `{glued[1]}:`, so the line is plain text"
+        return FileDiagnostic("parse-error", message, document.location(*glued.span(1)), f"write `{glued[1]}: …`")
     line, since = document.line_of(fault.start), None
     if fault.since is not None:
         since = document.line_of(fault.since)
     message = fault.message if since in (None, line) else f"{fault.message} that begins on line {since}"
     fix = _FIXES.get(fault.message, "fix the syntax here")
     return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), fix)
+
+
+_GLUED: Final = later(r"[ \t]*([A-Za-z][\w.-]{0,62}):[^\s:/][^\n]*\n", re.MULTILINE)
+
+
+def _glued(text: str, fault: int) -> re.Match[str] | None:
+    """Return the first of the lines directly above an error that lack a blank after the colon of a key."""
+    glued, end = None, text.rfind("\n", 0, fault) + 1
+    for _ in range(MAX_LINES):
+        start = text.rfind("\n", 0, max(end - 1, 0)) + 1
+        if not end or (match := _GLUED.fullmatch(text, start, end)) is None:
+            break
+        glued, end = match, start
+    return glued
 
 
 def _braces(text: str, fault: int) -> re.Match[str] | None:

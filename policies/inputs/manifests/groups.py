@@ -51,22 +51,35 @@ Identity = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
 
+_NO_AFFIXES: Final = ("", "")
+
+
 class Member:
     """An object and its file. `reported`: report findings on the object; false for objects that others only refer to.
 
     `home`: the directory of the kustomization that includes the object from outside; for an object inside another
-    object, a unique name; None: the file's directory.
+    object, a unique name; None: the file's directory. `affixes`: the `namePrefix` and `nameSuffix` of its
+    kustomizations.
     """
 
-    def __init__(self, subject: ReviewedObject, file: str, reported: bool = True, home: str | None = None) -> None:
+    def __init__(
+        self,
+        subject: ReviewedObject,
+        file: str,
+        reported: bool = True,
+        home: str | None = None,
+        affixes: tuple[str, str] = _NO_AFFIXES,
+    ) -> None:
         self.subject: Final = subject
         self.file: Final = file
         self.reported: Final = reported
         self.home: Final = home
+        self.affixes: Final = affixes
 
     def _replace(self, **changes: Any) -> Member:
         """A copy with other values, as in named tuples."""
-        return Member(**({name: getattr(self, name) for name in ("subject", "file", "reported", "home")} | changes))
+        fields = ("subject", "file", "reported", "home", "affixes")
+        return Member(**({name: getattr(self, name) for name in fields} | changes))
 
     @classmethod
     def from_object(cls, subject: ReviewedObject, file: str, *, reported: bool = True) -> Member:
@@ -88,6 +101,13 @@ class Member:
         """
         ref, kind = self.subject.ref, group_kind(self.subject.object)
         return kind, ref.namespace, "" if self.subject.is_partial or kind in registry.ONLY_LINTED else ref.name
+
+    @property
+    def built_identity(self) -> Identity:
+        """The identity with the name that kustomizations give to the object."""
+        kind, namespace, name = self.identity
+        prefix, suffix = self.affixes
+        return kind, namespace, f"{prefix}{name}{suffix}" if name and kind != registry.NAMESPACE else name
 
     @property
     def names_its_namespace(self) -> bool:
@@ -159,7 +179,7 @@ class Tree:
         homes: dict[Identity, dict[str, int]] = defaultdict(dict)
         for member in self._members:
             if member.identity[2] and member.reported:
-                homes[member.identity][member.directory] = id(member.subject)
+                homes[member.built_identity][member.directory] = id(member.subject)
         numbers: dict[str, set[int]] = defaultdict(set)
         for number, (identity, places) in enumerate(homes.items()):
             if len(places) > 1 and (identity[1] or len({*places.values()}) > 1):
@@ -451,12 +471,13 @@ def _changed_by(kustomizations: Sequence[Kustomization], named: Mapping[str, set
     return frozenset(names)
 
 
-_Place = tuple[str, str | None]
-"""The namespace and home that a kustomization sets for a file."""
-_AS_IT_IS: Final[_Place] = ("", None)
+_Place = tuple[str, str | None, tuple[str, str]]
+"""The namespace, home and affixes of names that kustomizations set for a file."""
+_AS_IT_IS: Final[_Place] = ("", None, _NO_AFFIXES)
 _UNCHANGED: Final[Mapping[_Place, frozenset[str]]] = {_AS_IT_IS: frozenset()}
 EVERY: Final = "*"
 _ALL: Final = frozenset((EVERY,))
+_LONGEST_NAME: Final = 253
 _MAX_CHANGED: Final = 100
 """Maximum names of changed objects; above it, every object counts as changed."""
 
@@ -473,18 +494,20 @@ def _reached(
     to_do, seen = deque([(directory, _AS_IT_IS)]), set[tuple[str, _Place]]()
     files, steps = dict[tuple[str, _Place], None](), 0
     while to_do and steps <= limit:
-        current, (namespace, home) = given = to_do.popleft()
+        current, (namespace, home, (prefix, suffix)) = given = to_do.popleft()
         if given in seen:
             continue
         seen.add(given)
         kustomization = kustomizations[current]
         steps += len(kustomization.resources)
         inside = os.path.join(current, "")
+        affixes = prefix + kustomization.affixes[0], kustomization.affixes[1] + suffix
+        affixes = affixes if len("".join(affixes)) < _LONGEST_NAME else (prefix, suffix)  # kustomizations in a circle
         outer = (
             home if home is not None else os.path.relpath(current) if kustomization.home is None else kustomization.home
         )
         for path in kustomization.resources:
-            place = (namespace or kustomization.namespace, home if path.startswith(inside) else outer)
+            place = (namespace or kustomization.namespace, home if path.startswith(inside) else outer, affixes)
             if path in kustomizations:
                 to_do.append((path, place))
             elif path in sizes and place != _AS_IT_IS and (path, place) not in files:
@@ -501,14 +524,14 @@ def reached(directory: str, kustomizations: Mapping[str, Kustomization]) -> Coll
 
 def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
     """Return the member as a kustomization places it. `changed`: names of patched objects, with or without prefix."""
-    subject, (namespace, home) = member.subject, place
+    subject, (namespace, home, affixes) = member.subject, place
     if changed and subject.namespace and (EVERY in changed or any(subject.ref.name in name for name in changed)):
         subject = subject._replace(is_patched=True)
     metadata = subject.object.get("metadata")
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
         subject = subject._replace(object=moved, namespace=namespace)
-    return member._replace(subject=subject, home=home if home is not None else member.home)
+    return member._replace(subject=subject, home=home if home is not None else member.home, affixes=affixes)
 
 
 REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)

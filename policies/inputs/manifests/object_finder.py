@@ -32,6 +32,10 @@ _DEEPEST: Final = 100
 _UNKNOWN: Final = object()
 
 
+INCOMPLETE: Final = "object with "
+"""Begins the message for an object without `apiVersion` or `kind`, which may be a patch."""
+
+
 class Parameters:
     """Parameters of an object with their defaults. Results are cached, because YAML aliases may repeat one value very
     often.
@@ -261,7 +265,7 @@ class ObjectFinder:
         else:
             return
         yield FileDiagnostic(
-            "parse-error", f"object with {has} has no {lacks}: kubectl rejects it", where, f"add `{lacks}:`"
+            "parse-error", f"{INCOMPLETE}{has} has no {lacks}: kubectl rejects it", where, f"add `{lacks}:`"
         )
 
     def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:

@@ -91,6 +91,8 @@ NO_FILE: Final = "pipe or device"
 TEMPLATES: Final = "chart's templates"
 IGNORED: Final = "file or directory ignored by git"
 NAMED: Final = "file or directory that .gitignore names (git's index is unreadable)"
+VENDORED: Final = "vendor directory of Go"
+_VENDOR: Final = "vendor"
 _TEST_DATA_NAME: Final = "testdata"
 """The directory of a Go package's test inputs, which go ignores, too."""
 _GO: Final = (".go", "go.mod")
@@ -268,6 +270,8 @@ class _Walk:
             others["templates"] = TEMPLATES
         if _TEST_DATA_NAME in names and not self._deployed and any(name.endswith(_GO) for name in names):
             others[_TEST_DATA_NAME] = TEST_DATA
+        if _VENDOR in names and os.path.isfile(os.path.join(path, _VENDOR, "modules.txt")):
+            others[_VENDOR] = VENDORED
         if os.path.basename(path) == "charts" and os.path.lexists(os.path.join(os.path.dirname(path), "Chart.yaml")):
             others |= {name: PACKED for name in names if name.endswith(".tgz")}
         return others

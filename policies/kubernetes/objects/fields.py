@@ -184,10 +184,15 @@ def sequence(obj: ApiObject, *path: str | int) -> Sequence[Any]:
 
 
 def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
-    """A field of strings by string, such as labels; empty if absent or null. Raises InvalidObject for other types."""
+    """A field of strings by string, such as labels; empty if absent or null. Raises InvalidObject for other types.
+
+    A null value is the empty string, as in Go's decoder.
+    """
     entries = mapping(obj, *path)
     if len(entries) > FEW:
         charge(len(entries) // 8)
+    if None in entries.values():
+        entries = {key: "" if value is None else value for key, value in entries.items()}
     for key, value in entries.items():
         if not isinstance(value, str):
             raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, key), ref_of(obj))

@@ -43,7 +43,7 @@ from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_cl
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations
-from forewarn.policies.linting.rules.support.rule_text import is_variable
+from forewarn.policies.linting.rules.support.rule_text import is_static_pod, is_variable
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -357,6 +357,8 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
     kinds = _target_of(kind, subject.operation)
+    if kinds is Target.POD and context.phase is Phase.LINT and is_static_pod(subject):
+        return Target.STATIC_POD
     return kinds or (Target.TEMPLATE if _has_template(subject, context) else Target.OTHER)
 
 

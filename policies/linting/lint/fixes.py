@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _NUMBER: Final = re.compile(r"([ ]*)priority:[ \t]*-?[0-9]+[ \t]*(?:#.*)?\r?")
 _PINNED: Final = ("pinned-priority", "priority-mismatch")
+_REMOVE: Final = "remove priority"
 _KEY: Final = re.compile(r"[A-Za-z]+")
 _NEAR: Final = 99
 """Maximum lines before and after a finding that are read."""
@@ -59,7 +60,7 @@ def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[
     text = line[where.column - 1 : where.end_column - 1]
     if finding.rule == "unknown-priority-class":
         return _renamed_class(finding, text, classes)
-    if finding.rule in _PINNED and finding.path.endswith("priority"):
+    if finding.rule in _PINNED and finding.fix == _REMOVE:
         return _without_number(finding, line, lines)
     if finding.rule == "global-default-not-unique" and text == "true":
         return Edit(where, text, "false", "set globalDefault: false")

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.findings import Location, Severity
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests import (
     BROKEN,
@@ -31,6 +32,8 @@ from forewarn.policies.inputs.manifests.groups import (
     grouped,
     matches,
 )
+from forewarn.policies.inputs.manifests.object_finder import INCOMPLETE
+from forewarn.policies.inputs.manifests.yaml.scalars import FIELD_WANTS
 from forewarn.policies.inputs.sources.files import (
     MANIFESTS,
     TEMPLATES,
@@ -59,7 +62,7 @@ from forewarn.policies.linting.evaluation.suppressions import Suppression, of_an
 from forewarn.policies.linting.lint.assertions import ASSERTION, assertion_files
 
 if TYPE_CHECKING:
-    from forewarn.policies.base.findings import Finding, Location
+    from forewarn.policies.base.findings import Finding
     from forewarn.policies.inputs.manifests import Reading
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.linting.config.model import Config
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
 
 TEMPLATE_BRACES: Final = "template-braces"
 EXCLUDED: Final = "excluded file"
+DANGLING: Final = "link without a target"
 UNTYPED: Final = "unreadable file without a kind"
 TEMPLATE: Final = "template of other kinds"
 SUFFIXES: Final = (*MANIFESTS, "kustomization")
@@ -168,6 +172,11 @@ class Input:
         """Record a skipped file or directory. `what`: the reason, as in the summary."""
         if what == TEMPLATES and path not in self.left_out:
             self.chart_templates.append(path)
+        if what == DANGLING:
+            place = Location(path, 1, 1, 2)
+            fix = "remove the link, or create its target"
+            found = FileDiagnostic("parse-error", "link without a target", place, fix, severity=Severity.WARNING)
+            self.diagnostics.append(found)
         self.left_out[path] = what
 
     @property
@@ -235,6 +244,8 @@ def files_of(request: LintRequest, omitted: Callable[[str, str], None]) -> Itera
             omitted(file.path, ASSERTION)
         elif is_excluded(file.path, request.config.options.exclude):
             omitted(file.path, EXCLUDED)
+        elif file.tree and os.path.islink(file.path) and not os.path.exists(file.path):
+            omitted(file.path, DANGLING)
         else:
             yield file
 
@@ -262,11 +273,23 @@ def read_input(request: LintRequest) -> Input:
     for file in find_files(request.definitions):
         if file.name not in given.sources:
             _read(file, given, reported=False)
+    if given.kustomizations:
+        given.diagnostics = _without_patches(given)
     if request.schemas or given.defining:
         read_by_schema(given, request.config, request.schemas)
     if given.with_names:
         _read_other_names(given)
     return given
+
+
+def _without_patches(files: Input) -> list[FileDiagnostic]:
+    """Return the diagnostics without those of patches that lack `apiVersion` or `kind`: their target is elsewhere."""
+    patches = {path for kustomization in files.kustomizations for path in kustomization.patches}
+    return [
+        diagnostic
+        for diagnostic in files.diagnostics
+        if not (diagnostic.message.startswith(INCOMPLETE) and os.path.realpath(diagnostic.location.file) in patches)
+    ]
 
 
 def _as_given(file: File, request: LintRequest) -> File:
@@ -428,6 +451,8 @@ def read_templates(files: Input, request: LintRequest) -> None:
 
 
 _NOTES: Final = "NOTES.txt"
+_OTHER_TEXT: Final = later(r"\.(?!ya?ml|json|k8s)[a-z0-9]+\.tpl$")
+"""Names of templates whose text is part of another file, such as `_test.sh.tpl`."""
 
 
 def is_helper(path: str) -> bool:
@@ -456,7 +481,9 @@ def _read_chart_template(file: File, files: Input, used: set[str], defining: set
     except SourceError as fault:
         files.unreadable.append(fault)
         return
-    if b"{{" in content or is_helper(file.path):
+    if content.startswith(b"#!") or _OTHER_TEXT.search(os.path.basename(file.path)):
+        files.leave_out(file.path, TEMPLATE)
+    elif b"{{" in content or is_helper(file.path):
         files.engines[file.name] = HELM
         files.sources[file.name] = file
         _read_template(content, file, files, used, defining)
@@ -467,20 +494,26 @@ def _read_chart_template(file: File, files: Input, used: set[str], defining: set
 def of_values(findings: list[Finding], files: Input) -> list[Finding]:
     """Return the findings with one about each value of the wrong type (`value: yes`): the error.
 
-    kustomize reads a string where kubectl reads a boolean: in its files, the warning about the spelling remains.
+    kustomize reads a string where kubectl reads a boolean: in its files, the warning about the spelling remains. In
+    other files, a boolean for a boolean field is right.
     """
     switches = [f for f in findings if f.rule == "ambiguous-value"]
     if not switches:
         return findings
+    texts = _texts_of_kustomize(switches, files)
+    repeats = {(f.location, f.rule) for f in switches if FIELD_WANTS in f.message and f.location not in texts}
     wrong = {f.location: f.message for f in findings if f.rule == "parse-error"}
-    of_kustomize = {path for k in files.kustomizations for path in (*k.resources, *k.patches)}
-    texts = {f.location for f in switches if _BOOLEAN in f.message and os.path.realpath(f.file) in of_kustomize}
-    repeats = {
-        (place, "parse-error" if place in texts and wrong[place].endswith("of type string") else "ambiguous-value")
-        for place in {f.location for f in switches} & wrong.keys()
-    }
+    for place in {f.location for f in switches} & wrong.keys():
+        is_of_text = place in texts and wrong[place].endswith("of type string")
+        repeats.add((place, "parse-error" if is_of_text else "ambiguous-value"))
     kept = (f for f in findings if (f.location, f.rule) not in repeats)
     return [_of_kustomize(f) if f.rule == "ambiguous-value" and f.location in texts else f for f in kept]
+
+
+def _texts_of_kustomize(switches: Sequence[Finding], files: Input) -> set[Location]:
+    """Return the positions of booleans that kustomize reads as strings."""
+    of_kustomize = {path for k in files.kustomizations for path in (*k.resources, *k.patches)}
+    return {f.location for f in switches if _BOOLEAN in f.message and os.path.realpath(f.file) in of_kustomize}
 
 
 def _of_kustomize(finding: Finding) -> Finding:

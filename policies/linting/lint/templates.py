@@ -114,6 +114,8 @@ _NAME: Final = r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?"
 _LITERAL: Final = later(
     rf"(?<![\w.])[\"']?priorityClassName[\"']?[ \t]*:[ \t]*([\"']?)({_NAME})\1(?=[ \t]*(?:[,}}#]|\r?$))"
 )
+_NO_STRINGS: Final = frozenset(("null", "true", "false", "yes", "no", "on", "off"))
+"""What YAML reads as another type without quotes."""
 _DEFAULT: Final = later(rf"\bdefault[ \t]+\"({_NAME})\"|\|[ \t]*default\([ \t]*['\"]({_NAME})['\"]")
 _VALUE: Final = later(r"\.Values((?:\.\w{1,100}){1,20})")
 _COMMENTS: Final = (("{{/*", "*/"), ("{{- /*", "*/"), ("{#", "#}"))
@@ -172,6 +174,8 @@ def other_names(content: bytes, file: str, subjects: Sequence[ReviewedObject]) -
     embedded = {name for subject in subjects if subject.within for name in _name_in(subject)}
     for match in _OTHER_NAME.finditer(text):
         group = 2 if match[2] else 4
+        if match[group] in _NO_STRINGS and not match[group - 1]:
+            continue
         line, start = text.count("\n", 0, match.start(group)), text.rfind("\n", 0, match.start(group)) + 1
         if line not in done and match[group] not in embedded:
             place = Location(file, line + 1, match.start(group) - start + 1, match.end(group) - start + 1)
@@ -194,7 +198,8 @@ def literal_names(text: str, file: str, names: Sequence[ReviewedObject] = ()) ->
 def _names_in(line: str) -> Iterator[tuple[re.Match[str], int]]:
     """Yield a match for each literal class name in a line, and the group of the match that contains the name."""
     code = line.partition("#")[0]
-    literals = [(match, 2) for match in _LITERAL.finditer(line) if match.start() < len(code)]
+    found = (match for match in _LITERAL.finditer(line) if match.start() < len(code))
+    literals = [(match, 2) for match in found if match[1] or match[2] not in _NO_STRINGS]
     is_name = code.lstrip(" \t-\"'").startswith("priorityClassName")
     defaults = _DEFAULT.finditer(line) if is_name and not literals else ()
     yield from literals or ((match, 1 if match[1] else 2) for match in defaults)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Action, ObjectRef, Problem, Severity, cut, grouped, plural, quote
+from forewarn.policies.base.findings import Action, ObjectRef, Path, Problem, Severity, cut, grouped, plural, quote
 from forewarn.policies.base.light import later
+from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.priority import already_default
-from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, has_controller, list_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, has_controller, list_at
 from forewarn.policies.kubernetes.objects.priority_class import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     POLICIES,
@@ -24,9 +25,10 @@ from forewarn.policies.kubernetes.objects.priority_class import (
 )
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.linting.rules.support import rule_text
-from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.context import POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import ClassInUse, PodsWithPriority, PreemptingClasses
-from forewarn.policies.linting.rules.support.names import nearest
+from forewarn.policies.linting.rules.support.names import is_impossible_name, nearest
+from forewarn.policies.linting.rules.support.predictions import only_reserves
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod_group import GroupTemplates, PodGroup
@@ -173,11 +175,21 @@ def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iter
     yield Problem(message, ("preemptionPolicy",), "write PreemptLowerPriority or Never")
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.ERROR, action=Action.DENY, reads_parts=True)
+@rule(
+    Target.PRIORITY_CLASS,
+    *POD_SPECS,
+    Target.UNRENDERED,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    reads_parts=True,
+    objects=rule_text.NAMING,
+)
 def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The name of a PriorityClass is not a DNS subdomain.
 
-    Why: kube-apiserver rejects a PriorityClass with an invalid name.
+    Why: kube-apiserver rejects a PriorityClass with an invalid name, and every object that names such a class.
+
+    Details: a template that prints a map or a list of the chart's values as the name prints `map[]` or `[]`.
 
     Bad:
 
@@ -192,6 +204,9 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
     Fix: use at most 253 lowercase letters, digits, "-" and ".". Begin and end each part between dots with a letter or
     digit.
     """
+    if group_kind(subject.object) != registry.PRIORITY_CLASS:
+        yield from _invalid_use(subject, context)
+        return
     metadata = subject.object.get("metadata") or {}
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
@@ -211,6 +226,18 @@ def priority_class_name_invalid(subject: ReviewedObject, context: Context) -> It
     elif name_faults(name) and not rule_text.is_template_variable(name, subject, context):
         shown = quote(cut(name, _SHOWN_CHARACTERS))
         yield Problem(f'invalid name {shown}: use lowercase letters, digits, "-", "."', path, _valid_name(name))
+
+
+def _invalid_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield a name that no class can have, of a Pod or template that names it."""
+    template = context.template(subject)
+    name = rule_text.class_name(template) if template else ""
+    if template is None or not is_impossible_name(name) or rule_text.is_template_variable(name, subject, context):
+        return
+    shown, rejected = quote(cut(name, _SHOWN_CHARACTERS)), "Pods" if subject.part else subject.ref.kind or "Pods"
+    fix = f"write {_valid_name(name)}" if name[:1] not in "[m" else "set a name in the values, or none"
+    message = f"PriorityClass {shown}: no class can have this name; kube-apiserver rejects the {rejected}"
+    yield Problem(message, template.at("priorityClassName"), fix)
 
 
 def _valid_name(name: str) -> str:
@@ -315,7 +342,8 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     Why: kube-apiserver rejects the update, for example in `helm upgrade`.
 
     Details: the linter compares a class with the class in the cluster, at the commit of `--base`, or in an earlier
-    object of the same directory or group. If another directory has another value, the finding is a note.
+    object of the same directory or group. If another directory has another value, the finding is a note. If an
+    annotation of Argo CD, Flux or Helm makes them recreate the class, the finding is a warning.
 
     Cluster:
 
@@ -344,6 +372,7 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     from forewarn.policies.kubernetes.kube_apiserver.validation.priority_class import validate_priority_class_update
 
     new, old = rule_text.class_of(subject), PriorityClass.from_api(subject.old)
+    is_new = context.phase is Phase.LINT and is_recreated(subject.object)
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
     offline = context.phase is Phase.LINT and context.cluster is None
     holder = "an earlier object of the input has" if offline else "the cluster has"
@@ -351,7 +380,12 @@ def immutable_field_changed(subject: ReviewedObject, context: Context) -> Iterat
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
         message = f"{str(fault).rstrip('.')}; {holder} {stored[name]}"
-        yield Problem(message, fault.path, f"keep {name}: {stored[name]}, or create a class with another name")
+        if is_new:
+            message = (
+                f"the class is deleted and recreated: meanwhile its Pods are rejected; running ones keep {stored[name]}"
+            )
+        fix = f"keep {name}: {stored[name]}, or create a class with another name"
+        yield Problem(message, fault.path, fix, severity=Severity.WARNING if is_new else None)
 
 
 def _other_values(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -576,23 +610,51 @@ def non_preempting_above_preempting(subject: ReviewedObject, context: Context) -
           PriorityClass web
           value: 500
 
+    Details: classes of negative value, which placeholder Pods use, count only if such Pods exist: Pods of the
+    non-preempting class cannot use the capacity that the placeholder Pods reserve.
+
     Fix: give the non-preempting class a lower value than all preempting classes, unless it should only change the order
-    of the queue.
+    of the queue. If its Pods should use the capacity of placeholder Pods, remove `preemptionPolicy`.
     """
     new = rule_text.class_of(subject)
     if new.preemption_policy != PREEMPT_NEVER:
         return
-    above = bisect_right(context.preempting, -new.value, key=lambda c: -c.value)
-    if above < len(context.preempting):
-        yield Problem(PreemptingClasses(context.preempting, above), ("preemptionPolicy",))
+    preempting = context.once(_preempting)
+    above = bisect_right(preempting, -new.value, key=lambda c: -c.value)
+    if above < len(preempting):
+        yield Problem(PreemptingClasses(preempting, above), ("preemptionPolicy",))
+    elif new.value >= 0 and (reserving := context.once(_of_placeholders)):
+        message = f"never preempts, so its Pods cannot use the capacity of placeholder Pods (class {quote(reserving)})"
+        yield Problem(message, ("preemptionPolicy",), "remove preemptionPolicy, or reserve with a CapacityBuffer")
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT)
+def _preempting(context: Context) -> Sequence[PriorityClass]:
+    """The preempting classes that are not negative, the highest value first."""
+    return [each for each in context.preempting if each.value >= 0]
+
+
+def _of_placeholders(context: Context) -> str:
+    """A class of placeholder Pods of the change set; "" if there are none."""
+    for subject in context.change_set.subjects:
+        with suppress(InvalidObject):
+            template = context.template(subject)
+            name = rule_text.class_name(template) if template else ""
+            if (
+                template
+                and name in context.classes
+                and context.classes[name].value < 0
+                and only_reserves(template, context.options)
+            ):
+                return name
+    return ""
+
+
+@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT, depends_on=("nodes", "workloads"))
 def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
     Why: when cluster-autoscaler adds or removes nodes, it ignores Pods with a priority below
-    `--expendable-pods-priority-cutoff` (default: -10).
+    `--expendable-pods-priority-cutoff` (default: -10). Karpenter has no cutoff: it adds nodes for Pods of every class.
 
     Bad:
 
@@ -609,8 +671,26 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
     """
     value, cutoff = rule_text.integer(subject.object.get("value")), autoscaler_cutoff(context)
     if value is not None and value < cutoff:
-        message = f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods"
-        yield Problem(message, ("value",), f"use {cutoff} or higher if these Pods should get new nodes")
+        yield Problem(*_below_cutoff(value, cutoff, context))
+
+
+def _below_cutoff(value: int, cutoff: int, context: Context) -> tuple[str, Path, str]:
+    """Return the problem for the autoscaler of the cluster; without one, for both."""
+    if _has_karpenter(context):
+        message = f"value {value} does not keep Karpenter from adding nodes for these Pods: it has no cutoff"
+        return message, ("value",), "delete Pods that should use only free capacity, or limit the NodePool"
+    other = "" if context.cluster else "; Karpenter does"
+    message = f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods{other}"
+    return message, ("value",), f"use {cutoff} or higher if these Pods should get new nodes"
+
+
+def _has_karpenter(context: Context) -> bool:
+    """Report whether Karpenter, and no cluster-autoscaler, adds nodes: nodes of the cluster belong to a NodePool."""
+    if context.cluster is None:
+        return False
+    is_other = any("cluster-autoscaler" in name for *_, name in context.cluster.workloads)
+    nodes = context.cluster.objects.nodes.values()
+    return not is_other and any("karpenter.sh/nodepool" in node.labels for node in nodes)
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, on_request=True)

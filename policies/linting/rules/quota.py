@@ -59,6 +59,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
     reported = set[str]()
     for fault in faults[:MAX_FAULTS]:
+        if rule_text.is_template_variable(str(at(subject.object, *fault.path)), subject, context):
+            continue
         text = str(fault).rstrip(".")
         message, fix, path = "", "", _present_path(subject, fault.path)
         if text.endswith(_UNSUPPORTED):

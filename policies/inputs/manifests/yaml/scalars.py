@@ -191,6 +191,16 @@ _NUMBERS: Final = frozenset(("value", "priority"))
 _READ_BY_RULES: Final = frozenset(
     ("value", "priority", "priorityClassName", "preemptionPolicy", "globalDefault", "name", "namespace")
 )
+_BOOLEANS: Final = frozenset(
+    (
+        *("readOnly", "readOnlyRootFilesystem", "privileged", "allowPrivilegeEscalation", "runAsNonRoot"),
+        *("stdin", "stdinOnce", "tty", "optional", "hostNetwork", "hostPID", "hostIPC", "hostUsers"),
+        *("shareProcessNamespace", "automountServiceAccountToken", "enableServiceLinks", "setHostnameAsFQDN"),
+        *("suspend", "paused", "globalDefault", "allowVolumeExpansion", "controller", "blockOwnerDeletion"),
+    )
+)
+FIELD_WANTS: Final = ", which the field wants"
+"""Part of the message for a boolean field: the value is right for kubectl."""
 _STRING_MAPS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
 
 
@@ -230,7 +240,9 @@ def _doubt(text: str, field: str, wants_string: bool) -> str:
     if text in _SWITCHES:
         import json
 
-        return f"kubectl reads unquoted {text} as the boolean {json.dumps(resolve(text))}; YAML 1.2 reads a string"
+        wanted = FIELD_WANTS if field in _BOOLEANS else ""
+        boolean = json.dumps(resolve(text))
+        return f"kubectl reads unquoted {text} as the boolean {boolean}{wanted}; YAML 1.2 reads a string"
     if text[0] not in "+-0123456789" or len(text) > 100:
         return ""
     if _OCTAL.fullmatch(text) and field not in FILE_MODES and text.strip("+-0"):

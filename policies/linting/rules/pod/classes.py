@@ -37,6 +37,7 @@ from forewarn.policies.linting.rules.support.details import UnknownClass
 from forewarn.policies.linting.rules.support.names import (
     Lookups,
     Names,
+    is_impossible_name,
     is_misspelt,
     is_reserved,
     meant_elsewhere,
@@ -66,7 +67,13 @@ _REJECTED: Final = {registry.POD: "the Pod", registry.POD_GROUP: "the PodGroup",
 
 
 @rule(
-    *POD_SPECS, Target.UNRENDERED, severity=Severity.ERROR, action=Action.DENY, depends_on=("classes",), objects=NAMING
+    *POD_SPECS,
+    Target.UNRENDERED,
+    Target.STATIC_POD,
+    severity=Severity.ERROR,
+    action=Action.DENY,
+    depends_on=("classes",),
+    objects=NAMING,
 )
 def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A Pod, PodGroup or template names a PriorityClass that does not exist.
@@ -97,7 +104,7 @@ def unknown_priority_class(subject: ReviewedObject, context: Context) -> Iterato
     """
     template = context.template(subject)
     name = class_name(template) if template else ""
-    if template is None or not name or context.is_known(name):
+    if template is None or not name or context.is_known(name) or is_impossible_name(name):
         return
     if template.is_guess and name in context.options.input_classes:
         return
@@ -392,7 +399,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     The node then has, for example, no log collector or CNI plugin.
 
     Details: the rule compares the DaemonSet with the classes of other kinds of workloads in the input, and of Pods in
-    the cluster. It ignores system classes and classes that never preempt. A default class of the Namespace, or a global
+    the cluster. It ignores system classes, classes that never preempt, and DaemonSets of negative priority, which only
+    reserve capacity. A default class of the Namespace, or a global
     default above 0, counts as the class of the DaemonSet.
 
     Example:
@@ -426,6 +434,8 @@ def daemon_set_without_class(subject: ReviewedObject, context: Context) -> Itera
     if name and (name not in context.classes or own is None):
         return  # unknown-priority-class
     priority = own.priority if own else 0
+    if priority < 0:
+        return  # placeholder Pods
     higher = context.once(_highest_of_others)
     is_lower = higher is not None and higher.priority > priority
     if name or priority > 0:
@@ -597,7 +607,7 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
             priorityClassName: gold
         -   priority: 5
 
-    Fix: remove `spec.priority`.
+    Fix: remove `spec.priority`. Without a class, set the class that has this value instead.
     """
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
@@ -610,13 +620,22 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
         yield Problem(
             f"priority {given} differs from {other} ({computed.priority}); {rejected} will be rejected",
             template.at("priority"),
-            "remove priority",
+            _fix_of_priority(given, name, context),
             detail={
                 "given": given,
                 "computed": computed.priority,
                 "rejection": priority_rejection(given, computed.priority),
             },
         )
+
+
+def _fix_of_priority(given: int, name: str, context: Context) -> str:
+    """Return the fix for a priority: without a class, Pods without `priority` would get the default."""
+    if name or given <= 0:
+        return "remove priority"
+    classes = context.classes.values() if context.phase is Phase.LINT else SYSTEM_CLASSES  # others may be secret
+    meant = next((each.name for each in classes if each.value == given), "")
+    return f"set priorityClassName: {meant}" if meant else f"use a class of value {given}, and remove priority"
 
 
 _LONGEST_POLICY: Final = 40
@@ -690,7 +709,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
                 priorityClassName: gold
         -       priority: 1000
 
-    Fix: remove `spec.priority`.
+    Fix: remove `spec.priority`. Without a class, set the class that has this value instead.
     """
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
@@ -704,7 +723,7 @@ def pinned_priority(subject: ReviewedObject, context: Context) -> Iterator[Probl
         message = f"priority {given} without a class; the Pod is rejected unless the default class has this value"
     else:
         return
-    yield Problem(message, template.at("priority"), "remove priority")
+    yield Problem(message, template.at("priority"), _fix_of_priority(given, class_name(template), context))
 
 
 @rule(Target.UPDATED_POD, severity=Severity.ERROR, action=Action.DENY)
@@ -827,7 +846,7 @@ def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Ite
     """
     template = context.template(subject)
     name = class_name(template) if template else ""
-    if template is None or not name or context.classes_known or context.is_known(name):
+    if template is None or not name or context.classes_known or context.is_known(name) or is_impossible_name(name):
         return
     if is_reserved(name) or is_template_variable(name, subject, context):
         return

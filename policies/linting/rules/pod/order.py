@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Problem, Severity, cut, quote
 from forewarn.policies.inputs.manifests.deploy_order import LONGEST, FluxOrder, step_of
 from forewarn.policies.kubernetes.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
-from forewarn.policies.kubernetes.objects.fields import group_kind
-from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, rule
+from forewarn.policies.kubernetes.objects.fields import group_kind, mapping_at
+from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import class_name, location_suffix
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
           annotations:
             helm.sh/hook: pre-install
             helm.sh/hook-weight: "-10"
-            helm.sh/hook-delete-policy: hook-failed
         value: 10
         ---
         Job team/migrate
@@ -81,12 +80,59 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
         yield Problem(message, template.at("priorityClassName"), "create the class earlier", severity=severity)
 
 
+@rule(Target.PRIORITY_CLASS, severity=Severity.WARNING)
+def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A Helm hook creates a PriorityClass, but does not delete the old one first, or deletes the class again.
+
+    Why: Helm does not update the objects of a hook. Without `before-hook-creation`, the next run of the hook fails
+    because the class already exists: at each upgrade, or at an installation after an uninstallation, which leaves
+    objects of hooks. With `hook-succeeded`, Helm deletes the class at once, and kube-apiserver rejects new Pods.
+
+    Bad:
+
+        PriorityClass critical
+          annotations:
+            helm.sh/hook: pre-install,pre-upgrade
+            helm.sh/hook-delete-policy: hook-failed
+        value: 1000
+
+    Good:
+
+        PriorityClass critical
+        value: 1000
+
+    Fix: make the class a normal object of the chart. If other hooks need it, set
+    `helm.sh/hook-delete-policy: before-hook-creation`.
+    """
+    annotations = mapping_at(subject.object, "metadata", "annotations")
+    hook, policy = annotations.get("helm.sh/hook"), annotations.get("helm.sh/hook-delete-policy")
+    phases = {part.strip() for part in hook.split(",")} if isinstance(hook, str) else set()
+    policies = {part.strip() for part in policy.split(",")} if isinstance(policy, str) else set()
+    if context.phase is not Phase.LINT or not phases & _CREATING or not policies:
+        return  # the default policy is before-hook-creation
+    if "hook-succeeded" in policies:
+        message = "Helm deletes the class as soon as its hook has succeeded: Pods that name it are rejected"
+    elif "before-hook-creation" not in policies:
+        when = "each upgrade" if phases & _UPGRADING else "an installation after an uninstallation"
+        message = f"hook-delete-policy {cut(str(policy), LONGEST)} keeps the old class: {when} fails, it already exists"
+    else:
+        return
+    yield Problem(message, ("metadata", "annotations", "helm.sh/hook-delete-policy"), _HOOK_FIX)
+
+
+_UPGRADING: Final = frozenset(("pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback"))
+_CREATING: Final = _UPGRADING | {"pre-install", "post-install"}
+_HOOK_FIX: Final = "make the class a normal object of the chart, or set hook-delete-policy: before-hook-creation"
+
+
 def _reason(definition: ReviewedObject, subject: ReviewedObject, context: Context) -> tuple[str, Severity | None]:
     """Why a class is created after Pods; "" if it is not, or if unknown."""
     of_class, of_pods = step_of(definition.object), step_of(subject.object)
     if of_class and of_pods and of_class.key != of_pods.key:
         is_later = of_class.key > of_pods.key
-        return (f"it is {of_class.shown}, but the Pods are {of_pods.shown}" if is_later else ""), None
+        is_wave = of_class.shown.startswith("in wave") and of_pods.shown == "in no hook"
+        shown = f"in wave {of_pods.key[1]}" if is_wave else of_pods.shown
+        return (f"it is {of_class.shown}, but the Pods are {shown}" if is_later else ""), None
     if chain := context.once(_Order).depends(definition, subject):
         return f"Flux Kustomization {chain}", None
     if group_kind(subject.object) == POD and not subject.within:

@@ -47,6 +47,7 @@ class Target(StrEnum):
     DELETED_PRIORITY_CLASS = "deleted PriorityClass"
     POD = "Pod"
     UPDATED_POD = "updated Pod"
+    STATIC_POD = "static Pod"
     TEMPLATE = "Pod template"
     PART = "custom resource"
     UNRENDERED = "class name in a template or in values of a chart"

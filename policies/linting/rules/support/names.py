@@ -113,6 +113,14 @@ def suggested(name: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {quote(meant)}?"
 
 
+_NAME: Final = later(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+
+def is_impossible_name(name: str) -> bool:
+    """Report whether no class can have a name. Source: ValidatePriorityClassName, a DNS subdomain."""
+    return bool(name) and (len(name) > _LONGEST or _NAME.fullmatch(name) is None)
+
+
 def is_reserved(name: str) -> bool:
     return name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)
 

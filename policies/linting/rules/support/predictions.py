@@ -13,10 +13,19 @@ from forewarn.policies.base.findings import ObjectRef, plural
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, TooLarge
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, ROLLED_OUT
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, group_kind, mapping
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    list_at,
+    mapping,
+    mapping_at,
+)
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_SYSTEM_PRIORITY
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
-from forewarn.policies.kubernetes.objects.workload import Workload, pod_template_of
+from forewarn.policies.kubernetes.objects.workload import PodTemplate, Workload, pod_template_of
 from forewarn.policies.linting.rules.support.context import Context, Phase
 
 if TYPE_CHECKING:
@@ -190,8 +199,18 @@ def is_placeholder(pod: Pod, options: Options) -> bool:
     """Report whether a Pod is a placeholder: by configured labels, else by negative priority and the pause image."""
     if options.placeholder_pods is not None:
         return options.placeholder_pods.matches(pod.labels)
-    images = pod.spec.images
-    return pod.effective_priority < 0 and bool(images) and all(map(_PAUSE.fullmatch, images))
+    return pod.effective_priority < 0 and _only_pauses(pod.spec.images)
+
+
+def only_reserves(template: PodTemplate, options: Options) -> bool:
+    """Report whether a Pod template of negative priority is of placeholder Pods."""
+    if options.placeholder_pods is not None:
+        return options.placeholder_pods.matches(mapping_at(template.object, "metadata", "labels"))
+    return _only_pauses([str(at(container, "image")) for container in list_at(template.spec, "containers")])
+
+
+def _only_pauses(images: Collection[str]) -> bool:
+    return bool(images) and all(map(_PAUSE.fullmatch, images))
 
 
 _ALL: Final = "run `forewarn audit --all-restarts`"

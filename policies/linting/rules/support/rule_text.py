@@ -19,7 +19,7 @@ from forewarn.policies.kubernetes.kube_apiserver.priority import (
     class_by_namespace,
     establish_priority,
 )
-from forewarn.policies.kubernetes.objects.fields import INT32, ApiObject, InvalidObject, mapping, text_at
+from forewarn.policies.kubernetes.objects.fields import INT32, ApiObject, InvalidObject, mapping, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, Workload, parts_of, pod_template_of
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
@@ -107,6 +107,16 @@ def is_fixture(path: str) -> bool:
 def is_test_file(path: str) -> bool:
     """Report whether the path of a file says that it is a test, an example or documentation."""
     return bool(_TESTS.search(path))
+
+
+_STATIC: Final = later(r"(?:^|/)(?:etc/kubernetes/manifests|static-?pods?|pod-manifests|kubelet\.d)/[^/]*$")
+
+
+def is_static_pod(subject: ReviewedObject) -> bool:
+    """Report whether the kubelet of a node starts a Pod from a file, without an API server."""
+    annotations = mapping_at(subject.object, "metadata", "annotations")
+    is_of_file = annotations.get("kubernetes.io/config.source") == "file"
+    return is_of_file or bool(_STATIC.search(subject.locate(()).file))
 
 
 def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:

@@ -1,0 +1,124 @@
+"""Rules about fields that contradict each other, or the place of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.findings import Problem, Severity, quote
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at
+from forewarn.policies.linting.rules.support.context import Context, Target, rule
+from forewarn.policies.linting.rules.support.rule_text import class_name, integer
+
+if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+
+_OF_KUBELET: Final = ("system-node-critical", 2_000_001_000)
+"""The class and the value that the kubelet expects of a static Pod. Source: kubernetes/kubernetes#136705."""
+_STATIC_FIX: Final = "set priorityClassName: system-node-critical and priority: 2000001000"
+
+
+@rule(Target.STATIC_POD, severity=Severity.WARNING)
+def static_pod_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A static Pod does not set both the class system-node-critical and its value.
+
+    Why: no API server completes a static Pod, so the kubelet reads only `priority`: without it, the Pod has priority 0,
+    and a graceful shutdown of the node stops it first. kube-apiserver rejects the mirror Pod if `priority` is set
+    without the class that has this value. Evictions of a mirror Pod of another class have no effect.
+
+    Details: static Pods are Pods in a directory of the kubelet, such as `etc/kubernetes/manifests` or `static-pods`,
+    and Pods with the annotation `kubernetes.io/config.source: file`.
+
+    Example:
+
+          Pod kube-system/proxy
+            annotations:
+              kubernetes.io/config.source: file
+          spec:
+            priorityClassName: system-node-critical
+        +   priority: 2000001000
+            containers:
+            - name: proxy
+              image: proxy
+
+    Fix: set `priorityClassName: system-node-critical` and `priority: 2000001000`.
+    """
+    template = context.template(subject)
+    if template is None or subject.is_partial:
+        return
+    name, value = class_name(template), integer(template.spec.get("priority"))
+    if (name, value) == _OF_KUBELET:
+        return
+    if value is None and name:
+        message = f"static Pod: the kubelet does not resolve class {quote(name)}, so its priority is 0"
+    elif value is None:
+        message = "static Pod without priority: a graceful shutdown of the node stops it first"
+    elif not name:
+        message = f"static Pod: kube-apiserver rejects its mirror Pod: priority {value} without priorityClassName"
+    else:
+        message = f"static Pod of class {quote(name)} with priority {value}: evictions of its mirror Pod have no effect"
+    field = "priorityClassName" if name else "priority"
+    yield Problem(message, template.at(*([field] if name or value is not None else [])), _STATIC_FIX)
+
+
+@rule(Target.TEMPLATE, severity=Severity.WARNING, objects={Target.TEMPLATE: "DaemonSets"})
+def host_port_with_surge(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A DaemonSet with a host port has maxSurge, so its rollout never ends.
+
+    Why: with `maxSurge`, the new Pod of a node starts before the old one stops. The old Pod holds the host port, so the
+    new Pod stays Pending, whatever its PriorityClass is.
+
+    Example:
+
+          DaemonSet edge/proxy
+          spec:
+            updateStrategy:
+              rollingUpdate:
+        -       maxSurge: 1
+        -       maxUnavailable: 0
+        +       maxSurge: 0
+        +       maxUnavailable: 1
+            selector:
+              matchLabels:
+                app: proxy
+            template:
+              metadata:
+                labels:
+                  app: proxy
+              spec:
+                priorityClassName: system-node-critical
+                containers:
+                - name: proxy
+                  image: proxy
+                  ports:
+                  - containerPort: 80
+                    hostPort: 80
+                  resources:
+                    requests:
+                      cpu: 100m
+
+    Fix: set `maxSurge: 0` and `maxUnavailable: 1`.
+    """
+    if group_kind(subject.object) != DAEMON_SET:
+        return
+    template = context.template(subject)
+    strategy = at(subject.object, "spec", "updateStrategy")
+    surge = at(strategy, "rollingUpdate", "maxSurge")
+    if template is None or surge in (None, 0, "0", "0%") or at(strategy, "type") == "OnDelete":
+        return
+    if port := next(_host_ports(template.spec), 0):
+        message = f"host port {port} and maxSurge {surge}: a new Pod cannot start beside the old one on its node"
+        path = ("spec", "updateStrategy", "rollingUpdate", "maxSurge")
+        yield Problem(message, path, "set maxSurge: 0 and maxUnavailable: 1")
+
+
+def _host_ports(spec: ApiObject) -> Iterator[int]:
+    """Yield the ports of the node that a Pod uses; with hostNetwork, also those of its containers."""
+    fields = ("hostPort", "containerPort") if spec.get("hostNetwork") is True else ("hostPort",)
+    for container in (*list_at(spec, "containers"), *list_at(spec, "initContainers")):
+        for port in list_at(container, "ports"):
+            number = next(filter(None, (integer(at(port, field)) for field in fields)), None)
+            if number:
+                yield number
