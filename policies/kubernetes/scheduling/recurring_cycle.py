@@ -34,8 +34,8 @@ from forewarn.policies.kubernetes.scheduling.reasons import NOT_HELPFUL
 from forewarn.policies.kubernetes.scheduling.responsible import framework_in_columns, has_constraints
 from forewarn.policies.kubernetes.scheduling.snapshot import Columns, NotValid, Snapshot
 from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods import (
-    CostCache,
     Occupancy,
+    cheapest,
     lower_priority_pods_of,
 )
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
@@ -125,7 +125,6 @@ class Request:
         self.insufficient: list[NDArray[np.bool_]] = []
         """One [node] bool array for each demand: whether the resource is insufficient."""
         self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.costs: CostCache | None = None
 
     def sync(self, columns: Columns, nominations: Nominations) -> None:
         """Update the arrays for these columns and nominations. Raises NotValid for very large amounts."""
@@ -492,10 +491,7 @@ class RecurringCycle:
         args, potential = self._spec.preemption, int(np.count_nonzero(self._spec.open))
         most = len(nodes) if args is None else args.num_candidates(potential)
         is_sampled = len(nodes) > most
-        costs = self._request.costs
-        if costs is None or costs.lower is not lower:
-            costs = self._request.costs = CostCache(lower, len(self._spec.demands))
-        best = costs.best(self._occupancy(lower), nodes, matrix).tolist()
+        best = cheapest(self._occupancy(lower), nodes, lower, matrix.kinds.priority.values()).nodes.tolist()
         names = [snapshot.node_infos[row].name for row in best]
         return Decision((), names, None, is_sampled, may_miss_best=is_sampled and len(nodes) - len(best) >= most)
 

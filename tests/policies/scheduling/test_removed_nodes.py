@@ -66,7 +66,7 @@ def test_what_is_known_of_the_other_nodes_stays(number: int, arrivals: float) ->
             assert (found.outcome, found.node, found.victims) == (fresh.outcome, fresh.node, fresh.victims)
             assert found.best_nodes == fresh.best_nodes
         lower = lower_priority_pods_of(pod_matrix_of(snapshot), snapshot, 9)
-        assert len(lower.count) == len(names) == len(lower.version)
+        assert len(lower.count) == len(names) == len(lower.serials)
         assert np.array_equal(lower.serials, snapshot.columns.serials)
     assert Prediction(before, asked[0]).outcome  # an older one makes its tables anew
     check(before)

@@ -11,7 +11,6 @@ import numpy as np
 from forewarn.policies.base.metering import VECTOR, charge, charging, meter
 from forewarn.policies.kubernetes.objects.pod import NOW, Pod
 from forewarn.policies.kubernetes.scheduling.preemption import (
-    CRITERIA,
     HIGHEST,
     TOTAL,
     VIOLATIONS,
@@ -360,8 +359,6 @@ class LowerPriorityPods:
         nodes = len(matrix.serials)
         self.priority = priority
         self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
-        self.version: NDArray[np.int64] = np.zeros(nodes, np.int64)
-        """[node]: changes each time the Pods of the node are sorted."""
         self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
         """[node], bool: the Pods are not sorted, or their order may be outdated because PDBs changed.
 
@@ -405,7 +402,7 @@ class LowerPriorityPods:
         self._left = np.delete(left, rows)
 
     def _keep_only(self, rows: NDArray[np.intp]) -> None:
-        for name in ("serials", "version", "stale", "count", "violating"):
+        for name in ("serials", "stale", "count", "violating"):
             setattr(self, name, getattr(self, name)[rows])
         for name in ("kind", "start", "place", "violates"):
             setattr(self, name, np.take(getattr(self, name), rows, axis=1))
@@ -438,7 +435,6 @@ class LowerPriorityPods:
     def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
         """Sort the Pods of these nodes if they are stale. Raises CutShort; the next call continues."""
         stale = nodes[self.stale[nodes]]
-        self.version[stale] += 1
         for start in range(0, len(stale), BLOCK):
             some = stale[start : start + BLOCK]
             self._order(matrix, snapshot, some)
@@ -752,41 +748,3 @@ def costs_on(
     violates = lower.violating[nodes].any()
     violations = (victims & lower.violates[:ranks, nodes]).sum(axis=0) if violates else np.zeros(len(nodes), np.int64)
     return costs_of(victims, violations, of_victims, lower.start[:ranks, nodes])
-
-
-class CostCache:
-    """The preemption cost on each node for one request at one priority.
-
-    `lower`: the Pods with lower priority; versions in `lower` show which nodes have changed.
-    """
-
-    def __init__(self, lower: LowerPriorityPods, demands: int) -> None:
-        nodes = len(lower.count)
-        self.lower = lower
-        self._versions: NDArray[np.int64] = np.full(nodes, -1, np.int64)
-        """[node]: version of the order from which the cost was computed; -1 before."""
-        self._present: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
-        self._limit: NDArray[np.int64] = np.zeros((demands, nodes), np.int64)
-        self.costs: NDArray[np.int64] = np.zeros((len(CRITERIA), nodes), np.int64)
-        """[criterion, node]: the cost, smaller is better; see `costs_on`."""
-
-    def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
-        """Return the best of these nodes, in order; resources are sufficient only without lower-priority Pods.
-
-        Call `lower.settle` for the nodes first. `rows`: the requested resources. `nodes`: row numbers.
-        """
-        charge(10 * len(nodes) // VECTOR)
-        # Of all nodes: numpy compares them sooner than it picks some out.
-        changed = self._versions != self.lower.version
-        for number, row in enumerate(rows):
-            changed |= self._present[number] != row.present
-            changed |= self._limit[number] != row.limit
-        new = nodes[changed[nodes]]
-        if len(new):
-            short = [row for row in rows if (row.present[new] > row.limit[new]).any()]
-            victims = victims_on(short, new, self.lower)
-            self.costs[:, new] = costs_on(new, victims, self.lower, matrix.kinds.priority.values())
-            self._versions[new] = self.lower.version[new]
-            for number, row in enumerate(rows):
-                self._present[number, new], self._limit[number, new] = row.present[new], row.limit[new]
-        return least(self.costs, nodes)
