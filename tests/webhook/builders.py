@@ -48,10 +48,21 @@ RESOURCES = {
 
 def answer_now(endpoint: Endpoint, call: AdmissionCall) -> Reply:
     """The response; runs all steps on this thread."""
-    reply = endpoint.answer(call)
-    while isinstance(reply, Step):
-        reply = reply.run()
-    return reply
+    return answer_by(endpoint, call, lambda step: step.run())
+
+
+def answer_by(endpoint: Endpoint, call: AdmissionCall, run: Callable[[Step[Any]], object]) -> Reply:
+    """The response, with steps that `run` runs on this thread."""
+
+    async def finished(step: Step[Any]) -> Any:
+        return run(step)
+
+    try:
+        endpoint.answer(call, finished).send(None)
+    except StopIteration as end:
+        reply: Reply = end.value
+        return reply
+    raise AssertionError("a step awaits something")
 
 
 def pod(class_name: str | None = None, priority: int | None = None, **metadata: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from forewarn.webhook.admission.decision import (
 )
 from forewarn.webhook.admission.global_default import default_candidate_of, deny_default, needs_reservation
 from forewarn.webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
-from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, Guard, Step, Steps, Where, advance, parse_timeout
+from forewarn.webhook.admission.lanes import Attempt, Cost, Deadline, QueueFull, Run, Step, Where, parse_timeout
 from forewarn.webhook.admission.review import (
     EVERYBODY,
     HEAD,
@@ -326,24 +326,29 @@ class Endpoint:
             log_event("decision", {**answered.fields_of(hook, request), "milliseconds": milliseconds})
         return replies.Reply(200, with_uid(answered.body, request.uid))
 
-    def answer(self, call: AdmissionCall) -> replies.Reply | Step:
-        """The response, or the next step towards it. Never raises."""
-        guard = partial(self._guarded, call)
-        return guard(partial(self._begun, call, guard))
+    async def answer(self, call: AdmissionCall, run: Run) -> replies.Reply:
+        """Return the response to a request. `run`: runs a step, and returns its result. Raises only QueueFull."""
+        try:
+            if len(call.body) <= MAX_SMALL:
+                parsed = self._parsed(call)
+            else:  # on the evaluating thread, in turn
+                parse = partial(self._parsed_in_time, call)
+                parsed = await run(Step(parse, cost=Cost.PODS, holds_up=len(call.body) > MAX_QUICK))
+            return parsed if isinstance(parsed, replies.Reply) else await parsed.reply(run)
+        except QueueFull:
+            raise
+        except (TooDeep, RecursionError):
+            return self.not_evaluated(call, replies.TOO_DEEP)
+        except BadReview as fault:
+            is_known, why = self.callers.are_known(call.tokens), str(fault)
+            return self.rejected(call.hook, replies.rejection(400, why), is_known=is_known, why=why, client=call.client)
+        except Exception:
+            return self._broken(call)
 
-    def _begun(self, call: AdmissionCall, guard: Guard) -> replies.Reply | Step:
-        if len(call.body) > MAX_SMALL:
-            return advance(self._of_large(call), guard)
-        parsed = self._parsed(call)
-        return parsed if isinstance(parsed, replies.Reply) else advance(parsed.steps(), guard)
-
-    def _of_large(self, call: AdmissionCall) -> Steps[replies.Reply]:
-        # Parse on the evaluating thread, in turn.
-        yield Step(lambda: None, cost=Cost.PODS, holds_up=len(call.body) > MAX_QUICK)
+    def _parsed_in_time(self, call: AdmissionCall) -> replies.Reply | Evaluation:
         if Deadline.after(call.received, parse_timeout(call.timeout)).expired():
             return self.not_evaluated(call, replies.NO_TIME)
-        parsed = self._parsed(call)
-        return parsed if isinstance(parsed, replies.Reply) else (yield from parsed.steps())
+        return self._parsed(call)
 
     def _parsed(self, call: AdmissionCall) -> replies.Reply | Evaluation:
         """The response if the request needs no evaluation; otherwise the evaluation.
@@ -424,18 +429,6 @@ class Endpoint:
         if content_encoding.lower() not in ("", "identity"):
             return replies.rejection(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
         return None
-
-    def _guarded(self, call: AdmissionCall, run: Callable[[], replies.Reply | Step]) -> replies.Reply | Step:
-        """Run a function; turn each exception into a reply."""
-        try:
-            return run()
-        except (TooDeep, RecursionError):
-            return self.not_evaluated(call, replies.TOO_DEEP)
-        except BadReview as fault:
-            is_known, why = self.callers.are_known(call.tokens), str(fault)
-            return self.rejected(call.hook, replies.rejection(400, why), is_known=is_known, why=why, client=call.client)
-        except Exception:
-            return self._broken(call)
 
     def _broken(self, call: AdmissionCall) -> replies.Reply:
         LOGGER.exception("internal error")
@@ -524,27 +517,28 @@ class Evaluation:
     confirm: Confirm | None = None
     first: _Attempted | None = None
 
-    def steps(self) -> Steps[replies.Reply]:
-        """The steps of the evaluation, up to the response."""
+    async def reply(self, run: Run) -> replies.Reply:
+        """Return the response. `run`: runs a step, and returns its result."""
         services, request = self.services, self.request
-        decision = yield from self._evaluated()
+        decision = await self._evaluated(run)
         if not isinstance(decision, str) and decision.unconfirmed and services.confirm is not None:
             read = partial(prediction_access.read_classes, services.confirm, self.deadline.expired)
-            self.confirm = partial(prediction_access.answered_classes, (yield Step(read, Where.REQUEST)))
-            decision = yield from self._evaluated()
+            self.confirm = partial(prediction_access.answered_classes, await run(Step(read, Where.REQUEST)))
+            decision = await self._evaluated(run)
         if isinstance(decision, str):
             return services.not_evaluated(self.call, decision)
         if decision.withholds:
             may_read = services.reviews.cached_answer(request.user) if services.reviews else False
             if may_read is None:
-                may_read = yield Step(self._may_read, Where.REQUEST, self.cost, lambda: False, self.deadline.seconds())
+                seconds = self.deadline.seconds()
+                may_read = await run(Step(self._may_read, Where.REQUEST, self.cost, lambda: False, seconds))
             decision = in_full(request, decision) if may_read else replace(decision, withholds=False)
         candidate = default_candidate_of(request, self.call.hook, self.config) if services.reserve else None
         if candidate is None or not needs_reservation(decision):
             return self._finished(decision)
         if not self.grant.covers(*request.resource_parts):
             return services.rejected(self.call.hook, replies.UNKNOWN_CALLER, client=self.call.client, name=request.name)
-        reserved = yield Step(partial(self._reserved, candidate, decision), Where.REQUEST)
+        reserved = await run(Step(partial(self._reserved, candidate, decision), Where.REQUEST))
         if isinstance(reserved, str):
             return services.rejected(self.call.hook, replies.NOT_RESERVED, why=reserved, client=self.call.client)
         return self._finished(reserved, keep=False)  # The next request with these bytes must reserve, too.
@@ -578,35 +572,32 @@ class Evaluation:
         """Whether a prediction must first update data that all predictions share."""
         return self.cost is not Cost.RULES and self.cluster is not None and not self.cluster.is_prepared
 
-    def _evaluated(self) -> Steps[Decision | str]:
-        """Yield the steps to the decision, with a complete prediction if time allows.
-
-        A returned string is the reason why forewarn cannot evaluate the request.
+    async def _evaluated(self, run: Run) -> Decision | str:
+        """Return the decision, with a complete prediction if time allows; a string gives the reason why forewarn
+        cannot evaluate the request.
         """
-        attempted = self.first or (yield from self._attempted())
+        attempted = self.first or await self._attempted(run)
         self.first = None
         while self.access.to_ask:
             ask = partial(self.access.ask, self.deadline.expired)
-            yield Step(ask, Where.REQUEST, self.cost, self.access.go_on, self.deadline.seconds())
-            attempted = yield from self._attempted()
+            await run(Step(ask, Where.REQUEST, self.cost, self.access.go_on, self.deadline.seconds()))
+            attempted = await self._attempted(run)
         left, decision = self.deadline.seconds(), attempted.decision
         if not attempted.used_up or left < _LEAST_SECONDS:
             return decision
         carried = self.services.memory.recent(self.request.subject)
         predict = partial(self._predicted, decision, carried, self.access.settle(self.request.subject), monotonic())
         skipped = replace(decision, outcome=decision.outcome and Outcome.SKIPPED)
-        predicted: Decision | str = yield Step(predict, Where.PREDICT, self.cost, lambda: skipped, left)
-        return predicted
+        return await run(Step(predict, Where.PREDICT, self.cost, lambda: skipped, left))
 
-    def _attempted(self) -> Steps[_Attempted]:
-        """Yield the steps of an attempt: on the event loop if likely short, otherwise on the evaluating thread."""
+    async def _attempted(self, run: Run) -> _Attempted:
+        """Return the result of an attempt: on the event loop if likely short, otherwise on the evaluating thread."""
         is_short = self.cost is not Cost.PODS and not self._lacks_shared and self.services.predictors is not None
         if is_short and not self.request.is_stripped:
-            attempted: _Attempted = yield Step(self._short_attempt, Where.LOOP, self.cost)
+            attempted = await run(Step(self._short_attempt, Where.LOOP, self.cost))
             if not attempted.used_up or self.deadline.expired():
                 return attempted
-        attempted = yield Step(self.attempt, cost=self.cost, holds_up=len(self.call.body) > MAX_QUICK)
-        return attempted
+        return await run(Step(self.attempt, cost=self.cost, holds_up=len(self.call.body) > MAX_QUICK))
 
     def _time(self, seconds: float) -> Attempt:
         return Attempt(seconds, self.deadline, lambda: self.services.give_way(self.cost))

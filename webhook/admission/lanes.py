@@ -1,33 +1,31 @@
 """Work queues with their own threads: one for evaluations, eight for requests that may wait for the API server, and one
 for each prediction process; and the steps to a response, each on its own kind of thread or process.
 
-A generator yields a step, receives the result of the step's function, and returns the reply at its end. Thus the code
-for one request reads from top to bottom, although several threads and a process run it.
+A coroutine on the event loop awaits the result of each step, so the code for one request reads from top to bottom,
+although several threads and a process run it.
 
 Each queue runs the cheapest function first. The event loop runs the short evaluations itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum, IntEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from threading import Condition, Thread
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from forewarn.policies.base.metering import holding
 from forewarn.policies.kubernetes.durations import parse_duration
 
 if TYPE_CHECKING:
     import asyncio
-
-    from forewarn.webhook.admission.replies import Reply
 
 DEFAULT_SECONDS: Final = 10.0
 """The default of `timeoutSeconds` in webhook configurations."""
@@ -397,43 +395,26 @@ class Where(Enum):
     """A prediction process, for long predictions."""
 
 
-class Step(NamedTuple):
+class Step(NamedTuple, Generic[T]):
     """One step of a request. `run`: its function.
 
     `otherwise`: the function to run immediately if the queue is full; None: reject the request. `within`: seconds in
     which the step must start. `holds_up`: as in `lanes.LoopResult`.
     """
 
-    run: Callable[[], Any]
+    run: Callable[[], T]
     where: Where = Where.EVALUATE
     cost: Cost = Cost.RULES
-    otherwise: Callable[[], Any] | None = None
+    otherwise: Callable[[], T] | None = None
     within: float = inf
     holds_up: bool = False
 
 
-Steps = Generator[Step, Any, T]
-"""A generator that yields steps and returns a result."""
-Guard = Callable[[Callable[[], "Reply | Step"]], "Reply | Step"]
-"""Calls a function and converts its exceptions into a reply."""
+class Run(Protocol):
+    """Runs a step on its thread or process, and returns its result. Raises QueueFull."""
+
+    async def __call__(self, step: Step[T], /) -> T: ...
 
 
-def advance(steps: Steps[Reply], guard: Guard) -> Reply | Step:
-    """Run the generator to its next step, and return this step, or the reply at the end.
-
-    The `run` of the returned step also continues the generator, on the same thread.
-    """
-    return _resumed(steps, guard, _nothing)
-
-
-def _resumed(steps: Steps[Reply], guard: Guard, run: Callable[[], Any]) -> Reply | Step:
-    def resume() -> Reply | Step:
-        try:
-            step = steps.send(run())
-        except StopIteration as end:
-            reply: Reply = end.value
-            return reply
-        otherwise = step.otherwise and partial(_resumed, steps, guard, step.otherwise)
-        return step._replace(run=partial(_resumed, steps, guard, step.run), otherwise=otherwise)
-
-    return guard(resume)
+class QueueFull(Exception):
+    """The queue of a step is full, and the step has no `otherwise`."""

@@ -8,6 +8,7 @@ Events, responses to controllers.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import pickle
@@ -21,7 +22,6 @@ from enum import IntEnum
 from functools import cached_property
 from heapq import nsmallest
 from io import BufferedReader, RawIOBase
-from math import inf
 from threading import Lock, RLock, local
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -36,11 +36,10 @@ from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject, User
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.webhook.admission.impact_annotation import ABOUT_PREDICTIONS, PREDICTING
-from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, Step, Where
+from forewarn.webhook.admission.lanes import Cost, Lane, LoopLane, LoopResult, QueueFull, Step, T, Where
 from forewarn.webhook.logs import silence
 
 if TYPE_CHECKING:
-    import asyncio
     from concurrent.futures import Future
     from datetime import datetime
 
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from forewarn.policies.linting.rules.support.predictions import Recall
     from forewarn.policies.prediction.forecast.impact import Impact
     from forewarn.webhook.admission.access_reviews import AccessReviews
-    from forewarn.webhook.admission.replies import Reply
     from forewarn.webhook.admission.review import AdmissionRequest, Hook
 
 
@@ -656,15 +654,25 @@ class Workers:
         """The number of predictions that wait for a process."""
         return self.predictors.lane.length if self.predictors else 0
 
-    def submit(self, step: Step, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Reply | Step] | None:
-        """Queue a step, and return its future on the event loop; None if the queue is full. Call only on this loop."""
-        result, within = LoopResult(loop, holds_up=step.holds_up), inf
+    async def run(self, step: Step[T]) -> T:
+        """Run a step on its thread or process, and return its result. Raises QueueFull if it has no `otherwise`."""
+        result = LoopResult(asyncio.get_running_loop(), holds_up=step.holds_up)
         if step.where is Where.LOOP:
-            return result.future if self.evaluating.queue_short(step.cost, step.run, result) else None
-        lane = self._requesting if step.where is Where.REQUEST else self.evaluating
-        if step.where is Where.PREDICT and self.predictors is not None:
-            lane, within = self.predictors.lane, step.within
-        return result.future if lane.queue(step.cost, step.run, result, within) else None
+            is_queued = self.evaluating.queue_short(step.cost, step.run, result)
+        elif step.where is Where.PREDICT and self.predictors is not None:
+            is_queued = self.predictors.lane.queue(step.cost, step.run, result, step.within)
+        else:
+            lane = self._requesting if step.where is Where.REQUEST else self.evaluating
+            is_queued = lane.queue(step.cost, step.run, result)
+        if is_queued:
+            try:
+                answer: T = await result.future
+                return answer
+            finally:
+                del result  # an error in it would refer to itself by its traceback
+        if step.otherwise is None:
+            raise QueueFull
+        return step.otherwise()
 
     def stop(self) -> None:
         """Accept no more steps."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from forewarn.webhook.admission import replies
-from forewarn.webhook.admission.lanes import Deadline, Step, Where, parse_timeout
+from forewarn.webhook.admission.lanes import Deadline, QueueFull, Step, Where, parse_timeout
 from forewarn.webhook.admission.prediction_access import Workers
 from forewarn.webhook.admission.replies import JSON, Gate, Reply, rejection
 from forewarn.webhook.admission.review import HEAD, MAX_SMALL, MAX_WIRE, PARSED, AdmissionCall, Hook, bearer, route
@@ -332,13 +332,9 @@ class Routes:
     async def _read_again(self) -> bool:
         """Read the webhook configurations; false if that is impossible."""
         assert self._endpoint.callers.read_again is not None
-        step = Step(self._endpoint.callers.read_again, Where.REQUEST)
-        future = self._workers.submit(step, asyncio.get_running_loop())
-        if future is None:
-            return False
         try:
-            await future
-        except OSError:
+            await self._workers.run(Step(self._endpoint.callers.read_again, Where.REQUEST))
+        except (OSError, QueueFull):
             return False
         return True
 
@@ -361,16 +357,10 @@ class Routes:
             return self._http_error(request, replies.TOO_SLOW)
         if isinstance(call, Reply):
             return call
-        answer, loop = self._endpoint.answer(call), asyncio.get_running_loop()
-        while isinstance(answer, Step):
-            future = self._workers.submit(answer, loop)
-            if future is not None:
-                answer = await future
-            elif answer.otherwise is not None:
-                answer = answer.otherwise()
-            else:
-                return self._http_error(request, replies.TOO_MANY)
-        return answer
+        try:
+            return await self._endpoint.answer(call, self._workers.run)
+        except QueueFull:
+            return self._http_error(request, replies.TOO_MANY)
 
     async def _received(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
         """The call with its body, or a rejection of the body. Raises TimeoutError."""

@@ -25,7 +25,7 @@ from forewarn.webhook.admission.lanes import Step, Where
 from forewarn.webhook.admission.review import AdmissionCall, Hook
 from forewarn.webhook.apiserver.typed_client import Forbidden, ObjectApi
 from tests.builders import make_node, make_pod
-from tests.webhook.builders import answer_now, body, cluster, deployment, endpoint
+from tests.webhook.builders import answer_by, answer_now, body, cluster, deployment, endpoint
 
 KIM = User("kim", ("developers",))
 
@@ -138,13 +138,16 @@ def test_only_who_asks_the_api_server_asks_and_once(monkeypatch: pytest.MonkeyPa
     asked = endpoint(config=lambda: config, reviews=rights.reviews())
     for name, asks in (("web", True), ("web-2", False)):
         obj = {**deployment("nothing"), "metadata": {"name": name, "namespace": "team"}}
-        reply = asked.answer(AdmissionCall(Hook.VALIDATE, body(obj), monotonic()))
-        passed = []
-        while isinstance(reply, Step):
-            passed.append(reply.where)
+        passed: list[Where] = []
+
+        def run(step: Step[Any], passed: list[Where] = passed) -> object:
+            passed.append(step.where)
             before = len(rights.asked)
-            where, reply = reply.where, reply.run()
-            assert where is Where.REQUEST or len(rights.asked) == before
+            result = step.run()
+            assert step.where is Where.REQUEST or len(rights.asked) == before
+            return result
+
+        reply = answer_by(asked, AdmissionCall(Hook.VALIDATE, body(obj), monotonic()), run)
         assert (Where.REQUEST in passed) is asks
         (warning,) = json.loads(reply.body)["response"]["warnings"]
         assert 'use "batch-low" or "gold" [' in warning

@@ -20,7 +20,7 @@ from forewarn.webhook.admission.review import EVERYTHING, AdmissionCall, Callers
 from forewarn.webhook.controllers.global_default import CLASSES, Reserver
 from forewarn.webhook.metrics import Metrics
 from tests.cases import cases
-from tests.webhook.builders import answer_now, body, cluster, endpoint, pod, priority_class, review
+from tests.webhook.builders import answer_by, answer_now, body, cluster, endpoint, pod, priority_class, review
 from tests.webhook.fake_api import LEASE, FakeApi
 
 if TYPE_CHECKING:
@@ -80,15 +80,15 @@ class Reserving:
 
 
 def asked(reserve: Callable[[DefaultCandidate, float], str], obj: dict[str, Any] = NEW, **more: Any) -> Reply:
-    answer = endpoint(reserve=reserve, **more).answer(AdmissionCall(Hook.VALIDATE, body(obj), monotonic(), "10s"))
-    ran: list[Where] = []
-    while isinstance(answer, Step):
-        ran.append(answer.where)
+    def run(step: Step[Any]) -> object:
         claims = len(reserve.claims) if isinstance(reserve, Reserving) else 0
-        answer = answer.run()
+        result = step.run()
         if isinstance(reserve, Reserving) and len(reserve.claims) > claims:
-            assert ran[-1] is Where.REQUEST  # no event loop waits for the API server, nor who judges
-    return answer
+            assert step.where is Where.REQUEST  # no event loop waits for the API server, nor who judges
+        return result
+
+    call = AdmissionCall(Hook.VALIDATE, body(obj), monotonic(), "10s")
+    return answer_by(endpoint(reserve=reserve, **more), call, run)
 
 
 def response(reply: Reply) -> dict[str, Any]:
