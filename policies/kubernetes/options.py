@@ -111,7 +111,8 @@ NO_VALUES: Final[Mapping[str, Mapping[int, Location]]] = {}
 
 
 class Options(NamedTuple):
-    """Options of rules. `pod_template_paths`: the built-in workloads and those of the configuration.
+    """Options of rules. `pod_template_paths`: the built-in workloads and those of the configuration. `has_cutoff`:
+    whether the autoscaler of the cluster has a cutoff; None if it is unknown.
 
     `known_classes`: PriorityClasses that exist besides those of the input; `closed`: no other classes exist.
     `template_classes`: classes that templates of the input define, with unknown values. `input_classes`: classes that
@@ -129,6 +130,7 @@ class Options(NamedTuple):
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
     autoscaler_cutoff: int = -10
+    has_cutoff: bool | None = None
     placeholder_pods: LabelSelector | None = None
     limited_resources: tuple[LimitedResource, ...] = ()
     allowed_classes: tuple[AllowedClasses, ...] = ()

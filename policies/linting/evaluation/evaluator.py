@@ -490,7 +490,16 @@ def audit_request(
 ) -> EvaluationRequest:
     """Return the request to check all objects of a cluster, also `others`, and the cluster as a whole."""
     change_set = ChangeSet((*stored_objects(cluster), *map(_unchanged, others)))
+    config = with_autoscaler(config, cluster)
     return EvaluationRequest(change_set, cluster, config, Phase.LINT, now, with_cluster_rules=True)
+
+
+def with_autoscaler(config: Config, cluster: ClusterSnapshot) -> Config:
+    """Return the configuration with whether the autoscaler of the cluster has a cutoff: Karpenter alone has none."""
+    is_other = any("cluster-autoscaler" in name for *_, name in cluster.workloads)
+    nodes = cluster.objects.nodes.values()
+    is_karpenter = not is_other and any("karpenter.sh/nodepool" in node.labels for node in nodes)
+    return config._replace(options=config.options._replace(has_cutoff=not is_karpenter))
 
 
 def audit(request: EvaluationRequest) -> list[Finding]:

@@ -649,7 +649,7 @@ def _of_placeholders(context: Context) -> str:
     return ""
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT, depends_on=("nodes", "workloads"))
+@rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, action=Action.AUDIT)
 def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """cluster-autoscaler adds no nodes for Pods of a class, because the value of the class is below the cutoff.
 
@@ -676,21 +676,13 @@ def below_autoscaler_cutoff(subject: ReviewedObject, context: Context) -> Iterat
 
 def _below_cutoff(value: int, cutoff: int, context: Context) -> tuple[str, Path, str]:
     """Return the problem for the autoscaler of the cluster; without one, for both."""
-    if _has_karpenter(context):
+    if context.options.has_cutoff is False:
         message = f"value {value} does not keep Karpenter from adding nodes for these Pods: it has no cutoff"
         return message, ("value",), "delete Pods that should use only free capacity, or limit the NodePool"
-    other = "" if context.cluster else "; Karpenter does"
+    is_unknown = context.options.has_cutoff is None and context.phase is Phase.LINT
+    other = "; Karpenter does" if is_unknown else ""
     message = f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods{other}"
     return message, ("value",), f"use {cutoff} or higher if these Pods should get new nodes"
-
-
-def _has_karpenter(context: Context) -> bool:
-    """Report whether Karpenter, and no cluster-autoscaler, adds nodes: nodes of the cluster belong to a NodePool."""
-    if context.cluster is None:
-        return False
-    is_other = any("cluster-autoscaler" in name for *_, name in context.cluster.workloads)
-    nodes = context.cluster.objects.nodes.values()
-    return not is_other and any("karpenter.sh/nodepool" in node.labels for node in nodes)
 
 
 @rule(Target.PRIORITY_CLASS, severity=Severity.NOTE, on_request=True)

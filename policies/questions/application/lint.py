@@ -11,7 +11,13 @@ from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.inputs.sources.files import MissingFile, PathLike, SourceError, fspath, read_file
 from forewarn.policies.kubernetes.objects.fields import InvalidInput
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet
-from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, count_open, evaluate
+from forewarn.policies.linting.evaluation.evaluator import (
+    EvaluationRequest,
+    Phase,
+    count_open,
+    evaluate,
+    with_autoscaler,
+)
 from forewarn.policies.linting.lint import input as lint_input
 from forewarn.policies.linting.lint.charts import Charts
 from forewarn.policies.questions.application.findings import Report, configured
@@ -139,6 +145,7 @@ def checked(request: lint_input.LintRequest, cluster: ClusterSnapshot | None = N
         class_values=given.class_values,
     )
     config = request.config._replace(options=named)
+    config = with_autoscaler(config, cluster) if cluster else config
     grouping = given.grouping(config, one=request.one_apply, limits_stay=request.namespace is None)
     return evaluated(given, grouping, config, cluster)
 
