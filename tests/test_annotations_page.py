@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.base.documents import fields_of
 from forewarn.policies.base.findings import INCOMPLETE
-from forewarn.policies.prediction.forecast.aftermath import Aftermath
-from forewarn.policies.prediction.forecast.impact import ImpactDocument, PreemptionBy
+from forewarn.policies.prediction.forecast.impact import Cascade, ImpactDocument, PreemptionBy
 from forewarn.policies.prediction.forecast.pod_groups import GroupImpact
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def _trees(folder: str) -> Iterator[tuple[str, ast.Module]]:
 
 
 def test_the_keys_of_the_impact_are_those_of_the_code() -> None:
-    types = (PreemptionBy, Aftermath, GroupImpact)
+    types = (PreemptionBy, Cascade, GroupImpact)
     keys = {field.key for field in fields_of(ImpactDocument)} - DETAILS
     assert _documented_impact() == keys.union(field.key for one in types for field in fields_of(one))
 

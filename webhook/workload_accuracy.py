@@ -126,11 +126,11 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
     victims = _victims(preempting, impact.let_in)
     more: int | None = 0
     if victims:
-        more = impact.aftermath.preempted if impact.aftermath is not None and not impact.aftermath.incomplete else None
+        more = impact.cascade.preempted if impact.cascade is not None and not impact.cascade.incomplete else None
     lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
     return WorkloadExpectation(
         (subject.effective_namespace, kind, ref.name),
-        impact.fitting + sum(p.outcome in ("fits", "preempts") for p in impact.predictions),
+        impact.outcomes["fits"] + impact.outcomes["preempts"],
         impact.pending,
         lost,
         len(victims),

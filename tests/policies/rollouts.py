@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.kubernetes.controllers.daemon_set import with_daemon_fields
 from tests.builders import Made, MadeNode, MadePod, make_pod
-from tests.policies.test_aftermath import random_world
+from tests.policies.test_cascade import random_world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from forewarn.policies.prediction.forecast.impact import Impact, victims_of
 from tests.builders import Made, cluster, make_pod
 from tests.cases import cases
 from tests.policies.rollouts import random_rollout
-from tests.policies.test_aftermath import random_world
+from tests.policies.test_cascade import random_world
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,8 @@ def of_impact(impact: Impact | None) -> Count:
 
 def by_predict(state: ClusterSnapshot, change: dict[str, Any]) -> Count:
     [placement] = place_all(state, [change]).placed
-    preempting = tuple(p for p in placement.predictions if p.outcome == "preempts")
+    old = () if placement.rollout is None else placement.rollout.by_old_template
+    preempting = tuple(p for p in (*old, *placement.predictions) if p.outcome == "preempts")
     outcomes = placement.outcomes
     victims = frozenset(victim.identity for victim in victims_of(preempting))
     return Count(victims, len(preempting), outcomes.get("pending", 0), outcomes.get("fits", 0))

@@ -19,9 +19,9 @@ from forewarn.policies.kubernetes.objects.reviewed_object import Operation, Revi
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.prediction.forecast import rehearsal
-from forewarn.policies.prediction.forecast.aftermath import Waiting
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.impact import BY_CHOICE
+from forewarn.policies.prediction.forecast.pending_pods import Waiting
 from forewarn.policies.prediction.forecast.pod_groups import MAX_REHEARSED
 from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
@@ -46,7 +46,7 @@ from tests.builders import (
 from tests.cases import cases
 from tests.in_process import forewarn
 from tests.policies.rollouts import random_rollout, with_deployments
-from tests.policies.test_aftermath import controlled, evaluated, is_settled, random_world, workload
+from tests.policies.test_cascade import controlled, evaluated, is_settled, random_world, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -327,13 +327,13 @@ def test_who_goes_for_a_later_pod_of_a_rollout_is_told(strategy: dict[str, Any])
     assert others == {"default/low": 1}
 
 
-def test_the_aftermath_of_a_rollout_is_that_of_the_simulation() -> None:
+def test_the_cascade_of_a_rollout_is_that_of_the_simulation() -> None:
     made = [*deployment("web", ["n"], "2500m", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="5")]
     made += [*deployment("mid", ["n"], "2", 50), make_node("m").has(cpu="2"), *deployment("low", ["m"], "2", 0)]
     found = impact(made, changed(made, priority=200))
     assert found is not None
-    assert found.aftermath is not None
-    assert to_dict(found.aftermath) == {"replaced": 1, "preempted": 1, "cascadeDepth": 1}
+    assert found.cascade is not None
+    assert to_dict(found.cascade) == {"replaced": 2, "preempted": 1, "cascadeDepth": 1}
 
 
 def test_predict_counts_the_preemptions_of_and_by_replacement_pods(tmp_path: Path) -> None:
@@ -396,10 +396,10 @@ def test_pods_that_a_rollout_deletes_again_are_no_new_pods() -> None:
     assert rollout is not None
     found = impact(*rollout)
     assert found is not None
-    assert found.aftermath is not None
+    assert found.cascade is not None
     victims = [victim for prediction in found.preempting for victim in prediction.victims]
-    assert (found.new, len(found.preempting), len(victims)) == (4, 4, 10)
-    assert (found.aftermath.preempted, found.preempted) == (0, 10)
+    assert (found.new, len(found.preempting), len(found.by_old_template), len(victims)) == (4, 7, 3, 10)
+    assert (found.cascade.preempted, found.preempted) == (0, 10)
 
 
 def test_pods_that_a_rollout_deletes_again_violate_pdbs(tmp_path: Path) -> None:
@@ -455,8 +455,8 @@ def test_a_victim_whose_workload_is_not_listed_is_assumed_not_to_be_recreated() 
     made.append(controlled(ready(make_pod("x").request(cpu="1"), "n"), "ReplicaSet", "unknown"))
     found = impact(made, changed(made, priority=200))
     assert found is not None
-    assert found.aftermath is not None
-    assert (found.aftermath.replaced, found.aftermath.not_replaced, found.aftermath.controller_unknown) == (0, 1, 1)
+    assert found.cascade is not None
+    assert (found.cascade.replaced, found.cascade.not_replaced, found.cascade.controller_unknown) == (0, 1, 1)
 
 
 def test_a_daemon_that_waits_as_before_is_no_new_pod() -> None:
@@ -563,7 +563,9 @@ def test_what_changes_is_one_layer_over_what_was_there() -> None:
         *(make_node(n).has(cpu="1500m") for n in nodes),
     ]
     snapshot = cluster(*made)
-    found = rehearsal.rehearse(snapshot, snapshot.scheduling, changed(made, priority=200), Waiting())
+    found = rehearsal.rehearse(
+        snapshot, snapshot.scheduling, [Arrival(0.0, "update", changed(made, priority=200))], Waiting()
+    )
     assert found.created == 9
     workloads = found.snapshot.objects.workloads
     assert isinstance(workloads, ChainMap)
@@ -593,7 +595,7 @@ def test_a_daemon_set_of_many_nodes_is_not_looked_at_again_and_again(monkeypatch
     snapshot = cluster(*made)
     change["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n0"}
     with pytest.raises(CutShort, match="nodes"):
-        rehearsal.rehearse(snapshot, snapshot.scheduling, change, Waiting())
+        rehearsal.rehearse(snapshot, snapshot.scheduling, [Arrival(0.0, "update", change)], Waiting())
 
 
 @pytest.mark.parametrize("field", ["replicas", "minReadySeconds", "progressDeadlineSeconds", "revisionHistoryLimit"])
@@ -613,15 +615,16 @@ def test_a_workload_of_another_kind_and_of_the_same_name_is_another_one() -> Non
     """The StatefulSet's pod is pushed out and made anew: it is none of the Deployment's."""
     made = [*deployment("web", ["n"], "2", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="4")]
     template = {**make_pod("").request(cpu="2").priority(0).obj["spec"], "terminationGracePeriodSeconds": 5}
-    pod = make_pod("web-stateful-0").request(cpu="2").labels(app="other").spec(terminationGracePeriodSeconds=5)
+    pod = make_pod("web-5").request(cpu="2").labels(app="other").spec(terminationGracePeriodSeconds=5)
     made.append(ready(controlled(pod, "StatefulSet", "web"), "n"))
     stateful = workload("StatefulSet", "web", 1, template)
     labels = {"app": "other"}
     stateful.spec(selector={"matchLabels": labels}, template={"metadata": {"labels": labels}, "spec": template})
+    stateful.spec(ordinals={"start": 5})
     found = impact([*made, stateful], changed(made, priority=200))
     assert found is not None
-    assert [victim.name for p in found.preempting for victim in p.victims] == ["web-stateful-0"]
-    assert (found.pending, found.aftermath and found.aftermath.replaced) == (0, 1)
+    assert [victim.name for p in found.preempting for victim in p.victims] == ["web-5"]
+    assert (found.pending, found.cascade and found.cascade.replaced) == (0, 1)
 
 
 @pytest.mark.parametrize(("condition", "new"), [("Complete", 0), ("Failed", 0), ("Suspended", 3)])

@@ -13,14 +13,15 @@ from forewarn.policies.base.documents import to_dict
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
-from forewarn.policies.linting.rules.wording.forecasts import cascade
-from forewarn.policies.prediction.forecast.aftermath import MAX_PENDING, Aftermath, pending_in_order
+from forewarn.policies.linting.rules.wording.forecasts import cascade_phrases
+from forewarn.policies.prediction.forecast.impact import Cascade
+from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING, pending_in_order
 from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
-from tests.policies.test_aftermath import aftermath, controlled, is_settled, random_world, workload
+from tests.policies.test_cascade import cascade_after, controlled, is_settled, random_world, workload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,16 +155,16 @@ def test_who_preempts_with_the_room_that_a_rollout_leaves_is_told() -> None:
 def test_an_ordered_set_makes_no_replacement_while_one_of_lower_ordinal_waits() -> None:
     made = [make_node("n").has(cpu="1"), stateful_set("set", 2, "1", 0, "OrderedReady")]
     made += [member("set", 0, "1", 0), ready(member("set", 1, "1", 0), "n")]
-    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(not_replaced=1)
+    assert cascade_after(made, make_pod("new").priority(1).request(cpu="1")) == Cascade(not_replaced=1)
     made[1] = stateful_set("set", 2, "1", 0)
-    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(replaced=1, pending=1)
+    assert cascade_after(made, make_pod("new").priority(1).request(cpu="1")) == Cascade(replaced=1, pending=1)
 
 
 def test_a_pending_pod_to_scale_down_holds_no_pod_of_an_ordered_set() -> None:
     made = [make_node("n").has(cpu="1"), stateful_set("set", 1, "1", 0, "OrderedReady")]
     made += [member("set", 0, "1", 0), ready(member("set", 1, "1", 0), "n")]
     made[1].obj["spec"]["ordinals"] = {"start": 1}
-    assert aftermath(made, make_pod("new").priority(1).request(cpu="1")) == Aftermath(replaced=1, pending=1)
+    assert cascade_after(made, make_pod("new").priority(1).request(cpu="1")) == Cascade(replaced=1, pending=1)
 
 
 def test_an_ordered_set_makes_its_pods_one_after_the_other() -> None:
@@ -171,7 +172,7 @@ def test_an_ordered_set_makes_its_pods_one_after_the_other() -> None:
     made += [ready(member("set", 0, "1", 0), "n"), ready(member("set", 1, "1", 0), "n")]
     made += [ready(make_pod("rest").request(cpu="1500m").priority(50), "m")]
     new = make_pod("new").priority(1).request(cpu="2")
-    assert aftermath(made, new) == Aftermath(replaced=2, pending=1)
+    assert cascade_after(made, new) == Cascade(replaced=2, pending=1)
 
 
 def test_they_are_tried_by_priority_and_then_as_they_came() -> None:
@@ -189,9 +190,9 @@ def test_they_are_tried_by_priority_and_then_as_they_came() -> None:
 def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     made: list[Made] = [make_node("n").has(cpu="1"), ready(make_pod("old").request(cpu="1"), "n")]
     made += [make_pod(f"w-{number}").request(cpu="1") for number in range(MAX_PENDING + 1200)]
-    found = aftermath(made, make_pod("new").priority(1).request(cpu="1"))
-    assert found == Aftermath(not_replaced=1, pending_not_evaluated=1200)
-    assert cascade(found) == ("not recreated", "1,200 Pending Pods ignored")
+    found = cascade_after(made, make_pod("new").priority(1).request(cpu="1"))
+    assert found == Cascade(not_replaced=1, pending_not_evaluated=1200)
+    assert cascade_phrases(found) == ("not recreated", "1,200 Pending Pods ignored")
     assert to_dict(found) == {"notReplaced": 1, "pendingNotEvaluated": 1200}
 
 

@@ -63,6 +63,7 @@ class PodChange:
     - `workload`: the changed object, or the next Job of a CronJob, if a simulation can run its controller.
     - `rolled_out`: the object is stored, and its controller rolls out the new template. `under_way`: a rollout has
       already begun; if the workload also grows, some of the first Pods have an old template.
+    - `pod_object`: the API object of each new Pod, if a simulation can run no controller that creates the Pods.
     """
 
     pods: Sequence[Pod] = ()
@@ -73,6 +74,7 @@ class PodChange:
     deleted_first: int = 0
     keeps_old: bool = False
     workload: ApiObject | None = None
+    pod_object: ApiObject | None = None
     rolled_out: bool = False
     under_way: bool = False
     replaces_none: bool = False
@@ -120,8 +122,10 @@ def pod_change(
     elif group_kind(obj) == "apps/Deployment" and is_paused(old):
         same = has_replica_set(cluster, obj, template.object)
     change = _of_change(cluster, obj, old, template.object, own, paths, same=same)
-    if not change.pods or group_kind(obj) not in CONTROLLERS:
+    if not change.pods:
         return change
+    if group_kind(obj) not in CONTROLLERS:
+        return replace(change, pod_object=made_of(subject.ref.namespace, obj, template.object))
     return replace(change, workload=_next_run(obj) if creates_pods_later(obj) else obj)
 
 
@@ -296,7 +300,7 @@ def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *
         return PodChange()
     pod = with_priority(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
     whole = without_missing_claims(pod, cluster)
-    return PodChange((whole,), without_claims=whole is not pod)
+    return PodChange((whole,), without_claims=whole is not pod, pod_object=obj)
 
 
 def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:

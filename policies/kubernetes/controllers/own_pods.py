@@ -13,6 +13,7 @@ from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.controllers.stateful_set import ordinal_of
 from forewarn.policies.kubernetes.controllers.templates import replica_set_name
+from forewarn.policies.kubernetes.controllers.view import Key, controller_of
 from forewarn.policies.kubernetes.kinds.owners import role_of
 from forewarn.policies.kubernetes.kinds.registry import (
     DAEMON_SET,
@@ -201,6 +202,29 @@ def again(pod: Pod, recreated: Collection[str], *, is_there: bool) -> Recreator:
     if role is None:
         return Recreator.UNKNOWN
     return Recreator.CONTROLLER if role.recreated else Recreator.NEVER
+
+
+def controller_in(cluster: ClusterSnapshot, pod: Pod) -> Key | None:
+    """Return the controller of a Pod; if it is a ReplicaSet that the cluster state does not have, the Deployment that
+    selects the Pod and has no other ReplicaSet.
+    """
+    owner = controller_of(pod)
+    if owner is None or owner[0] != REPLICA_SET or owner in cluster.workloads:
+        return owner
+    workloads = cluster.workloads_of(pod.namespace)
+    charge(len(workloads))
+    complete = {workload.controller for workload in workloads.values()}
+    deployments = ((key, workload.object) for key, workload in workloads.items() if key[0] == DEPLOYMENT)
+    selecting = (key for key, obj in deployments if (key[0], key[2]) not in complete and _selects(obj, pod))
+    return next(selecting, owner)
+
+
+def _selects(deployment: ApiObject, pod: Pod) -> bool:
+    try:
+        selector = selector_of(deployment)
+    except InvalidObject:
+        return False
+    return not selector.empty and selector.matches(pod.labels)
 
 
 def has_lost_owner(pod: Pod, runs: Callable[[str, str], bool]) -> bool:

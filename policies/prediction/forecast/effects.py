@@ -54,6 +54,11 @@ class Predicted:
         """The predictions of Pods that belong to none of the PodGroups."""
         return [*filter(self.is_alone, self.applied.predictions)]
 
+    @property
+    def _by_old_templates(self) -> list[Prediction]:
+        rollouts = (placement.rollout for placement in self.applied.placed)
+        return [each for rollout in rollouts if rollout is not None for each in rollout.by_old_template]
+
     def is_alone(self, prediction: Prediction) -> bool:
         """Report whether the Pod of a prediction belongs to none of the PodGroups."""
         return id(prediction.pod) not in self._in_groups
@@ -64,7 +69,7 @@ class Predicted:
 
     def _preemptions(self) -> Iterator[tuple[Pod, str]]:
         """Yield each victim with its preemptor, also victims that already terminate."""
-        for prediction in self.alone:
+        for prediction in (*self.alone, *self._by_old_templates):
             yield from ((victim, prediction.pod.key) for victim in prediction.victims)
         for group in self.groups:
             yield from ((victim, group.id) for victim in group.victims)
@@ -98,13 +103,13 @@ class Predicted:
 
     def effects(self, rejected_objects: int = 0) -> Effects:
         """Count the effects. `rejected_objects`: objects that are not predicted."""
-        counts, rollouts = self.outcomes, [each.rollout for each in self.applied.placed if each.rollout is not None]
-        evicted = {pod.identity: pod for rollout in rollouts for pod in rollout.evicted}
+        counts, impacts = self.outcomes, [each.rollout or each.following for each in self.applied.placed]
+        evicted = {pod.identity: pod for impact in impacts if impact is not None for pod in impact.evicted}
         preempted = [pod for pod in evicted.values() if pod.identity not in self._first]
         placeholders = sum(self._is_placeholder(pod) for pod in preempted)
-        violated = {pdb for each in self.alone for pdb in each.violated_pdbs}
+        violated = {pdb for each in (*self.alone, *self._by_old_templates) for pdb in each.violated_pdbs}
         violated.update(*(group.violated_pdbs(self.cluster.scheduling) for group in self.groups))
-        beyond = any(rollout.pdb_violations_in_cascade for rollout in rollouts)
+        beyond = any(impact is not None and impact.pdb_violations_in_cascade for impact in impacts)
         losses = losses_of(self.victims, self.cluster.workload)
         return Effects(
             victims=len(self.victims),

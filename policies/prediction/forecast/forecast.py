@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.metering import CutShort, charging, limited, meter, metered, never
+from forewarn.policies.base.metering import CutShort, charge, charging, limited, meter, metered, never
 from forewarn.policies.kubernetes.cluster.admission import counted_by_requests
 from forewarn.policies.kubernetes.controllers.changes import PodChange, creates_no_pods, pod_change
 from forewarn.policies.kubernetes.controllers.new_pods import (
@@ -18,6 +18,7 @@ from forewarn.policies.kubernetes.controllers.new_pods import (
     are_equivalent,
     creates_pods_later,
 )
+from forewarn.policies.kubernetes.controllers.own_pods import Adoption, Recreator, again, controller_in
 from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping
@@ -34,25 +35,23 @@ from forewarn.policies.kubernetes.scheduling.responsible import (
     unmodelled,
 )
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.forecast.aftermath import (
-    MAX_WORK,
-    NOT_KNOWN,
-    aftermath_of,
-    freed_by,
-    help_pending,
-    is_recreated,
-    may_be_helped,
-    pending_in_order,
-    replacement_of,
-)
 from forewarn.policies.prediction.forecast.apply_order import Applied, place_in_order
 from forewarn.policies.prediction.forecast.impact import (
     BY_CHOICE,
     BY_NODES,
     BY_RETRIES,
     MAX_SHOWN,
+    NOT_PREDICTED,
     WITHOUT_CLAIMS,
+    Cascade,
     Impact,
+)
+from forewarn.policies.prediction.forecast.pending_pods import (
+    freed_by,
+    help_pending,
+    may_be_helped,
+    pending_in_order,
+    replacement_of,
 )
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas, Placement, place
 from forewarn.policies.prediction.forecast.pod_groups import (
@@ -73,8 +72,9 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
-    from forewarn.policies.prediction.forecast.aftermath import Waiting
+    from forewarn.policies.prediction.forecast.pending_pods import Waiting
     from forewarn.policies.prediction.forecast.rehearsal import Rehearsal
+    from forewarn.policies.prediction.simulation.scenario import Arrival
 
 
 class NodeOrder(NamedTuple):
@@ -202,14 +202,13 @@ class QuotaLimits(NamedTuple):
     """How ResourceQuotas limit the new Pods of one object.
 
     `most`: the number of new Pods that they admit at once; None for all. `beside_old`: whether they admit all new Pods
-    while all old Pods exist. `before`, `after`: return the quotas of a namespace without and with the object's Pods;
-    None: those of the cluster. `is_known`: whether only quotas limit the Pods, which a simulation can update.
+    while all old Pods exist. `before`: returns the quotas of a namespace without the object's Pods; None: those of the
+    cluster. `is_known`: whether only quotas limit the Pods, which a simulation can update.
     """
 
     most: int | None = None
     beside_old: bool = True
     before: Callable[[str], Sequence[ResourceQuota]] | None = None
-    after: Callable[[str], Sequence[ResourceQuota]] | None = None
     is_known: bool = True
 
 
@@ -217,6 +216,25 @@ def not_read(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why:
     """Return the impact of an object whose evaluation stopped before its Pods were read; None without new Pods."""
     new = new_pods_of(subject, paths)
     return Impact((), new, None).stopped(why) if new else None
+
+
+def arrivals_of(change: PodChange, limit: int | None) -> list[Arrival]:
+    """Return the arrivals of a simulation: the changed workload; without one, at most `limit` of the new Pods."""
+    from forewarn.policies.prediction.simulation.scenario import Arrival
+
+    if change.workload is not None:
+        is_new = not change.rolled_out and not change.own  # else what is stored must be known
+        return [Arrival(0.0, "create" if is_new else "update", change.workload)]
+    obj, pods = change.pod_object or {}, change.pods[:limit]
+    names = [f"{pod.name}+{number}" if number else pod.name for number, pod in enumerate(charging(pods))]
+    metadata = {**mapping(obj, "metadata"), "namespace": pods[0].namespace}
+    return [Arrival(0.0, "create", {**obj, "kind": "Pod", "metadata": {**metadata, "name": name}}) for name in names]
+
+
+def _agree(simulated: Impact, done: Impact) -> bool:
+    """Report whether a simulation has the outcomes of a prediction Pod by Pod."""
+    victims, others = ({v.identity for p in one.preempting for v in p.victims} for one in (simulated, done))
+    return victims == others and (simulated.pending, simulated.rejected) == (done.pending, done.rejected)
 
 
 class Forecast:
@@ -232,20 +250,20 @@ class Forecast:
         expired: Callable[[], bool],
         *,
         pods_defaulted: bool = False,
-        aftermath: bool = True,
         recreated: Collection[str] = (),
         before_simulation: Callable[[Impact, Waiting], object] | None = None,
         explains: bool = False,
     ) -> None:
         """Set the cluster and the options.
 
-        `expired`: returns True once time is up. `aftermath`: also predict the cascade after preemptions. `recreated`:
-        see `again`. `before_simulation`: called with the initial impact and the Pending Pods before the simulation of a
-        rollout, which it prevents by an exception. `explains`: see `rehearse`.
+        `expired`: returns True once time is up. `recreated`: see `again`. `before_simulation`: called with the initial
+        impact and the Pending Pods before the simulation of a rollout, which it prevents by an exception. `explains`:
+        see `rehearse`.
         """
-        self._aftermath, self._recreated, self._before_simulation = aftermath, recreated, before_simulation
+        self._recreated, self._before_simulation = recreated, before_simulation
         self._explains = explains
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
+        self._adoption = Adoption(cluster)
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
         self._waiting: Waiting | None = None
         """The Pending Pods besides the object's; None before the first use."""
@@ -305,9 +323,6 @@ class Forecast:
             done = self._in_full(change, impact, quotas)
         except CutShort as why:
             return impact.stopped(why)
-        is_predicted = done.rest not in ("unknown", "not-predicted")
-        wanted = self._aftermath and (done.preempting or done.by_waiting) and is_predicted
-        done = self._with_aftermath(done, quotas) if wanted and done.aftermath is None else done
         done = done._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
         return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
@@ -354,41 +369,106 @@ class Forecast:
         if done is not None:
             return done
         if not change.rolled_out:
-            return self._with_retries(change, impact, quotas, too_many=too_many)
+            return self._with_cascade(change, impact, quotas, too_many=too_many)
         done = self._one_by_one(change, impact, quotas.most)
+        if (done.preempting or done.by_waiting) and done.rest not in ("unknown", "not-predicted"):
+            done = done._replace(cascade=self._without_cascade(done) or self._not_simulated(done))
         return done._replace(first_only=True) if too_many and done.fitting < done.new else done
 
     def _one_by_one(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
         done = self._limited(change, impact, limit)
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
 
-    def _with_retries(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> Impact:
-        """Return the impact Pod by Pod; by a simulation if later attempts may succeed. Raises CutShort."""
+    def _with_cascade(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> Impact:
+        """Return the impact Pod by Pod, with the cascade; the impact of a simulation if later attempts preempt other
+        Pods. Raises CutShort.
+        """
         snapshot, placed = self._snapshot(), {*self._placed}
         done = self._one_by_one(change, impact, quotas.most)
-        in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
+        if not (done.preempting or done.by_waiting) or done.rest in ("unknown", "not-predicted"):
+            return done
         pod = change.pods[0]
         freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
-        if in_turn or done.is_incomplete or done.why_not or not depends_on_retries(done, pod, snapshot, freed=freed):
-            return done
-        impact = impact._replace(by_chance=self._chance_of_retries(change, done))
-        left = done.rejected - freed
-        first = done._replace(predictions=done.preempting, rejected=left, rest="later", first_only=True)
-        first = first._replace(after_rejected=min(first.after_rejected, max(left - 1, 0)))
-        if too_many or change.workload is None or not quotas.is_known:
-            return first
+        in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
+        retries = not (in_turn or done.is_incomplete) and depends_on_retries(done, pod, snapshot, freed=freed)
+        cascade = self._without_cascade(done)
+        if cascade is not None and not retries:
+            return done._replace(cascade=cascade)
+        impact = impact._replace(by_chance=self._chance_of_retries(change, done)) if retries else impact
         after, self._next = self._next, lambda: snapshot
         self._placed, placed = placed, self._placed
+        simulated = None if too_many else self._simulated_in_time(change, impact, quotas)
+        if simulated is not None and (retries or not _agree(simulated, done)):
+            return simulated._replace(by_chance=simulated.by_chance or done.by_chance)
+        self._next, self._placed = after, placed
+        if simulated is not None:
+            violations = simulated.num_pdb_violations
+            return done._replace(cascade=simulated.cascade, evicted=simulated.evicted, num_pdb_violations=violations)
+        done = done._replace(cascade=cascade or self._not_simulated(done))
+        if not retries:
+            return done
+        if self._expired():
+            return done._replace(rest="unknown")
+        rejected = done.rejected - freed
+        first = done._replace(predictions=done.preempting, rejected=rejected, rest="later", first_only=True)
+        return first._replace(after_rejected=min(first.after_rejected, max(rejected - 1, 0)))
+
+    def _simulated_in_time(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact | None:
+        """Return the impact of a simulation; None if the simulation cannot decide it, or if work or time is used up.
+
+        Without the Pending Pods that preempt whether the new Pods are created or not.
+        """
+        is_simulated = change.workload is not None or (change.pod_object is not None and not change.without_claims)
+        if not is_simulated or not (quotas.most is None or quotas.is_known):
+            return None
         try:
             with metered(self._expired, MAX_REHEARSAL_WORK):
                 waiting = pending_in_order(self._cluster, impact.own | self._placed)
+                before, placed = self._next, {*self._placed}
                 simulated = self._simulated(change, impact, waiting, quotas)
+                if simulated is None or not simulated.by_waiting or change.rolled_out:
+                    return simulated
+                # These may have been created a moment ago, or wait for something that is not modelled.
+                self._next, self._placed = before, placed
+                waiting = waiting.without({prediction.pod.identity for prediction in simulated.by_waiting})
+                return self._simulated(change, impact, waiting, quotas)
         except (CutShort, InvalidObject):
-            simulated = None
-        if simulated is not None:
-            return simulated
-        self._next, self._placed = after, placed
-        return first._replace(rest="unknown", first_only=False) if self._expired() else first
+            return None
+
+    def _without_cascade(self, impact: Impact) -> Cascade | None:
+        """Return the cascade if nothing follows the preemptions: no controller recreates the victims, and no Pending
+        Pod may use their capacity; otherwise None.
+        """
+        preemptions = (*impact.preempting, *impact.by_waiting)
+        evicted = {v.identity: v for p in preemptions for v in p.victims if not v.terminating}
+        victims = [victim for identity, victim in evicted.items() if identity not in impact.own | impact.let_in]
+        recreators = [self._recreator_of(victim) for victim in victims]
+        if Recreator.CONTROLLER in recreators:
+            return None
+        try:
+            with metered(self._expired, MAX_REHEARSAL_WORK):
+                waiting = pending_in_order(self._cluster, impact.own | self._placed)
+                if waiting.pods or waiting.omitted:
+                    freed = [*evicted.values()]
+                    if help_pending(waiting, without(self._snapshot(), freed), freed):
+                        return None
+        except CutShort:
+            return None
+        unknown = sum(recreator.is_assumption for recreator in recreators)
+        return Cascade(not_replaced=len(victims), controller_unknown=unknown)
+
+    def _recreator_of(self, pod: Pod) -> Recreator:
+        owner = controller_in(self._cluster, self._adoption.adopt(pod))
+        return again(pod, self._recreated, is_there=owner is not None and owner in self._cluster.workloads)
+
+    def _not_simulated(self, impact: Impact) -> Cascade:
+        """Return the cascade that is not predicted, with the number of Pending Pods that may use the victims' capacity
+        before the new Pods do.
+        """
+        waiting = self._cluster.waiting_pods.values()
+        charge(len(waiting))
+        ahead = sum(pod.effective_priority >= (impact.priority or 0) for pod in waiting)
+        return NOT_PREDICTED._replace(pending_not_evaluated=ahead)
 
     def _chance_of_retries(self, change: PodChange, first: Impact) -> str:
         """Return what decides which Pods use the quota that victims free; "" if only the new Pods wait for it.
@@ -400,8 +480,7 @@ class Forecast:
         if isinstance(change.pods, DaemonPods):
             return BY_NODES
         victims = [v for p in first.preempting for v in p.victims if v.namespace == change.pods[0].namespace]
-        evicted = {victim.identity for victim in victims}
-        others = any(is_recreated(victim, self._cluster, self._recreated, evicted) for victim in victims)
+        others = any(self._recreator_of(victim) is Recreator.CONTROLLER for victim in victims)
         return BY_RETRIES if others else ""
 
     def _rehearsed(self, change: PodChange, impact: Impact, quotas: QuotaLimits) -> Impact | None:
@@ -433,17 +512,16 @@ class Forecast:
         """
         from forewarn.policies.prediction.forecast.rehearsal import rehearse
 
-        assert change.workload is not None
         simulate = partial(
             rehearse,
             self._cluster,
             self._snapshot(),
-            change.workload,
+            arrivals_of(change, quotas.most),
             waiting,
-            creates=not change.rolled_out and not change.own,  # else what is stored must be known
             quotas_of=quotas.before,
             by_chance=bool(impact.by_chance),
             explains=self._explains,
+            recreated=self._recreated,
         )
         if not isinstance(change.pods, DaemonPods):
             return self._of_rehearsal(simulate(), change, impact)
@@ -477,6 +555,7 @@ class Forecast:
         return impact._replace(
             new=impact.new - gone,
             predictions=(*rehearsal.preempting, *rehearsal.pending),
+            by_old_template=rehearsal.by_old_template,
             fitting=fitting,
             displacing=min(rehearsal.displacing, fitting),
             evicted=rehearsal.evicted,
@@ -489,7 +568,7 @@ class Forecast:
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
             is_simulated=True,
-            aftermath=rehearsal.aftermath if rehearsal.preempting or rehearsal.by_waiting else None,
+            cascade=rehearsal.cascade if rehearsal.victims else None,
         )
 
     def _all_fit(self, pods: Sequence[Pod]) -> bool:
@@ -498,22 +577,6 @@ class Forecast:
             return False
         capacity = capacity_for(self._snapshot(), pods[0])
         return capacity is not None and capacity.total >= len(pods)
-
-    def _with_aftermath(self, impact: Impact, quotas: QuotaLimits) -> Impact:
-        """Return the impact with the cascade; NOT_KNOWN as cascade if time or work is used up."""
-        try:
-            if self._expired():
-                raise CutShort("time is up")
-            with metered(self._expired, MAX_WORK):
-                itself = impact.own | impact.let_in
-                waiting = pending_in_order(self._cluster, impact.own | self._placed)
-                preempting = (*impact.preempting, *impact.by_waiting)
-                aftermath = aftermath_of(
-                    self._cluster, self._snapshot(), preempting, itself, quotas.after, waiting, self._recreated
-                )
-        except (CutShort, InvalidObject):
-            aftermath = NOT_KNOWN
-        return impact._replace(aftermath=aftermath)
 
     def _limited(self, change: PodChange, impact: Impact, limit: int | None) -> Impact:
         """Return the impact of at most `limit` new Pods. A quota rejects the others, unless old Pods terminate first.
@@ -658,14 +721,13 @@ class Forecast:
                     let_in[pod.identity] = prediction
 
     def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
-        evicted = {victim.identity for victim in victims}
-        again = [
+        recreated = [
             replacement_of(let_in[victim.identity].pod)
             for victim in victims
-            if victim.identity in let_in and is_recreated(victim, self._cluster, self._recreated, evicted)
+            if victim.identity in let_in and self._recreator_of(victim) is Recreator.CONTROLLER
         ]
-        if again and self._waiting is not None:
-            self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
+        if recreated and self._waiting is not None:
+            self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *recreated))
 
 
 def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
@@ -694,10 +756,7 @@ def place_rollout(
     is_limited = has_one_order and not is_rollout and 0 < admitted < len(change.pods)
     if not is_rollout and not is_limited and not _has_retries(change, cluster):
         return None
-    limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
-    impact = Forecast(cluster, POD_TEMPLATE_PATHS, never, aftermath=False, explains=True).predict_impact(
-        subject, limits
-    )
+    impact = _impact_of(cluster, subject, change, admitted, is_limited=is_limited)
     if not is_rollout and (impact is None or not impact.preempting):
         return None
     if impact is None:  # No new Pods yet, or Pods of another scheduler.
@@ -706,6 +765,28 @@ def place_rollout(
     impact = impact._replace(replaces_none=change.replaces_none)
     rejection = impact.rejection or rejection * bool(impact.rejected)
     return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
+
+
+def _impact_of(
+    cluster: ClusterSnapshot, subject: ReviewedObject, change: PodChange, admitted: int, *, is_limited: bool
+) -> Impact | None:
+    limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
+    return Forecast(cluster, POD_TEMPLATE_PATHS, never, explains=True).predict_impact(subject, limits)
+
+
+def _with_following(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None, placement: Placement) -> Placement:
+    """Return the placement of the only object with what follows its preemptions; with the outcomes of a simulation, if
+    later attempts of the new Pods preempt other Pods.
+    """
+    if not any(prediction.outcome == "preempts" for prediction in placement.predictions):
+        return placement
+    subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
+    change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
+    admitted = len(change.pods) - placement.rejected
+    impact = _impact_of(cluster, subject, change, admitted, is_limited=admitted < len(change.pods))
+    if impact is None or not impact.is_simulated:
+        return replace(placement, following=impact)
+    return replace(placement, predictions=impact.predictions, wanted=impact.new, rollout=impact)
 
 
 def _scaled(obj: ApiObject, replicas: int) -> ApiObject:
@@ -745,6 +826,7 @@ def _place(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int
     if len(objects) != 1:
         return place_in_order(cluster, objects, replicas)
     try:
-        return Applied((place(cluster, objects[0], replicas),))
+        placement = place(cluster, objects[0], replicas)
+        return Applied((_with_following(cluster, objects[0], replicas, placement),))
     except InvalidObject as fault:
         return Applied((fault,))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-    from forewarn.policies.prediction.forecast.aftermath import Aftermath
     from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, GroupImpact
 
 
@@ -31,14 +31,48 @@ BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 
+class Cascade(NamedTuple):
+    """What follows after the preemptions by new Pods. A missing number is 0. `incomplete`: not predicted, because time
+    or work was used up, or because of what is not simulated.
+
+    `replaced`: number of victims that a controller recreates. `not_replaced`: number of other victims.
+    `controller_unknown`: number of those whose controller is unknown or not in the cluster state. `preempted`: number
+    of Pods that replacements preempt. `pending`: replacements that stay Pending. `rejected_by_quota`: replacements that
+    a quota still rejects at the end, included in `replaced`. `pending_not_evaluated`: number of Pending Pods that were
+    not evaluated.
+    """
+
+    replaced: Sparse[int] = 0
+    not_replaced: Sparse[int] = 0
+    preempted: Sparse[int] = 0
+    cascade_depth: Sparse[int] = 0
+    pending: Sparse[int] = 0
+    incomplete: Sparse[bool] = False
+    rejected_by_quota: Sparse[int] = 0
+    pending_not_evaluated: Sparse[int] = 0
+    controller_unknown: Sparse[int] = 0
+
+    @property
+    def coarse(self) -> Cascade:
+        """The lower end of a range in place of each count, without the depth and `pending_not_evaluated`."""
+        lowest = Cascade._make(count_range(number).lowest or 0 for number in self)
+        return lowest._replace(incomplete=self.incomplete, cascade_depth=0, pending_not_evaluated=0)
+
+
+NOT_PREDICTED: Final = Cascade(incomplete=True)
+
+
 class PreemptionBy(NamedTuple):
-    """The preemption by one new Pod. `or_any_of`: all equally suitable nodes. `by_chance`: other victims are
-    possible.
+    """The preemption by one new Pod. `node`: that of all victims; `nodes`: those of the victims, if there are several,
+    because the Pod preempts several times. `or_any_of`: all equally suitable nodes. `stays_pending`: the Pod stays
+    Pending nevertheless, and is one of `pending`. `by_chance`: other victims are possible.
     """
 
     victims: Always[Sequence[str]] = ()
     more_victims: Sparse[int] = 0
     node: str = ""
+    nodes: Sequence[str] = ()
+    stays_pending: Sparse[bool] = False
     or_any_of: Sequence[str] = ()
     more_nodes: Sparse[int] = 0
     by_chance: Sparse[bool] = False
@@ -97,12 +131,15 @@ class ImpactDocument(NamedTuple):
     pod_group: GroupImpact | None = None
     preemptions: Sequence[PreemptionBy] = ()
     more_preemptions: Sparse[int] = 0
+    by_old_template: Sequence[PreemptionBy] = ()
+    more_by_old_template: Sparse[int] = 0
     by_pending_pods: Sequence[PreemptionBy] = ()
     more_by_pending_pods: Sparse[int] = 0
-    cascade: Aftermath | None = None
+    cascade: Cascade | None = None
     by_timing: Sparse[bool] = False
     by_chance: Sparse[bool] = False
     pending: Sparse[int] = 0
+    rollout_blocked: Sparse[bool] = False
     incomplete: Sparse[bool] = False
     rejected_by_quota: Sparse[int] = 0
     not_predicted: str = ""
@@ -118,10 +155,11 @@ class ImpactDocument(NamedTuple):
 class Impact(NamedTuple):
     """The impact of one object's new Pods.
 
-    - `predictions`: in order, of the Pods that do more than fit. `fitting`: number of other Pods that fit.
-      `displacing`: those of them that preempt only Pods that start later. `evicted`, `num_pdb_violations`: all Pods
-      that are preempted in a simulation, also of and by replacement Pods, and the number of those beyond what their
-      PDBs allow.
+    - `predictions`: in order, of the Pods that do more than fit; two of a Pod that preempts and stays Pending.
+      `by_old_template`: of Pods that the rollout creates and deletes again, which are no new Pods. `fitting`: number of
+      other Pods that fit. `displacing`: those of them that preempt only Pods that start later. `evicted`,
+      `num_pdb_violations`: all Pods that are preempted in a simulation, also of and by replacement Pods, and the number
+      of those beyond what their PDBs allow.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
@@ -134,7 +172,7 @@ class Impact(NamedTuple):
       the impact is then one with many preemptions. With `BY_CHOICE`, see `least`.
     - `keeps_old`: a rollout creates the Pods while old ones exist. `deleted_first`: number of old Pods that are deleted
       before the outcome of the first new Pod is known.
-    - `aftermath`: the cascade; None without victims, or if not requested.
+    - `cascade`: None without victims, or if not requested.
     - `let_in`: identities of Pending Pods that use the capacity of old Pods before the new Pods do; preempting these
       affects no running Pod. `by_waiting`: predictions of other Pending Pods that preempt with that capacity.
     - `excess`: the exceeded limit; None if time was used up. `first_only`: the rollout is too large for a simulation,
@@ -147,6 +185,7 @@ class Impact(NamedTuple):
     priority: int | None
     own: frozenset[str] = frozenset()
     rest: str = ""
+    by_old_template: tuple[Prediction, ...] = ()
     fitting: int = 0
     displacing: int = 0
     evicted: tuple[Pod, ...] = ()
@@ -158,7 +197,7 @@ class Impact(NamedTuple):
     by_chance: str = ""
     keeps_old: bool = False
     deleted_first: int = 0
-    aftermath: Aftermath | None = None
+    cascade: Cascade | None = None
     let_in: frozenset[str] = frozenset()
     by_waiting: tuple[Prediction, ...] = ()
     excess: Excess | None = None
@@ -183,12 +222,15 @@ class Impact(NamedTuple):
     @property
     def is_cut_short(self) -> bool:
         """Whether more time or work would give a more complete result."""
-        return self.is_incomplete or (self.aftermath is not None and self.aftermath.incomplete)
+        return self.is_incomplete or (self.cascade is not None and self.cascade.incomplete)
 
     @property
     def pdb_violations_in_cascade(self) -> int:
-        """The number of Pods that other Pods than `predictions` preempt in a simulation, beyond what PDBs allow."""
-        return max(self.num_pdb_violations - sum(each.num_pdb_violations for each in self.predictions), 0)
+        """The number of Pods that neither `predictions` nor `by_old_template` preempt in a simulation, beyond what PDBs
+        allow.
+        """
+        predictions = (*self.predictions, *self.by_old_template)
+        return max(self.num_pdb_violations - sum(each.num_pdb_violations for each in predictions), 0)
 
     @property
     def by_timing(self) -> bool:
@@ -210,16 +252,42 @@ class Impact(NamedTuple):
         return 0 if self.keeps_old or self.deleted_first else len(self.own) + self.new - self.rejected
 
     @property
+    def in_vain(self) -> set[str]:
+        """The uids of the new Pods that preempt and stay Pending, with two predictions each."""
+        preempting, pending = ({p.pod.uid for p in self.predictions if p.outcome == o} for o in ("preempts", "pending"))
+        return preempting & pending - {""}
+
+    @property
     def predicted(self) -> int:
-        return len(self.predictions) + self.fitting
+        """The number of evaluated new Pods."""
+        return len(self.predictions) - len(self.in_vain) + self.fitting
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """The number of new Pods by outcome: `Prediction.outcome`, "in-vain", "refused" by a quota, "later", or `rest`.
+        Their sum is `new`.
+        """
+        counts = Counter[str](p.outcome for p in self.predictions if p.pod.uid not in self.in_vain)
+        counts.update({"fits": self.fitting, "in-vain": len(self.in_vain), "later": self.after_rejected})
+        counts["refused"] += self.rejected - self.after_rejected
+        if self.rest:
+            counts[self.rest] += self.new - self.predicted - self.rejected
+        return counts
 
     @property
     def preempting(self) -> tuple[Prediction, ...]:
-        """The predictions in which new Pods preempt running Pods."""
-        predictions = (p for p in self.predictions if p.outcome == "preempts")
+        """The predictions in which Pods of the workload preempt running Pods: first those of the old template."""
+        predictions = (p for p in (*self.by_old_template, *self.predictions) if p.outcome == "preempts")
         if not self.let_in:
             return tuple(predictions)
         return tuple(p for p in predictions if any(victim.identity not in self.let_in for victim in p.victims))
+
+    @property
+    def is_blocked_rollout(self) -> bool:
+        """Whether new Pods that stay Pending, or that a quota rejects, keep the rollout from replacing all old Pods."""
+        replaces_old = self.own and (self.keeps_old or self.deleted_first) and not self.replaces_none
+        is_decided = self.is_simulated or not (self.keeps_old and self.deleted_first)
+        return bool(replaces_old and is_decided and (self.pending or self.rejected))
 
     @property
     def pending(self) -> int:
@@ -238,11 +306,13 @@ class Impact(NamedTuple):
         """
         if audience.shown.not_predicted:
             return ImpactDocument(not_predicted=audience.shown.not_predicted)
-        preempting, by_waiting, aftermath = self.preempting, self.by_waiting, self.aftermath
+        by_waiting, cascade = self.by_waiting, self.cascade
+        preempting = [p for p in self.preempting if p not in self.by_old_template]
         document = ImpactDocument(
             priority=self.priority,
             pod_group=self.group and self.group.as_annotation(audience),
             by_chance=bool(self.by_chance),
+            rollout_blocked=self.is_blocked_rollout,
             incomplete=self.is_incomplete,
             not_predicted=self.why_not,
             assumes=self.assumes,
@@ -251,23 +321,30 @@ class Impact(NamedTuple):
             return document._replace(
                 coarse=True,
                 preemptions=_merged(preempting, audience),
+                by_old_template=_merged(self.by_old_template, audience),
                 by_pending_pods=_merged(by_waiting, audience),
-                cascade=aftermath and aftermath.coarse,
+                cascade=cascade and cascade.coarse,
                 pending=count_range(self.pending).lowest or 0,
                 rejected_by_quota=count_range(self.rejected).lowest or 0,
             )
         return document._replace(
             new_pods=self.new,
             predicted=self.predicted,
-            preemptions=[_preemption(p, audience, bool(self.by_chance)) for p in preempting[:MAX_SHOWN]],
+            preemptions=[self._preemption(p, audience) for p in preempting[:MAX_SHOWN]],
             more_preemptions=more(preempting),
+            by_old_template=[self._preemption(p, audience) for p in self.by_old_template[:MAX_SHOWN]],
+            more_by_old_template=more(self.by_old_template),
             by_pending_pods=[_preemption(p, audience) for p in by_waiting[:MAX_SHOWN]],
             more_by_pending_pods=more(by_waiting),
-            cascade=aftermath,
+            cascade=cascade,
             by_timing=self.by_timing,
             pending=self.pending,
             rejected_by_quota=self.rejected,
         )
+
+    def _preemption(self, prediction: Prediction, audience: Audience) -> PreemptionBy:
+        document = _preemption(prediction, audience, bool(self.by_chance))
+        return document._replace(stays_pending=prediction.pod.uid in self.in_vain)
 
     def stopped(self, why: CutShort) -> Impact:
         """Return the impact with an unknown outcome for the remaining Pods, and the exceeded limit of `why`."""
@@ -282,16 +359,26 @@ class Impact(NamedTuple):
 def _preemption(prediction: Prediction, audience: Audience, by_chance: bool = False) -> PreemptionBy:
     """Return one preemption; node names only with full access. `by_chance`: chance decides about it."""
     nodes = prediction.best_nodes if audience.sees_all else ()
+    places = victim_nodes([prediction]) if audience.sees_all else []
     return _victims(prediction.victims, audience)._replace(
-        node=prediction.nominated_node if audience.sees_all else "",
-        or_any_of=nodes[:MAX_SHOWN] if len(nodes) > 1 else (),
+        node=places[0] if len(places) == 1 else "",
+        nodes=places[:MAX_SHOWN] if len(places) > 1 else (),
+        or_any_of=nodes[:MAX_SHOWN] if len(nodes) > 1 and len(places) == 1 else (),
         more_nodes=more(nodes),
         by_chance=by_chance or prediction.may_be_others,
         pdb_violations=prediction.num_pdb_violations,
     )
 
 
-def _merged(predictions: tuple[Prediction, ...], audience: Audience) -> Sequence[PreemptionBy]:
+def victim_nodes(predictions: Iterable[Prediction]) -> list[str]:
+    """Return the nodes on which Pods are preempted, in the order of the preemptions. Pods of a PodGroup, which are
+    preempted together on all nodes, count for the nominated node.
+    """
+    victims = ((victim, prediction.nominated_node) for prediction in predictions for victim in prediction.victims)
+    return list(dict.fromkeys(node if victim.spec.pod_group else victim.node_name for victim, node in victims))
+
+
+def _merged(predictions: Sequence[Prediction], audience: Audience) -> Sequence[PreemptionBy]:
     """Return several preemptions as one: victims by name if visible, otherwise the lower end of a range."""
     violates = any(prediction.num_pdb_violations for prediction in predictions)
     merged = _victims(victims_of(predictions), audience)._replace(by_chance=True, pdb_violations=int(violates))
@@ -361,7 +448,7 @@ def _may_differ(later: Prediction, before: Prediction) -> bool:
     return not is_alike or (later.outcome == "preempts" and not before.takes_ties_in_turn)
 
 
-def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
+def victims_of(predictions: Sequence[Prediction]) -> list[Pod]:
     """Return the victims of all predictions without duplicates, the highest priority first, then by name."""
     victims = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
     by_priority = grouped((-(victim.priority or 0), victim) for victim in victims.values())

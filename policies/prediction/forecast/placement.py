@@ -111,6 +111,9 @@ class Placement:
     Pods that fit.
     """
 
+    following: Impact | None = None
+    """What follows the preemptions, if the outcomes are those of `predictions`."""
+
     @property
     def without_prediction(self) -> dict[str, int]:
         """The number of new Pods that `predictions` omits, by outcome: "refused" by a quota, "later"; of a rollout also
@@ -118,10 +121,7 @@ class Placement:
         """
         if self.rollout is None:
             return dict(Counter(refused=self.rejected, later=self.later) + Counter())
-        rollout = self.rollout
-        rest, refused = rollout.new - rollout.predicted - rollout.rejected, rollout.rejected - rollout.after_rejected
-        counts = Counter(fits=rollout.fitting, refused=refused, later=rollout.after_rejected)
-        return dict(counts + (Counter({rollout.rest: rest}) if rollout.rest else Counter()))
+        return dict(self.rollout.outcomes - Counter(outcomes(self.predictions)))
 
     @property
     def frees_quota(self) -> bool:
@@ -144,8 +144,7 @@ class Placement:
 
     @property
     def is_blocked_rollout(self) -> bool:
-        impact = self.rollout
-        return bool(impact and impact.own and not impact.replaces_none and (impact.pending or impact.rejected))
+        return self.rollout is not None and self.rollout.is_blocked_rollout
 
     @property
     def basis(self) -> str:

@@ -1,4 +1,4 @@
-"""Simulate a rollout within an admission request. The result equals that of a simulation of the whole cluster.
+"""Simulate new Pods within an admission request. The result equals that of a simulation of the whole cluster.
 
 Loads only the relevant Pods and workloads: those of the changed workload, Pending Pods, and victims with their
 workloads when they are preempted. The scheduler uses the existing Snapshot with all Pods. PDBs start with their current
@@ -17,12 +17,26 @@ from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.metering import CutShort, charge
 from forewarn.policies.kubernetes.cluster.admission import admitted, with_default_resources
 from forewarn.policies.kubernetes.cluster.cache import seconds_of
-from forewarn.policies.kubernetes.controllers.own_pods import Adoption, controlled, owned_pods_of, pods_of
+from forewarn.policies.kubernetes.controllers.own_pods import (
+    Adoption,
+    controlled,
+    controller_in,
+    owned_pods_of,
+    pods_of,
+)
 from forewarn.policies.kubernetes.controllers.templates import template_of
 from forewarn.policies.kubernetes.controllers.view import Key, PodState, WorkloadState, controller_of
-from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, NODE
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, POD
 from forewarn.policies.kubernetes.objects.extent import check_extent, check_metadata_extent
-from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, int32, mapping
+from forewarn.policies.kubernetes.objects.fields import (
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    int32,
+    mapping,
+    ref_of,
+)
 from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
 from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
@@ -32,7 +46,7 @@ from forewarn.policies.kubernetes.scheduling.responsible import framework_of
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot, changed_pdbs
 from forewarn.policies.kubernetes.scheduling.ties import fewest_of, fewest_victims
-from forewarn.policies.prediction.forecast.aftermath import Aftermath, Waiting
+from forewarn.policies.prediction.forecast.impact import Cascade
 from forewarn.policies.prediction.simulation.clock import Clock
 from forewarn.policies.prediction.simulation.dump import MINUTE, completed, quiet_for
 from forewarn.policies.prediction.simulation.scenario import Arrival, World, read_workload
@@ -46,6 +60,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
+    from forewarn.policies.prediction.forecast.pending_pods import Waiting
 
 
 _CLONING: Final = 8
@@ -188,21 +203,22 @@ class Rehearsal(NamedTuple):
     - `created`: number of Pods that the workload created and that exist at the end; `deleted_again`: of the others.
       `displacing`: number of created Pods that run and preempted only Pods that started in the simulation. `evicted`:
       all preempted Pods.
-    - `preempting`, `by_waiting`: predictions of Pods that the workload has at the end, and of other Pending Pods, with
-      the running Pods that they preempted.
+    - `preempting`, `by_old_template`, `by_waiting`: predictions of Pods that the workload has at the end, of its Pods
+      that are deleted again, and of other Pending Pods, with the running Pods that they preempted.
     - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
       at the end. `rejection`: upstream's message about one of them. `delay`: the quota that delays Pods; "" for none.
     - `num_pdb_violations`: number of all Pods that are preempted beyond the allowed disruptions of their PDBs.
     - `let_in`: identities of Pending Pods that got a node.
-    - `aftermath`: the cascade; None if the workload of a victim is unknown. `snapshot`: the cluster at the end.
+    - `cascade`: see `Cascade`. `snapshot`: the cluster at the end.
     """
 
     created: int
     preempting: tuple[Prediction, ...]
+    by_old_template: tuple[Prediction, ...]
     by_waiting: tuple[Prediction, ...]
     pending: tuple[Prediction, ...]
     let_in: frozenset[str]
-    aftermath: Aftermath | None
+    cascade: Cascade
     snapshot: Snapshot
     rejected: int = 0
     rejection: str = ""
@@ -216,7 +232,7 @@ class Rehearsal(NamedTuple):
 
     @property
     def victims(self) -> list[Pod]:
-        return [victim for one in (*self.preempting, *self.by_waiting) for victim in one.victims]
+        return [victim for one in (*self.preempting, *self.by_old_template, *self.by_waiting) for victim in one.victims]
 
     @property
     def outcome(self) -> tuple[Counter[object], int, int, int]:
@@ -228,27 +244,31 @@ class Rehearsal(NamedTuple):
 def rehearse(
     cluster: ClusterSnapshot,
     snapshot: Snapshot,
-    change: ApiObject,
+    arrivals: Sequence[Arrival],
     waiting: Waiting,
     *,
-    creates: bool = False,
     nodes: Sequence[str] = (),
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
     by_chance: bool = False,
     explains: bool = False,
+    recreated: Collection[str] = (),
 ) -> Rehearsal:
-    """Simulate the rollout of a changed workload. Raises CutShort and InvalidObject.
+    """Simulate a changed workload or new Pods. Raises CutShort and InvalidObject.
 
-    `snapshot`: the scheduler's state of the cluster. `change`: the new workload object. `waiting`: Pending Pods of
-    other workloads. `creates`: whether `change` creates a workload that is not stored. `nodes`: the order in which the
-    controller of a DaemonSet visits nodes. `quotas_of`: returns the quotas of a namespace, by default those of the
-    cluster. `by_chance`: whether chance decides which Pods are created, and therefore the victims.
-    `explains`: whether predictions keep the Snapshots of their cycles in memory, to explain the decisions.
+    `snapshot`: the scheduler's state of the cluster. `arrivals`: the new or changed workload, or new Pods. `waiting`:
+    Pending Pods of other workloads. `nodes`: the order in which the controller of a DaemonSet visits nodes.
+    `quotas_of`: returns the quotas of a namespace, by default those of the cluster. `by_chance`: whether chance decides
+    which Pods are created, and therefore the victims. `explains`: whether predictions keep the Snapshots of their
+    cycles in memory, to explain the decisions. `recreated`: see `again`.
     """
-    run = _Run(cluster, snapshot, change, waiting, quotas_of, creates=creates)
+    run = _Run(cluster, snapshot, arrivals, waiting, quotas_of, frozenset(recreated))
     run.controllers.view.order = {name: place for place, name in enumerate(nodes)}
     run.by_chance, run.explains = by_chance, explains
     return run.rehearsal()
+
+
+_Numbers = dict[str, list[int]]
+"""uid of a preemptor -> numbers of its preemptions."""
 
 
 class _Preempting(NamedTuple):
@@ -266,7 +286,7 @@ class _Preempting(NamedTuple):
 
 
 class _Run(Simulation):
-    """One simulation of a rollout with the relevant part of the cluster."""
+    """One simulation of new Pods with the relevant part of the cluster."""
 
     simulates_pod_groups = False
 
@@ -274,39 +294,30 @@ class _Run(Simulation):
         self,
         cluster: ClusterSnapshot,
         snapshot: Snapshot,
-        change: ApiObject,
+        arrivals: Sequence[Arrival],
         waiting: Waiting,
         quotas_of: Callable[[str], Sequence[ResourceQuota]] | None,
-        *,
-        creates: bool,
+        recreated: frozenset[str],
     ) -> None:
-        _check(change)
-        # Its owner is not simulated, and would count as the workload of the new Pods.
-        change = {**change, "metadata": {**mapping(change, "metadata"), "ownerReferences": []}}
-        self._cluster, self._change, self._snapshot, self._waiting = cluster, change, snapshot, waiting
+        self._cluster, self._snapshot, self._waiting = cluster, snapshot, waiting
         self._adoption = Adoption(cluster)
-        self._creates = creates
-        kind, *names = read_workload(change).key
-        self._own = kind, "/".join(names)
+        self._own = {_workload_of(arrival.object) for arrival in arrivals}
+        """(kind, `namespace/name`) of the changed workload, or of each new Pod."""
         self._over = CacheOverSnapshot(snapshot)
         self._loaded: set[Key] = set()
         """Keys of the workloads that are loaded with their Pods."""
-        self._waited: Counter[tuple[str, str]] = Counter()
-        """Number of Pods without a node at the start, by workload."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
         self.by_chance = self.explains = False
-        self._unknown = False
-        """True if the workload of a victim is unknown."""
         latest = max(derived(cluster.pods, _latest_start), default=0.0)
         world = World(
             nodes=(),
             workloads=(),
             pods=(),
-            arrivals=(Arrival(0.0, "create" if creates else "update", change),),
+            arrivals=[arrival._replace(object=_without_owner(arrival.object)) for arrival in arrivals],
             horizon=float("inf"),
-            quiet=quiet_for([change]),
+            quiet=quiet_for(arrival.object for arrival in arrivals),
             epoch=max(latest + MINUTE, seconds_of(cluster.origin)),
             base=snapshot.objects,
             admission=lambda obj: admitted(obj, cluster),
@@ -314,6 +325,7 @@ class _Run(Simulation):
             quotas_of=quotas_of or (cluster.quotas_of if cluster.resource_quotas else None),
             defaulted=lambda obj: with_default_resources(obj, cluster),
             pods_take_time_to_start=True,
+            recreated=recreated,
         )
         super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
         self.scheduler.before_preemption = self._before_preemption
@@ -327,18 +339,21 @@ class _Run(Simulation):
         for info in self._snapshot.node_infos:
             self.api.nodes[info.name] = info.node
             self.cache.node_tree.put(info.node)
-        stored = self._stored(read_workload(self._change).key)
-        if stored is not None:
-            self._load_all_of(replace(stored, controller=None))
-        elif not self._creates:
-            raise CutShort("what is stored of it is not known")
+        for arrival in self.world.arrivals:
+            if group_kind(arrival.object) == POD:
+                continue
+            _check(arrival.object)
+            stored = self._stored(read_workload(arrival.object).key)
+            if stored is not None:
+                self._load_all_of(replace(stored, controller=None))
+            elif arrival.op != "create":
+                raise CutShort("what is stored of it is not known")
         charge(len(self._cluster.waiting_pods) // 4)
         nominated = [pod for pod in self._cluster.waiting_pods.values() if pod.nominated_node_name]
         for pod in (*self._waiting.pods, *nominated):
             charge(_LOADING)
             self._take_in(pod)
             self._load_pod(pod)
-        self._waited = self._pending_pods()
         self.timeline.events.clear()
         self.controllers.set_statuses()
 
@@ -348,7 +363,7 @@ class _Run(Simulation):
 
     def _take_in(self, pod: Pod) -> bool:
         """Load the top workload that recreates a Pod, with all its Pods; return False if the workload is unknown."""
-        owner = controller_of(self._adoption.adopt(pod))
+        owner = controller_in(self._cluster, self._adoption.adopt(pod))
         top = None if owner is None else self._stored(owner)
         if top is None:
             return False
@@ -379,12 +394,14 @@ class _Run(Simulation):
             self._loaded.add(rejection.key)
             self.api.put_workload(rejection)
         for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
-            if (one.pod.namespace, one.pod.name) not in self.api.pods:
-                self.api.load_pod(one)
+            self._put(one)
 
     def _load_pod(self, pod: Pod) -> None:
-        state = self._state_of(pod)
-        if state is not None and (pod.namespace, pod.name) not in self.api.pods:
+        if (state := self._state_of(pod)) is not None:
+            self._put(state)
+
+    def _put(self, state: PodState) -> None:
+        if (state.pod.namespace, state.pod.name) not in self.api.pods:
             self.api.load_pod(state)
 
     def _state_of(self, pod: Pod) -> PodState | None:
@@ -423,7 +440,10 @@ class _Run(Simulation):
         for victim in candidate.victims:
             if not self._take_in(victim):
                 self._load_pod(victim)
-                self._unknown = self._unknown or (victim.owner_kind not in ("", NODE))
+                if victim.owner is not None and victim.owner_kind == POD:
+                    owner = self._cluster.pods.get((victim.namespace, victim.owner.name))
+                    if owner is not None:
+                        self._load_pod(owner)
         self.api.watchers = watchers
         self.controllers.take_on([key for key in self._loaded if key not in before])
 
@@ -438,21 +458,23 @@ class _Run(Simulation):
         charge(len(self._cluster.waiting_pods) // 4)
         waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
-        own, others = self._preempting(waited, {pod.uid for pod in ours})
+        own, again, others = self._preempting(waited, {pod.uid for pod in ours})
         created = [pod for pod in ours if not self.timeline.origins[pod.key].before]
         pending = [Prediction(self.cache.snapshot(), pod) for pod in created if not pod.node_name]
-        rejected = [rejection for one, rejection in self.controllers.rejections.by_workload() if one == self._own]
+        rejected = [rejection for one, rejection in self.controllers.rejections.by_workload() if one in self._own]
+        delaying = self.controllers.rejections.delaying
         return Rehearsal(
             len(created),
             tuple(map(self._together, own.values())),
+            tuple(map(self._together, again.values())),
             tuple(map(self._together, others.values())),
             tuple(pending),
             frozenset(waited & self._over.bound_pods),
-            None if self._unknown else self._aftermath({**own, **others}.values(), evictions),
+            self._cascade([*own.values(), *again.values(), *others.values()], evictions),
             self.cache.snapshot(),
             sum(rejection.missing for rejection in rejected),
             next((rejection.message for rejection in rejected), ""),
-            self.controllers.rejections.delaying.get(self._own, ""),
+            next((delaying[one] for one in self._own if one in delaying), ""),
             self._displacing(created, own),
             tuple(self._evicted_pods()),
             self._created() - len(created),
@@ -471,29 +493,20 @@ class _Run(Simulation):
 
     def _created(self) -> int:
         """Return how many Pods the workload has created in the simulation."""
-        return sum(origin.workload == self._own and not origin.before for origin in self.timeline.origins.values())
+        return sum(origin.workload in self._own and not origin.before for origin in self.timeline.origins.values())
 
-    def _preempting(
-        self, waited: Collection[str], ours: Collection[str]
-    ) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-        """Return uid of a preemptor -> numbers of its preemptions, for `ours` and for these others. The first of `ours`
-        also has those by Pods of the workload that are deleted again, which are no new Pods.
-
-        `ours`: uids of the Pods that the workload has at the end.
+    def _preempting(self, waited: Collection[str], ours: Collection[str]) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """Return the preemptions by Pods that the workload has at the end (uids `ours`), by its Pods that are deleted
+        again, and by other Pending Pods (identities `waited`).
         """
-        own: dict[str, list[int]] = {}
-        others: dict[str, list[int]] = {}
-        again: list[int] = []
+        own, again, others = _Numbers(), _Numbers(), _Numbers()
         for number, (pod, candidate, *_) in enumerate(self._preemptions):
             if self._running_victims(pod, candidate):
                 if self._is_own(pod.key):
-                    (own.setdefault(pod.uid, []) if pod.uid in ours else again).append(number)
+                    (own if pod.uid in ours else again).setdefault(pod.uid, []).append(number)
                 elif pod.identity in waited:
                     others.setdefault(pod.uid, []).append(number)
-        if again:
-            first = next(iter(own), self._preemptions[again[0]].pod.uid)
-            own[first] = [*again, *own.get(first, ())]
-        return own, others
+        return own, again, others
 
     def _displacing(self, created: Sequence[Pod], own: Collection[str]) -> int:
         """Return how many of these Pods run and preempted Pods, except preemptors of running Pods (uids)."""
@@ -501,7 +514,7 @@ class _Run(Simulation):
         return sum(bool(pod.node_name) and pod.uid not in own and pod.key in preemptors for pod in created)
 
     def _is_own(self, key: str) -> bool:
-        return self.timeline.origins[key].workload == self._own
+        return self.timeline.origins[key].workload in self._own
 
     def _running_victims(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
         """Return the victims that ran at the start, and that this preemption deleted, not an earlier deletion."""
@@ -520,35 +533,39 @@ class _Run(Simulation):
         answer = preemptions[-1].answer._replace(candidate=candidate, by_chance=by_chance, fewest=fewest)
         return Prediction(preemptions[-1].snapshot, pod, answer)
 
-    def _aftermath(self, firsts: Iterable[Sequence[int]], evictions: Sequence[Eviction]) -> Aftermath:
+    def _cascade(self, firsts: Iterable[Sequence[int]], evictions: Sequence[Eviction]) -> Cascade:
         """Return the cascade after these preemptions, without Pods of the workload itself.
 
         `firsts`: numbers of the first preemptions. `evictions`: all evictions of the simulation.
         """
         preemptors = {self._preemptions[number].pod.key for numbers in firsts for number in numbers}
-        deleted = [
-            eviction for eviction in evictions if eviction.by in preemptors and eviction.origin.workload != self._own
-        ]
-        more = [eviction for eviction in evictions if eviction.by not in preemptors and not self._is_own(eviction.by)]
-        replaced = sum(rejection.origin.controlled for rejection in deleted)
-        waiting = self._pending_pods()
-        pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)
-        missing = sum(
-            rejection.missing for one, rejection in self.controllers.rejections.by_workload() if one != self._own
-        )
-        return Aftermath(
+        others = [eviction for eviction in evictions if eviction.origin.workload not in self._own]
+        deleted = Counter(eviction.origin.workload for eviction in others)
+        more = [one for one in evictions if one.by not in preemptors and not self._is_own(one.by)]
+        origins = self.timeline.origins
+        states = [state for state in self.api.pods.values() if not state.pod.terminal and not state.terminating]
+        created = Counter(origins[event.pod].workload for event in self.timeline.events if event.event == "created")
+        missing = self._missing()
+        replaced = (deleted & (created + missing)).total()
+        pods = [state.pod for state in states if not self._is_own(state.pod.key)]
+        return Cascade(
             replaced,
-            len(deleted) - replaced,
+            deleted.total() - replaced,
             len(more),
-            max((max(rejection.level - 1, 1) for rejection in more), default=0),
-            sum(pending),
-            rejected_by_quota=missing,
+            max((max(eviction.level - 1, 1) for eviction in more), default=0),
+            sum(not pod.node_name and not origins[pod.key].before for pod in pods),
+            rejected_by_quota=missing.total(),
             pending_not_evaluated=self._waiting.omitted,
+            controller_unknown=sum(eviction.origin.again.is_assumption for eviction in others),
         )
 
-    def _pending_pods(self) -> Counter[tuple[str, str]]:
-        origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
-        return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
+    def _missing(self) -> Counter[tuple[str, str]]:
+        """Return how many Pods of each other workload quotas reject at the end."""
+        missing = Counter[tuple[str, str]]()
+        for workload, rejection in self.controllers.rejections.by_workload():
+            if workload not in self._own:
+                missing[workload] += rejection.missing
+        return missing
 
 
 class _Clock(Clock):
@@ -563,6 +580,20 @@ class _Clock(Clock):
 def _latest_start(pods: Mapping[Any, Pod]) -> float:
     charge(len(pods) // 4)
     return float(max((pod.start_time or pod.created or 0 for pod in pods.values()), default=0))
+
+
+def _workload_of(obj: ApiObject) -> tuple[str, str]:
+    """Return (kind, `namespace/name`) of a workload, or of a Pod without a controller, whose kind is ""."""
+    if group_kind(obj) == POD:
+        ref = ref_of(obj, "default")
+        return "", f"{ref.namespace}/{ref.name}"
+    kind, *names = read_workload(obj).key
+    return kind, "/".join(names)
+
+
+def _without_owner(obj: ApiObject) -> ApiObject:
+    """Return an object without its owner, which is not simulated and would count as the workload of the new Pods."""
+    return {**obj, "metadata": {**mapping(obj, "metadata"), "ownerReferences": []}}
 
 
 def _check(obj: ApiObject) -> None:

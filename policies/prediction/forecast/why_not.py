@@ -37,7 +37,7 @@ from forewarn.policies.kubernetes.scheduling.reasons import (
     insufficient,
     joined,
 )
-from forewarn.policies.prediction.forecast.aftermath import ahead_in_queue
+from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot

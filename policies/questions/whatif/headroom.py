@@ -56,8 +56,8 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator im
     MAX_SIZE_REACHED,
 )
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import is_expendable
-from forewarn.policies.prediction.forecast.aftermath import ahead_in_queue
 from forewarn.policies.prediction.forecast.impact import WITHOUT_CLAIMS
+from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
 from forewarn.policies.questions.whatif.autoscalers import MAX_NODES as MAX_TOGETHER
 from forewarn.policies.questions.whatif.autoscalers import MAX_WORK, NO_GROUPS, Autoscaling, below_cutoff
 

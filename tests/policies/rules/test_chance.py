@@ -10,7 +10,7 @@ from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
-from tests.policies.test_aftermath import warned, workload
+from tests.policies.test_cascade import warned, workload
 
 
 def nodes_with_a_pod(count: int, *starts: int) -> list[Made]:

@@ -26,7 +26,7 @@ from forewarn.policies.kubernetes.scheduling.framework import CycleState, Plugin
 from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
 from forewarn.policies.kubernetes.scheduling.responsible import num_feasible_nodes_to_find
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
-from forewarn.policies.prediction.forecast.aftermath import pending_in_order
+from forewarn.policies.prediction.forecast.pending_pods import pending_in_order
 from forewarn.policies.prediction.forecast.placement import place
 from forewarn.policies.prediction.forecast.pod_groups import group_forecast
 from forewarn.policies.prediction.simulation.scheduler_cache import (
@@ -44,7 +44,7 @@ from tests.policies.scheduling.profiles import args, cluster, config, point, ran
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
 from tests.policies.scheduling.test_vectorized import said
-from tests.policies.test_aftermath import evaluated
+from tests.policies.test_cascade import evaluated
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo

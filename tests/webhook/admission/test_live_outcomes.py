@@ -53,3 +53,21 @@ def test_predict_follows_the_pods_of_a_workload_to_the_end(tmp_path: Path, repli
     answer = forewarn("predict", *files, *replicas, "--kubernetes-version", "1.36", "-o", "json")
     document = json.loads(answer.stdout)
     assert (document["outcomes"], document["counters"]["victims"]) == ({"preempts": 8}, 8)
+
+
+def test_every_command_counts_the_preemptions_of_a_pod_that_is_overtaken(tmp_path: Path) -> None:
+    """Three Pending Pods, which never preempt, take the capacity of each victim before the new Pod does."""
+    review = json.loads((CASES / "overtaken-review.json").read_text())
+    (tmp_path / "pod.json").write_text(json.dumps(review["request"]["object"]))
+    files = (
+        "-f",
+        tmp_path / "pod.json",
+        "--cluster",
+        CASES / "overtaken-cluster.json",
+        "-o",
+        "json",
+        "--kubernetes-version",
+        "1.36",
+    )
+    answers = [json.loads(forewarn(*command, *files).stdout) for command in (("predict",), ("whatif", "apply"))]
+    assert [answer["counters"]["preempted"] for answer in answers] == [4, 4]

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.reasons import Reason
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
-    from forewarn.policies.prediction.forecast.aftermath import Waiting
     from forewarn.policies.prediction.forecast.forecast import Forecast, QuotaLimits
     from forewarn.policies.prediction.forecast.impact import Impact, NewNodes
+    from forewarn.policies.prediction.forecast.pending_pods import Waiting
 
     BeforeSimulation = Callable[[Impact, Waiting], object]
     Simulate = Callable[[Sequence[int]], list[Any]]
@@ -55,15 +55,14 @@ class Predicted:
         self,
         context: Context,
         recall: Recall | None = None,
-        aftermath: bool = True,
         before_simulation: Callable[[Impact, Waiting], object] | None = None,
     ) -> None:
         """Prepare the predictions; none is computed yet.
 
         `recall`: a cache, only for a change set of one object, because impacts depend on earlier objects.
-        `aftermath`: include the cascade. `before_simulation`: as in `Forecast`.
+        `before_simulation`: as in `Forecast`.
         """
-        self._aftermath, self._before_simulation = aftermath, before_simulation
+        self._before_simulation = before_simulation
         self._context, self._recall = context, recall or (lambda _subject, _cluster, work_out: work_out())
         self._impacts: dict[int, Impact | None] = {}
 
@@ -109,10 +108,10 @@ class Predicted:
         from forewarn.policies.prediction.forecast.forecast import QuotaLimits
 
         use = context.once(QuotaUse)
-        before, after = partial(use.before, subject), partial(use.after, subject)
+        before = partial(use.before, subject)
         if not is_limited and not context.has_quotas(subject):
-            return QuotaLimits(before=before, after=after)
-        return QuotaLimits(use.let_in(subject), use.beside_old(subject) is None, before, after, not is_limited)
+            return QuotaLimits(before=before)
+        return QuotaLimits(use.let_in(subject), use.beside_old(subject) is None, before, not is_limited)
 
     @cached_property
     def _forecast(self) -> Forecast:
@@ -125,7 +124,6 @@ class Predicted:
             context.options.pod_template_paths,
             context.expired,
             pods_defaulted=context.phase is Phase.VALIDATE,  # after LimitRanger
-            aftermath=self._aftermath,
             recreated=context.options.recreates_pods,
             before_simulation=self._before_simulation,
         )
@@ -359,7 +357,7 @@ def _restart(workload: Workload, context: Context, before_simulation: BeforeSimu
         ChangeSet((subject,)), context.cluster, context.options, context.phase, context.now, context.expired
     )
     try:
-        impact = alone.once(Predicted, None, False, before_simulation).impact_of(subject)
+        impact = alone.once(Predicted, None, before_simulation).impact_of(subject)
     except InvalidObject:
         return None  # other rules say what is wrong with it
     if impact is None:

@@ -188,10 +188,6 @@ class QuotaUse:
         """Return a namespace's quotas with the use of the Pods of earlier objects. Raises InvalidObject, CutShort."""
         return self._up_to(self._place(subject) - 1, namespace)
 
-    def after(self, subject: ReviewedObject, namespace: str) -> Quotas:
-        """Return a namespace's quotas with this object's Pods and earlier ones. Raises InvalidObject, CutShort."""
-        return self._up_to(self._place(subject), namespace)
-
     def _place(self, subject: ReviewedObject) -> int:
         return self._places.get(id(subject), -1) if self._uses else -1
 

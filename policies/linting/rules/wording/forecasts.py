@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.disclosure import OPEN, Audience
 from forewarn.policies.base.findings import plural
-from forewarn.policies.prediction.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Impact
+from forewarn.policies.prediction.forecast.impact import BY_CHOICE, WITHOUT_CLAIMS, Cascade, Impact
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.forecast.aftermath import Aftermath
     from forewarn.policies.prediction.forecast.placement import Placement
 
 MISSING_ONLY: Final = "only missing Pods are predicted; `forewarn whatif apply` also simulates existing Pods"
@@ -45,8 +44,8 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.by_waiting:
         victims = plural(sum(len(prediction.victims) for prediction in impact.by_waiting), "Pod")
         yield f"{plural(len(impact.by_waiting), 'Pending Pod')} would use capacity of old Pods, and preempt {victims}"
-    if impact.aftermath is not None and impact.aftermath.preempted:
-        yield ", ".join(cascade(impact.aftermath))
+    if impact.cascade is not None and impact.cascade.preempted:
+        yield ", ".join(cascade_phrases(impact.cascade))
     yield from unfinished(impact)
 
 
@@ -64,54 +63,54 @@ def unfinished(impact: Impact, audience: Audience = OPEN) -> tuple[str, ...]:
     return (f"time ran out after {impact.predicted} of {impact.new} new Pods",)
 
 
-def cascade(aftermath: Aftermath, *, coarse: bool = False) -> tuple[str, ...]:
+def cascade_phrases(cascade: Cascade, *, coarse: bool = False) -> tuple[str, ...]:
     """Return the effects of a preemption as phrases, the worst first: `replacements preempt 3 more Pods`, `1 not
     recreated`.
 
     `coarse`: only the worst effect, without numbers.
     """
-    if aftermath.incomplete:
+    if cascade.incomplete:
         return ("cascade not predicted",)
     if coarse:
         worst = (
-            (aftermath.preempted, "replacements preempt more Pods"),
-            (aftermath.pending, "replacements stay Pending"),
-            (aftermath.rejected_by_quota, "replacements rejected by a quota"),
-            (aftermath.replaced, "replacements fit"),
-            (1, "assumed not recreated" if aftermath.controller_unknown else "not recreated"),
+            (cascade.preempted, "replacements preempt more Pods"),
+            (cascade.pending, "replacements stay Pending"),
+            (cascade.rejected_by_quota, "replacements rejected by a quota"),
+            (cascade.replaced, "replacements fit"),
+            (1, "assumed not recreated" if cascade.controller_unknown else "not recreated"),
         )
         return (next(text for number, text in worst if number),)
-    phrases = tuple(_effects(aftermath)) or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)
-    ignored = aftermath.pending_not_evaluated
+    phrases = tuple(_effects(cascade)) or ("replacement fits" if cascade.replaced == 1 else "replacements fit",)
+    ignored = cascade.pending_not_evaluated
     return (*phrases, f"{ignored:,} Pending Pods ignored") if ignored else phrases
 
 
-def _effects(aftermath: Aftermath) -> Iterator[str]:
+def _effects(cascade: Cascade) -> Iterator[str]:
     """Yield all effects of a preemption except replacement Pods that fit."""
-    if aftermath.preempted:
-        depth = f" in a cascade of depth {aftermath.cascade_depth}" if aftermath.cascade_depth > 1 else ""
-        yield f"replacements preempt {plural(aftermath.preempted, 'more Pod')}{depth}"
-    if aftermath.pending:
-        is_one = aftermath.pending == 1 and (aftermath.replaced == 1 or bool(aftermath.preempted))
-        yield f"{_replacements(aftermath, aftermath.pending)} {'stays' if is_one else 'stay'} Pending"
-    if aftermath.rejected_by_quota:
-        yield f"{_replacements(aftermath, aftermath.rejected_by_quota)} rejected by a quota"
-    if aftermath.not_replaced or not aftermath.replaced:
-        yield _lost(aftermath)
+    if cascade.preempted:
+        depth = f" in a cascade of depth {cascade.cascade_depth}" if cascade.cascade_depth > 1 else ""
+        yield f"replacements preempt {plural(cascade.preempted, 'more Pod')}{depth}"
+    if cascade.pending:
+        is_one = cascade.pending == 1 and (cascade.replaced == 1 or bool(cascade.preempted))
+        yield f"{_replacements(cascade, cascade.pending)} {'stays' if is_one else 'stay'} Pending"
+    if cascade.rejected_by_quota:
+        yield f"{_replacements(cascade, cascade.rejected_by_quota)} rejected by a quota"
+    if cascade.not_replaced or not cascade.replaced:
+        yield _lost(cascade)
 
 
-def _lost(aftermath: Aftermath) -> str:
+def _lost(cascade: Cascade) -> str:
     """Return a phrase about victims without replacement: `not recreated`, `2 assumed not recreated`."""
-    number = f"{aftermath.not_replaced} " if aftermath.replaced else ""
-    if aftermath.controller_unknown in (0, aftermath.not_replaced):
-        return f"{number}{'assumed ' if aftermath.controller_unknown else ''}not recreated"
-    return f"{aftermath.not_replaced} not recreated ({aftermath.controller_unknown} assumed)"
+    number = f"{cascade.not_replaced} " if cascade.replaced else ""
+    if cascade.controller_unknown in (0, cascade.not_replaced):
+        return f"{number}{'assumed ' if cascade.controller_unknown else ''}not recreated"
+    return f"{cascade.not_replaced} not recreated ({cascade.controller_unknown} assumed)"
 
 
-def _replacements(aftermath: Aftermath, count: int) -> str:
+def _replacements(cascade: Cascade, count: int) -> str:
     """Return a phrase for `count` replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
-    if aftermath.preempted:
+    if cascade.preempted:
         return plural(count, "replacement")
-    if aftermath.replaced == 1:
+    if cascade.replaced == 1:
         return "replacement"
-    return "replacements" if count == aftermath.replaced else f"{count} of {aftermath.replaced} replacements"
+    return "replacements" if count == cascade.replaced else f"{count} of {cascade.replaced} replacements"

@@ -24,6 +24,7 @@ from forewarn.policies.prediction.forecast.impact import (
     NewNodes,
     NodeReason,
     Victims,
+    victim_nodes,
 )
 
 if TYPE_CHECKING:
@@ -87,9 +88,15 @@ def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
 
 def _least(details: Preemption) -> Least | None:
     """Return the numbers that are certain, if the text is about all preemptions by new Pods; otherwise None."""
-    is_of_all = details.cause is Cause.NEW_PODS and details.expectation is None
-    least = details.impact.least if is_of_all and details.impact.by_chance == BY_CHOICE else None
-    return least if least and least.victims else None
+    if details.cause is not Cause.NEW_PODS or details.expectation is not None:
+        return None
+    least = details.impact.least if details.impact.by_chance == BY_CHOICE else None
+    if least and least.victims:
+        return least
+    cascade = details.impact.cascade
+    if cascade is None or not cascade.pending_not_evaluated:
+        return None
+    return Least(len(details.preempting), len(details.preempting), len(details.victims))
 
 
 def failing(losses: Sequence[PodLoss]) -> tuple[str, ...]:
@@ -112,8 +119,12 @@ def _head(details: Preemption, audience: Audience) -> str:
         return f"when its rollout terminates old Pods, {pods} would preempt"
     least = _least(details)
     verb = "may" if impact.by_chance and not least else "would"
-    new = of_new_pods(least.pods if least else len(details.preempting), impact, audience)
-    new = f"at least {new}" if least and not least.is_estimate and not audience.coarse else new
+    old = sum(prediction in impact.by_old_template for prediction in details.preempting)
+    new = of_new_pods(least.pods if least else len(details.preempting) - old, impact, audience)
+    if old:
+        of_old = f"{counted(shown_count(old, audience), 'Pod')} of its old template "
+        new = f"{new.rstrip()} and {of_old}" if len(details.preempting) > old else of_old
+    new = f"at least {new}" if new and least and not least.is_estimate and not audience.coarse else new
     if details.expectation is not None:
         return f"violates expectation {_name_of(details.expectation, audience)}: {new}{verb} preempt"
     return f"during its rollout, {new or 'a new Pod '}{verb} preempt" if impact.keeps_old else f"{new}{verb} preempt"
@@ -136,8 +147,8 @@ def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
     if len(details.placeholders) < victims:
         count = sum(audience.may_name(victim.namespace) for victim in details.placeholders)
         yield from (plural(count, "placeholder"),) if count else ()
-    if details.impact.aftermath is not None:
-        yield from forecasts.cascade(details.impact.aftermath, coarse=audience.coarse)
+    if details.impact.cascade is not None:
+        yield from forecasts.cascade_phrases(details.impact.cascade, coarse=audience.coarse)
     longest = shown_seconds(details.grace_seconds or 0, audience).highest
     if longest is None:
         yield f"more than {_MINUTES} minutes grace"
@@ -226,10 +237,10 @@ def _on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
 
 
 def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
-    if len(predictions) == 1 and len(predictions[0].best_nodes) > 1:
+    nodes, shown = sorted(victim_nodes(predictions)), predictions[:MAX_SHOWN]
+    if len(predictions) == len(nodes) == 1 and len(predictions[0].best_nodes) > 1:
         tied = predictions[0].best_nodes
         return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
-    nodes, shown = sorted({prediction.nominated_node for prediction in predictions}), predictions[:MAX_SHOWN]
     if any(prediction.is_sampled for prediction in shown):
         return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
     tied = sorted({name for prediction in shown for name in prediction.best_nodes} - {*nodes})
@@ -312,15 +323,12 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     """
     impact, stuck, gaps = details.impact, details.stuck, capitalized(forecasts.unfinished(details.impact, audience))
     if details.is_restart:
-        which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
-        stay = "The rollout is blocked" if impact.deleted_first else "The old Pods stay, and the rollout is blocked"
-        after = (*_terminated(impact, audience), stay) if impact.keeps_old else ()
-        problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
-        problem += _on_new_nodes(details.new_nodes)
-        return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=gaps)
+        return _stays_pending_after_restart(details, audience)
     pods = of_new_pods(impact.pending, impact, audience)
     is_certain = not (impact.by_chance and impact.rejected)
     start = f"{pods}{'may stay' if not is_certain else 'stays' if impact.new == 1 else 'stay'} Pending"
+    start = _of_rollout(start, impact, audience) if impact.is_blocked_rollout and is_certain else start
+    brief = start.partition(",")[0]
     if not details.reasons:
         why = "no known node fits; time ran out before the reasons were predicted"
         return Text(f"{start} even with preemption: {why}", _PREDICT)
@@ -331,12 +339,34 @@ def stays_pending(details: StaysPending, audience: Audience) -> Text:
     later = "" if stuck.pod.spec.node_affinity.only_node else ", unless an autoscaler adds one"
     if details.cause and not details.needs_class:
         problem = f"{start}: {details.cause.short if audience.sees_all else details.cause}"
-        shorter = (problem, f"{start}: {details.cause}", start)
+        shorter = (problem, f"{start}: {details.cause}", f"{brief}: {details.cause}", start)
         return Text(problem + later, fix_of([(details.cause, 0)]) or _PREDICT, more, shorter, gaps)
     reason = stuck.preemption.ineligible_reason
     even = f"and may not preempt ({in_short(reason)})" if reason else "even with preemption"
     nodes = f"{start} {even}: {nodes_that_fit(details.reasons, audience)}"
     return Text(nodes + later, fix, more, (nodes, f"{start} {even}", start), gaps)
+
+
+def _stays_pending_after_restart(details: StaysPending, audience: Audience) -> Text:
+    impact, gaps = details.impact, capitalized(forecasts.unfinished(details.impact, audience))
+    which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact, audience).rstrip()
+    stay = "The rollout is blocked" if impact.deleted_first else "The old Pods stay, and the rollout is blocked"
+    after = (*_terminated(impact, audience), stay) if impact.keeps_old else ()
+    problem = f"a restart now would leave {which} Pending: {nodes_that_fit(details.reasons, audience)}"
+    problem += _on_new_nodes(details.new_nodes)
+    return Text(problem, _fix_of_restart(details), (*after, *gaps), caveats=gaps)
+
+
+def _of_rollout(start: str, impact: Impact, audience: Audience) -> str:
+    """Return a clause about a rollout that does not finish: `rollout blocked: 0 of 3 new Pods run, 1 stays Pending`.
+
+    `start`: the clause about the Pending Pods. Without the number that run if chance decides, or for ranges.
+    """
+    if audience.coarse or impact.by_chance:
+        return f"rollout blocked: {start}"
+    running, verb = impact.outcomes["fits"] + impact.outcomes["preempts"], "runs" if impact.new == 1 else "run"
+    pending = f"{impact.pending} {'stays' if impact.pending == 1 else 'stay'} Pending"
+    return f"rollout blocked: {running} of {plural(impact.new, 'new Pod')} {verb}, {pending}"
 
 
 def _on_new_nodes(new_nodes: NewNodes | None) -> str:
