@@ -337,8 +337,8 @@ def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[st
 
 def check_several(options: argparse.Namespace, run: Run, parser: argparse.ArgumentParser) -> None:
     """Exit if an option does not work with several clusters."""
-    if run.output.form in ("html", "svg"):
-        parser.error(f"-o {run.output.form}: takes one cluster. Fix: pass --cluster")
+    if run.output.form == "html":
+        parser.error("-o html: takes one cluster. Fix: pass --cluster")
     for name in ("baseline", "write_baseline", "shard", "timeline"):
         if getattr(options, name, None):
             parser.error(f"--{name.replace('_', '-')}: takes one cluster. Fix: pass --cluster")

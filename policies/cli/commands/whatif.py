@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 OK, FOUND, USAGE, FAILED = range(4)
-DRAWN: Final = ("html", "svg")
 """Output formats with a picture of the nodes over time."""
 
 
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         cache = simulated.loaded_for(run, options.config, release)
         cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
         settings = settings_of(cache, run.cluster)
-        drawn = run.output.form in DRAWN
+        drawn = run.output.form == "html"
         with counting("simulating", run.errors, simulated.STEPS) as show:
             result = whatif(
                 cluster, request, until=options.until, autoscaling=settings, nodes_over_time=drawn, progress=show
@@ -98,10 +97,6 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
     from forewarn.policies.prediction.simulation.summary import timeline_lines
 
     answer = result.answer
-    if output.form == "svg":
-        from forewarn.policies.cli.render.node_picture import picture
-
-        return Printed([picture(answer)])
 
     def events(paint: Painter) -> Iterator[str]:
         yield ""
@@ -112,7 +107,7 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
     return document_in(output, shown, result.document, lambda: whatif_page(result), events if timeline else None)
 
 
-FORMATS: Final = ("text", "json", "markdown", "html", "svg")
+FORMATS: Final = ("text", "json", "markdown", "html")
 MAX_VALUE: Final = 2**31 - 1
 SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL=VALUE[,LABEL=VALUE]"}
 """Kind of loss in `whatif lose` -> its argument."""

@@ -19,7 +19,8 @@ WIDTH: Final = 110
 """Maximum columns of a line without -v."""
 MAX_LINES: Final = 28
 """Maximum lines of an answer without -v."""
-_MAX_WARNINGS: Final = 3
+MAX_WARNINGS: Final = 3
+"""Maximum warnings without -v."""
 _MAX_CAUSES: Final = 4
 _MAX_FIXES: Final = 3
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
@@ -108,7 +109,7 @@ def _counter_lines(document: AnswerDocument) -> Iterator[str]:
 
 
 def _warning_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator[str]:
-    shown = document.warnings if level else document.warnings[:_MAX_WARNINGS]
+    shown = document.warnings if level else document.warnings[:MAX_WARNINGS]
     for warning in shown:
         first, *others = _wrapped(warning, "WARN  ")
         yield f"{paint('WARN', 'warning')}  {first}"

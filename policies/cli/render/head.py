@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.base.findings import one_line
 from forewarn.policies.cli.render.table import text_of
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from forewarn.policies.cli.render.html.elements import Page
 
 
 def line_of(head: AnswerHead) -> str:
@@ -34,15 +31,6 @@ def below_title(markdown: str, head: AnswerHead) -> str:
     parts = markdown.split("\n\n", 2)
     first = 2 if len(parts) > 2 and parts[1][:1] not in "|-#" else 1
     return "\n\n".join([*parts[:first], text_of(line_of(head)), *parts[first:]])
-
-
-def on_page(page: Page, head: AnswerHead) -> Page:
-    """Return an HTML page with the head below its header."""
-    from forewarn.policies.cli.render.html.elements import element
-
-    header, *parts = page.parts
-    shown = element("p", "; ".join(map(one_line, _clauses(head))), class_="dim")
-    return page._replace(parts=[header, shown, *parts])
 
 
 def merged(documents: Iterable[Any]) -> AnswerHead:

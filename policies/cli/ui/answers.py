@@ -6,30 +6,26 @@ Each answer is computed in a separate process, which then exits, so it may chang
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import cut, no_command, one_line
-from forewarn.policies.cli.commands import info_node_groups
-from forewarn.policies.cli.render.head import on_page
 from forewarn.policies.cli.render.html import pages
-from forewarn.policies.cli.render.html.answer import body, brief, footer
+from forewarn.policies.cli.render.html.answer import body, footer, header
 from forewarn.policies.cli.render.html.answer import page as answer_page
-from forewarn.policies.cli.render.html.elements import Page, display_text, element, section, table
+from forewarn.policies.cli.render.html.elements import Page, element, section, table
 from forewarn.policies.cli.render.html.nodes import node_data
 from forewarn.policies.cli.ui.processes import Unanswered
 from forewarn.policies.cli.ui.questions import CommandLine, links, on_standard_input
 from forewarn.policies.inputs.manifests import Fault, items_of, values
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.inputs.sources.files import STDIN, STDIN_NAME, File, SourceError
-from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot, head_of
+from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot
 from forewarn.policies.kubernetes.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
     InvalidInput,
@@ -62,9 +58,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.linting.config.model import Config
-    from forewarn.policies.prediction.forecast.apply_order import Applied
     from forewarn.policies.prediction.simulation.dump import DumpCache
-    from forewarn.policies.questions.whatif.answer import Preemption
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
     from forewarn.policies.questions.whatif.risk_answer import WorkloadRisk
@@ -74,8 +68,6 @@ if TYPE_CHECKING:
 
 _MAX_NODES: Final = 60
 """In the picture of a prediction."""
-_MAX_VICTIMS: Final = 500
-"""As in predict.js."""
 _MAX_LOSSES: Final = 2
 
 
@@ -105,17 +97,6 @@ class UiCluster(NamedTuple):
     nodes: Sequence[UiNode]
 
 
-class UiVictim(NamedTuple):
-    """A victim. `by`: the preemptor."""
-
-    pod: str
-    workload: str
-    priority_class: str
-    priority: int
-    node: str
-    by: str
-
-
 def of_cluster(cluster: ClusterSnapshot) -> dict[str, Any]:
     """Return all nodes by node pool and zone, without changes over time."""
     return node_data(NodeBands(Placed(cluster, ()), ()), (), between=False) | {"frames": []}
@@ -126,33 +107,6 @@ def pools_of(cluster: ClusterSnapshot) -> list[str]:
     labels = (node.labels for node in cluster.objects.nodes.values())
     named = (next((f"{key}={label[key]}" for key in POOL_LABELS if key in label), "") for label in labels)
     return sorted(set(named) - {""})
-
-
-def of_predictions(applied: Applied, cluster: ClusterSnapshot) -> dict[str, Any]:
-    """Return the nodes that get new Pods, with the victims on these nodes."""
-    every = [(placement, prediction) for placement in applied.placed for prediction in placement.predictions]
-    names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:_MAX_NODES]
-    shown = [band for band in every if band[1].node in names]
-    preemptions = list(pages.preemptions_of(shown, cluster))
-    going = {victim.identity for _, prediction in shown for victim in prediction.victims}
-    bands = NodeBands(Placed(cluster, pages.arrivals(shown), going, names), preemptions)
-    return node_data(bands, preemptions, between=False)
-
-
-def touched(result: PredictResult) -> list[UiVictim]:
-    """Return the victims of all predictions, then those of PodGroups: at most `_MAX_VICTIMS`.
-
-    Skips victims that are already terminating.
-    """
-    every = ((placement, prediction) for placement in result.applied.placed for prediction in placement.predictions)
-    preemptions = pages.preemptions_of(every, result.cluster, result.groups)
-    return [_victim(preemption) for preemption in islice(preemptions, _MAX_VICTIMS)]
-
-
-def _victim(preemption: Preemption) -> UiVictim:
-    texts = preemption.victim, preemption.workload, preemption.priority_class, preemption.node, preemption.by
-    pod, workload, priority_class, node, by = map(display_text, texts)
-    return UiVictim(pod, workload, priority_class, preemption.priority, node, by)
 
 
 def document_of(cluster: ClusterSnapshot) -> dict[str, Any]:
@@ -202,7 +156,6 @@ class UiPrediction(NamedTuple):
     counters: Effects
     markup: str
     faults: Sequence[str]
-    victims: Sequence[UiVictim]
     nodes: dict[str, Any]
 
 
@@ -295,7 +248,6 @@ def _editable(obj: dict[str, Any]) -> EditableObject:
     return EditableObject(*ref, number, *own, str(requests.get("cpu", "")), str(requests.get("memory", "")))
 
 
-_MAX_LINES: Final = 500
 _LONGEST: Final = 500
 _SAMPLE: Final = """
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sample"},
@@ -419,13 +371,6 @@ class State(NamedTuple):
         result = node_pressure(self._read(pods.collect), pods, PressureRequest(**fields))
         return _answer(answer_page(result.document, result.head), result.to_dict())
 
-    def groups(self, _question: dict[str, Any], _print_notice: PrintNotice) -> dict[str, Any]:
-        """Return the node groups and NodePools that autoscalers may scale up."""
-        cluster = self.cache.snapshot()
-        groups = info_node_groups.groups_of(self.cache.discovery, cluster.scheduling)
-        page = _with_lines(Page("Node groups", ()), info_node_groups.lines(groups))
-        return _answer(on_page(page, head_of(cluster)), to_dict(groups))
-
     def _head(self, head: AnswerHead) -> AnswerHead:
         """Return the head, which names missing node groups: these pages have no --node-templates."""
         is_known = self.autoscaling.grows or self.autoscaling.has_node_pools
@@ -445,15 +390,14 @@ class State(NamedTuple):
         located = (fault if text != manifest else result.places.located(fault) for fault in result.faults)
         faults = [_one_line(str(fault)) for fault in located]
         document = result.document
-        markup = Page("", [brief(document), *body(document), footer(result.head)]).markup()
+        markup = Page("", [header(document, "h3"), *body(document), footer(result.head)]).markup()
         prediction = UiPrediction(
             *(objects, text, command, document.status, result.predicted.effects()),
             markup=markup,
             faults=faults,
-            victims=touched(result),
             nodes={},
         )
-        return {**to_dict(prediction), "nodes": of_predictions(result.applied, result.cluster)}
+        return {**to_dict(prediction), "nodes": pages.predicted_nodes(result, _MAX_NODES)}
 
     def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return the document of `forewarn predict -o json` for a manifest with changes (`edits`)."""
@@ -489,15 +433,6 @@ def _answer(page: Page, document: Any, command: str = "") -> dict[str, Any]:
     """`command`: with the manifests; "" if the address alone gives the command."""
     answer = {"title": _one_line(page.title), "markup": page.markup(), "document": document, "scripts": page.scripts}
     return {**answer, "command": command}
-
-
-def _with_lines(page: Page, text: Iterable[str]) -> Page:
-    """The page with the lines of a command, of which the first is the verdict."""
-    first, *rest = (re.sub(r"\S+( \S+)*", lambda part: _one_line(part[0]), line) for line in text)
-    header = page.parts[0] if page.parts else element("header", element("h1", first.strip()))
-    shown = element("pre", "\n".join(rest[:_MAX_LINES]), class_="lines", tabindex=0)
-    own = [section("Details", "details-title", shown)] if rest else []
-    return page._replace(parts=[header, *own, *page.parts[1:]], scripts=page.scripts if page.parts else ("tables.js",))
 
 
 def _yaml(objects: Iterable[Any]) -> str:

@@ -7,7 +7,6 @@ import select
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl
 
 from flask import Flask, Response, abort, render_template, request
 from markupsafe import Markup
@@ -33,7 +32,7 @@ PREDICTION_SECONDS: Final = 20.0
 _SHIPPED: Final = {
     **dict.fromkeys(("page.css", "page.js", "tables.js", "rows.js"), "forewarn.policies.cli.render.html"),
     **dict.fromkeys(
-        ("ui.css", "links.js", "predict.js", "whatif.js", "question.js", "compare.js"),
+        ("ui.css", "links.js", "predict.js", "whatif.js", "question.js"),
         "forewarn.policies.cli.ui.static",
     ),
 }
@@ -53,7 +52,6 @@ def create_ui_app(cluster: Cluster, processes: Processes, access: Access) -> Fla
         "/": pages.cluster,
         "/predict": pages.predict,
         f"/{asked}": pages.question,
-        "/compare": pages.compare,
         f"/events/{asked}": pages.events,
         "/api/cluster": pages.cluster_document,
         f"/api/{asked}": pages.document,
@@ -101,23 +99,13 @@ class _Pages:
             fault = str(bad)
         report = view.answers.get(asked) if asked else None
         own = (
-            {"scripts": ("question.js",), "asked": asked, "report": report} if asked else _home(view) | {"fault": fault}
+            {"scripts": ("question.js",), "asked": asked, "report": report, "limit": int(QUESTION_SECONDS)}
+            if asked
+            else _home(view) | {"fault": fault}
         )
         if report:
             own |= {"markup": Markup(report.markup), "title": report.title, "scripts": report.scripts}
         return self._page(page, view, asked, **own)
-
-    def compare(self) -> str:
-        """Two answers side by side; with one, the recent answers that can be the other."""
-        view, fault = self._cluster.view(), ""
-        try:
-            queries = (dict(parse_qsl(request.args[key])) for key in ("first", "second") if request.args.get(key))
-            asked = [line for line in (command_line_of("whatif", query) for query in queries) if line]
-        except (BadLink, ValueError) as bad:
-            asked, fault = [], str(bad)
-        recent = [line for line in view.answers.answered() if line.query and line not in asked]
-        sides, others = ([{"query": each.query, "text": each.line(())} for each in lines] for lines in (asked, recent))
-        return self._page("compare", view, scripts=("compare.js",), sides=sides, recent=others, fault=fault)
 
     def events(self, page: str) -> Response:
         """Return the progress of a question as server-sent events; the last event is `done` or `failed`."""
@@ -186,8 +174,8 @@ class _Pages:
         report = view.answers.get(command) if command else None
         line = (report and report.command) or (command.line(view.shown.named) if command else "")
         common = {"page": page, "pages": PAGES, "shown": view.shown, "command": line, "query": request.args}
-        title = {**PAGES, "whatif": "Question"}.get(page, "Compare")
-        template = page if page in ("predict", "compare") else "question"
+        title = {**PAGES, "whatif": "Question"}[page]
+        template = "predict" if page == "predict" else "question"
         return render_template(f"{template}.html", **common | FORM | {"title": title} | more)
 
 

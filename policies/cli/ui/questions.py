@@ -129,7 +129,6 @@ GROUPS: Final = {
             answer="pressure",
             least=2,
         ),
-        "groups": Question("Show node groups", "info node-groups", answer="groups"),
     },
     "Workloads": {
         "why": Question("Why is a Pod Pending, or did it end?", "why", (_POD, _NAMESPACE), answer="why"),

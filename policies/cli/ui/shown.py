@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from forewarn.policies.cli.render.html.elements import Page, data, figures, section, table
+from forewarn.policies.cli.render.html.elements import Page, data, section, table, tiles
 from forewarn.policies.cli.render.html.nodes import nodes
 from forewarn.policies.cli.ui.questions import links
 from forewarn.policies.kubernetes.objects.fields import NOTHING
@@ -57,11 +57,6 @@ class Answers:
             if command_line in self._reports:
                 self._reports.move_to_end(command_line)
             return self._reports.get(command_line)
-
-    def answered(self) -> list[CommandLine]:
-        """The questions with an answer, newest first."""
-        with self._lock:
-            return [*reversed(self._reports)]
 
     def put(self, command_line: CommandLine, answer: dict[str, Any]) -> Report:
         """Store an answer of a process, and remove the oldest answers above the limits."""
@@ -134,7 +129,7 @@ def _changes(name: str) -> Element:
 
 
 def _view(shown: Shown) -> View:
-    tiles = ((name, value, name == "Pending" and value[:2] != "0 ") for name, value in shown.totals.items())
+    counters = ((name, value, name == "Pending" and value[:2] != "0 ") for name, value in shown.totals.items())
     known = {name for name, _ in shown.classes if not name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX)}
     heads, *of_classes = shown.levels or [()]
     rows = ((*row, _changes(str(row[0])) if row[0] in known else "-") for row in of_classes)
@@ -143,7 +138,7 @@ def _view(shown: Shown) -> View:
     return View(
         shown,
         markup_of(nodes(shown.picture), data("nodes-data", shown.picture)),
-        markup_of(figures(tiles)),
+        markup_of(tiles(counters)),
         markup_of(section("PriorityClasses", "levels", levels)),
         json.dumps(shown.document),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -11,7 +12,6 @@ import numpy as np
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.objects.node import ZONE, Node
 from forewarn.policies.questions.whatif.occupancy import BEFORE, SCHEDULABLE, Occupancy, Placed, PodInterval
-from forewarn.policies.questions.whatif.priority_levels import Requested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.answer import Preemption
 
 MAX_BANDS: Final = 8
+"""Maximum bands of priorities above 0."""
 WHOLE: Final = 200
 """The value of a complete share in a frame; shares above 1.275 are cut."""
 CPU, MEMORY = range(2)
@@ -100,18 +101,6 @@ class NodeBands:
         return [float(second) for second in seconds[:limit]]
 
 
-def requests_by_class(intervals: Iterable[PodInterval]) -> dict[tuple[int, str], tuple[Requested, Requested]]:
-    """Return the Pods on nodes before and after the simulation, by (priority, PriorityClass), with their requests."""
-    requests: dict[tuple[int, str], tuple[Requested, Requested]] = {}
-    for interval in intervals:
-        key = interval.priority, interval.priority_class
-        before, after = requests.get(key, (Requested(), Requested()))
-        pod = Requested(1, interval.milli_cpu, interval.memory)
-        before = before.plus(pod) if interval.start == BEFORE else before
-        requests[key] = before, after.plus(pod) if interval.end == inf else after
-    return requests
-
-
 def zone_of(node: Node) -> str:
     return node.labels.get(ZONE, "")
 
@@ -126,21 +115,28 @@ def _preempted(intervals: Sequence[PodInterval], preemptions: Iterable[Preemptio
 
 
 def _bands(intervals: Sequence[PodInterval]) -> list[Band]:
-    """Return the bands: one for each priority; above MAX_BANDS, neighbours are merged to about equal numbers of
-    Pods.
+    """Return the bands, lowest first: one for priorities below 0, which placeholder Pods have, one for 0, which Pods
+    without a class have, and at most MAX_BANDS for those above.
     """
     counts = defaultdict[int, Counter[str]](Counter)
     for interval in intervals:
         counts[interval.priority][interval.priority_class] += 1
+    ordered = sorted(counts)
+    zero, above = bisect_left(ordered, 0), bisect_right(ordered, 0)
+    parts = (ordered[:zero], 1), (ordered[zero:above], 1), (ordered[above:], MAX_BANDS)
+    return [_band(group, counts) for part, limit in parts for group in _merged(part, counts, limit)]
+
+
+def _merged(priorities: Sequence[int], counts: Mapping[int, Counter[str]], limit: int) -> list[list[int]]:
+    """Return the priorities in at most `limit` groups of neighbours, with about equal numbers of Pods."""
+    total, seen = sum(counts[priority].total() for priority in priorities), 0
     groups: list[list[int]] = []
-    total, seen = len(intervals), 0
-    for priority in sorted(counts):
-        part = seen * MAX_BANDS // total
-        if len(counts) <= MAX_BANDS or not groups or part >= len(groups):
+    for priority in priorities:
+        if len(priorities) <= limit or seen * limit // total >= len(groups):
             groups.append([])
         groups[-1].append(priority)
         seen += counts[priority].total()
-    return [_band(group, counts) for group in groups]
+    return groups
 
 
 def _band(group: Sequence[int], counts: Mapping[int, Counter[str]]) -> Band:

@@ -574,7 +574,7 @@ def _nodes_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
 
 
 def _count_text(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
-    return f"{len(nodes)} of {plural(len(cluster.objects.nodes), 'node')}"
+    return f"{len(nodes):,} of {plural(len(cluster.objects.nodes), 'node')}"
 
 
 _FIX_OF_ZONES: Final = "Fix: lose nodes or a pool, or label the nodes with topology.kubernetes.io/zone"

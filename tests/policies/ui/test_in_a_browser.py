@@ -26,7 +26,6 @@ LOST = "/whatif?change=lose-zone&name=a"
 WIDTHS = (390, 820, 1440)
 PAGES = (
     "/",
-    "/compare?first=change%3Dlose-zone%26name%3Da",
     "/whatif?change=why&name=shop/deployment/web",
     "/predict",
     "/predict#manifest",
@@ -98,7 +97,7 @@ def test_a_narrow_page_has_equal_columns_and_no_loose_heads_and_a_risk_no_inner_
         assert max(chips) <= 390, "wrapped"
         assert not page.is_visible("thead")
         show(page, ui, "/risk")
-        assert page.locator(".scroll").evaluate("box => box.scrollHeight === box.clientHeight")
+        assert page.locator(".scroll").first.evaluate("box => box.scrollHeight === box.clientHeight")
     with opened(browser, ui) as page:
         assert page.is_visible("thead")
 
@@ -108,7 +107,7 @@ def test_a_zone_loss_by_keyboard_alone(page: Any, ui: Served) -> None:
     tab_to(page, "Lose zone b")
     page.keyboard.press("Enter")
     page.wait_for_selector("main > header")
-    assert page.inner_text("main .lead").startswith("zone b lost")
+    assert "zone b lost" in page.inner_text("main h1")
     tab_to(page, "play")
     for moment in ("after", "before", "after"):
         until(page, f"document.getElementById('moment-told').value === '{moment}'")
@@ -124,7 +123,7 @@ def test_nodes_are_selected_and_drained_by_keyboard_alone(page: Any, ui: Served)
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_selector("main > header")
-    assert page.inner_text("main .lead").startswith("drain of 2 nodes (a-1, a-2) with 4 Pods")
+    assert "drain of 2 of 4 nodes" in page.inner_text("main h1")
 
 
 def tab_to(page: Any, name: str) -> None:
@@ -139,27 +138,25 @@ def tab_to(page: Any, name: str) -> None:
 
 def test_a_prediction_follows_each_change_and_its_link_restores_it(page: Any, ui: Served) -> None:
     show(page, ui, "/predict#manifest")
-    assert page.inner_text("#headline") == "Deployment shop/cache: 2 new Pods: 2 would fit"
+    assert page.inner_text("#answer .lead") == "2 of 2 new Pods run"
     for field, value in (("#replicas", "9"), ("#cpu", "1")):
         before = page.evaluate("document.documentElement.dataset.predicted")
         page.fill(field, value)
         until(page, f"document.documentElement.dataset.predicted > {before}")
-    shown = page.inner_text("#lines")
-    headline = page.inner_text("#headline")
-    assert headline.startswith("Deployment shop/cache: 9 new Pods: 4 would preempt 4 Pods on a-1, a-2 and 2 more: ")
-    assert headline.endswith(", 1 would stay Pending")
-    assert page.inner_text("#victims-title") == "Victims: 4"
-    figures = dict(zip(*(page.locator(f"#figures {tag}").all_inner_texts() for tag in ("dt", "dd")), strict=True))
-    assert figures.pop("victims") == "4"
-    assert (figures["would preempt other Pods"], sum(map(int, figures.values()))) == ("4", 9)
-    assert page.locator("#victims tbody tr").count() == 4
-    assert page.locator("#lines .victim").count() >= 4
+    shown = page.inner_text("#answer")
+    assert page.inner_text("#answer .lead") == "8 of 9 new Pods run, 4 of them by preemption"
+    assert tiles(page)["victims"] == "4"
     assert "4 nodes: insufficient cpu" in shown
     other = page.context.new_page()
     other.goto(page.url)
     other.wait_for_selector("html[data-predicted]")
-    assert other.inner_text("#lines") == shown
+    assert other.inner_text("#answer") == shown
     assert other.input_value("#replicas") == "9"
+
+
+def tiles(page: Any) -> dict[str, str]:
+    """The counters of the prediction."""
+    return dict(zip(*(page.locator(f"#answer .tile {tag}").all_inner_texts() for tag in ("dt", "dd")), strict=True))
 
 
 def test_a_new_class_shows_its_victims(page: Any, ui: Served) -> None:
@@ -168,8 +165,8 @@ def test_a_new_class_shows_its_victims(page: Any, ui: Served) -> None:
     page.wait_for_selector("html[data-predicted]")
     page.fill("#cpu", "2")
     page.fill("#value", "5000")
-    page.wait_for_selector("#victims:not([hidden])")
-    assert {cell.split("/")[1][:7] for cell in page.locator("#victims tbody th").all_inner_texts()} == {"nightly"}
+    page.wait_for_selector(".tile.bad:has-text('victims')")
+    assert "nightly" in page.inner_text("#answer")
     assert page.locator("#picture .victims").count() > 0
 
 
@@ -178,7 +175,7 @@ def test_a_manifest_with_an_error_has_the_reason_and_no_old_prediction(page: Any
     page.fill("#manifest", "a: [")
     page.wait_for_selector("#fault:not([hidden])")
     assert "did not find expected node content" in page.inner_text("#fault")
-    assert page.inner_text("#lines") == ""
+    assert page.inner_text("#answer") == ""
 
 
 COPIED = {
@@ -223,7 +220,7 @@ def test_a_prediction_by_keyboard_alone(page: Any, ui: Served) -> None:
             if page.evaluate("document.activeElement.id") == name:
                 break
         page.keyboard.type(text)
-    page.wait_for_selector("#victims:not([hidden])")
+    page.wait_for_selector(".tile.bad:has-text('victims')")
 
 
 def test_a_cluster_that_changed_is_read_again(browser: Any, tmp_path: Path) -> None:
@@ -239,7 +236,7 @@ def test_a_cluster_that_changed_is_read_again(browser: Any, tmp_path: Path) -> N
         page.click("#reload")
         until(page, "document.getElementById('copied').textContent.includes('not reloaded')")
         show(page, ui, LOST)
-        assert page.inner_text("main .lead").startswith("zone a lost"), "the earlier cluster stays"
+        assert "zone a lost" in page.inner_text("main h1"), "the earlier cluster stays"
 
 
 def test_a_closed_tab_ends_its_question(browser: Any, tmp_path: Path) -> None:
@@ -276,7 +273,7 @@ def test_two_tabs_ask_different_questions(page: Any, ui: Served) -> None:
     page.goto(ui.base + "/whatif?change=drain&name=b-2")
     for tab, node in ((other, "b-1"), (page, "b-2")):
         tab.wait_for_selector("main > header")
-        assert tab.inner_text("main .lead").startswith(f"drain of node {node} ")
+        assert f"drain of node {node}" in tab.inner_text("main h1")
 
 
 def test_the_nodes_are_searched_and_filtered_by_class(page: Any) -> None:
@@ -373,20 +370,20 @@ def test_six_questions_of_an_owner_take_at_most_twelve_clicks(browser: Any, tmp_
                 page.keyboard.press("Enter")
             page.wait_for_selector(f"main:has-text({json.dumps(expected)})")
 
-        ask("4 of 4 replicas of reports/nightly lost", "text=Lose zone a")
-        ask("4 of 4 nodes upgraded", "text=Upgrade all nodes")
-        ask("1 node drained", "text=Drain nodes >> nth=-1", "=a-1")
-        ask("2 new Pods: 2 would fit", "a:text-is('Predict')", f"={MANIFEST}")
-        ask("of 2 workloads loses replicas with a lost zone", "a:text-is('Risk')")
-        ask("shop/large (priority 0): Pending", "a:text-is('Why is a Pod Pending?')", "=shop/large")
-        ask("4 of 16 new Pods of shop/web run", "text=Scale a workload >> nth=-1", "=shop/web", "[name=number]", "=20")
+        ask("4 of 8", "text=Lose zone a")
+        ask("all nodes upgraded in 11 min", "text=Upgrade all nodes")
+        ask("drain of node a-1", "text=Drain nodes >> nth=-1", "=a-1")
+        ask("2 of 2 new Pods run", "a:text-is('Predict')", f"={MANIFEST}")
+        ask("1 loses replicas with a lost zone", "a:text-is('Risk')")
+        ask("Pending: fits nowhere", "a:text-is('Why is a Pod Pending?')", "=shop/large")
+        ask("4 of 16 new Pods run", "text=Scale a workload >> nth=-1", "=shop/web", "[name=number]", "=20")
         ask(
-            "New Pods of reports/nightly with PriorityClass batch rejected",
+            "new Pods of 1 workload rejected",
             "text=Delete a PriorityClass >> nth=-1",
             "=batch",
         )
         ask(
-            "New Pods of reports/nightly get priority 200000",
+            "new Pods of 1 workload change priority",
             "text=Change a PriorityClass",
             "=batch",
             "[name=value]",
@@ -398,20 +395,22 @@ def test_six_questions_of_an_owner_take_at_most_twelve_clicks(browser: Any, tmp_
 def test_a_click_on_a_node_drains_it_and_a_changed_field_marks_the_answer_as_old(page: Any) -> None:
     page.click(".cell[data-name=b-1]")
     page.wait_for_selector("main > header")
-    assert page.inner_text("main .lead").startswith("drain of node b-1 ")
+    assert "drain of node b-1" in page.inner_text("main h1")
     opacity = "getComputedStyle(document.querySelector('main > header')).opacity"
     assert page.evaluate(opacity) == "1"
     page.fill("#name", "b-2")
     assert page.evaluate(opacity) == "0.4"
 
 
-@pytest.mark.parametrize(("change", "verb", "lead"), [("drain", "drain", "drain"), ("lose-node", "lose", "loss")])
+@pytest.mark.parametrize(
+    ("change", "verb", "lead"), [("drain", "drain", "drain of node b-1"), ("lose-node", "lose", "node b-1 lost")]
+)
 def test_the_picture_says_what_a_click_on_a_node_asks(page: Any, ui: Served, change: str, verb: str, lead: str) -> None:
     page.goto(f"{ui.base}/whatif?change={change}")
     assert page.inner_text("#details > :first-child").startswith(f"Click a node to {verb} it")
     page.click(".cell[data-name=b-1]")
     page.wait_for_selector("main > header")
-    assert page.inner_text("main .lead").startswith(f"{lead} of node b-1 ")
+    assert f"{lead}" in page.inner_text("main h1")
 
 
 def test_a_menu_has_all_questions_and_a_node_stays_for_the_next_one(page: Any, ui: Served) -> None:
@@ -419,7 +418,7 @@ def test_a_menu_has_all_questions_and_a_node_stays_for_the_next_one(page: Any, u
     page.click("summary")
     assert {*page.locator(".menu a").all_inner_texts()} == {question.name for question in QUESTIONS.values()}
     page.click("a:text-is('Lose nodes')")
-    page.wait_for_selector("main .lead:has-text('loss of node b-1 ')")
+    page.wait_for_selector("main h1:has-text('node b-1 lost')")
 
 
 def test_the_back_button_restores_the_question_with_its_answer(page: Any, ui: Served) -> None:
@@ -432,7 +431,7 @@ def test_the_back_button_restores_the_question_with_its_answer(page: Any, ui: Se
     page.go_back()
     page.go_back()
     page.wait_for_url("**change=lose-zone*")
-    assert page.inner_text("main .lead").startswith("zone a lost")
+    assert "zone a lost" in page.inner_text("main h1")
     assert page.input_value("#name") == "a"
 
 
@@ -441,19 +440,10 @@ def test_manifests_are_applied_and_the_link_restores_the_answer(page: Any, ui: S
     page.fill(".ask textarea", MANIFEST)
     page.click(".ask > button")
     page.wait_for_selector("main > header")
-    headline = page.inner_text("main h1")
-    assert headline.startswith("Both new Pods of shop/cache run")
-    assert page.inner_text("main .lead").startswith("<stdin> applied")
+    headline = page.inner_text("main > header")
+    assert "2 of 2 new Pods run" in headline
+    assert "Deployment shop/cache applied" in headline
     other = page.context.new_page()
     other.goto(page.url)
-    assert other.inner_text("main h1") == headline
+    assert other.inner_text("main > header") == headline
     assert other.input_value(".ask textarea").split() == MANIFEST.split()
-
-
-def test_two_answers_side_by_side(page: Any, ui: Served) -> None:
-    for zone in "ab":
-        show(page, ui, f"/whatif?change=lose-zone&name={zone}")
-    page.click("text=Compare with another answer")
-    page.click("text=forewarn whatif lose zone a")
-    until(page, "document.querySelectorAll('.side .tiles').length === 2")
-    assert page.locator(".side .lead").all_inner_texts()[0].startswith("zone b lost")

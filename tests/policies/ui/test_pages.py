@@ -13,9 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from forewarn.policies.cli.render.html.elements import Page
 from forewarn.policies.cli.ui import questions
-from forewarn.policies.cli.ui.answers import NO_NODE_GROUPS, _with_lines
+from forewarn.policies.cli.ui.answers import NO_NODE_GROUPS
 from tests.builders import cluster_text, make_node, make_pod
 from tests.in_process import forewarn
 from tests.json_outputs import validator
@@ -105,7 +104,6 @@ OTHER_QUESTIONS = {
     "change=class&name=silver&value=7&workloads=deployment/web&namespace=shop": "whatif",
     "change=class&name=batch&delete=1": "whatif",
     "change=pressure&name=a-1&shutdown=0%3D30,1000%3D9": "whatif-pressure",
-    "change=groups": "info-node-groups",
     "change=why&name=shop/deployment/web": "why",
     "change=why&name=shop/web": "why",
     "change=why&name=nightly&namespace=reports": "why",
@@ -271,8 +269,8 @@ def test_a_risk_filter_sets_no_options(shared: Desk, query: str) -> None:
 
 def test_a_new_class_that_never_preempts_has_no_victims(shared: Desk) -> None:
     large: dict[str, Any] = {"cpu": "2", "value": 5000}
-    assert predicted(shared, **large)["victims"] != []
-    assert predicted(shared, **large, policy="Never")["victims"] == []
+    assert predicted(shared, **large)["counters"]["victims"] > 0
+    assert predicted(shared, **large, policy="Never")["counters"]["victims"] == 0
 
 
 def test_a_cluster_is_read_again_with_its_answers() -> None:
@@ -400,14 +398,6 @@ _OBJECTS: list[dict[str, Any]] = [
         },
     },
 ]
-
-
-def test_lines_of_a_command_are_text() -> None:
-    page = _with_lines(Page("", ()), [HOSTILE, f"  a   {HOSTILE}"]).markup()
-    assert "<script>alert" not in page
-    assert page.count("&lt;script&gt;alert(1)") == 2
-    assert "  a   &lt;" in page
-    assert not {"\x1b", "\u202e"} & {*page}
 
 
 @pytest.mark.parametrize("path", ["/", "/predict", "/whatif", "/risk", "/audit"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from enum import IntEnum
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, fromstring, tostring
@@ -22,26 +21,18 @@ _AS_IN_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u00
 Child = Element | str | None
 
 
-class Amount(NamedTuple):
-    """A number in a table, as displayed (`1.5Gi`). `value`: the number to sort by."""
-
-    shown: str
-    value: int
-
-
-Cell = str | int | Amount | Element
+Cell = str | int | Element
 
 
 class Page(NamedTuple):
-    """A page as elements. `parts`: the children of `main`; `skip`: a link to the most important part."""
+    """A page as elements. `parts`: the children of `main`."""
 
     title: str
     parts: Sequence[Child]
-    skip: Child = None
     scripts: Sequence[str] = ("tables.js", "page.js")
 
     def document(self) -> str:
-        return document(self.title, [self.skip, element("main", *self.parts)], self.scripts)
+        return document(self.title, [element("main", *self.parts)], self.scripts)
 
     def markup(self) -> str:
         """Return the children of `main` as HTML, for another page with the same scripts and styles."""
@@ -92,39 +83,52 @@ def data(name: str, value: Any) -> Element:
     return element("script", text, type="application/json", id=name)
 
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], count: int, named_by: int = 0) -> Element:
-    """Return a table that users can sort: numbers as numbers, ranks (IntEnum) by their value.
+def table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    count: int,
+    named_by: int = 0,
+    total: Sequence[Cell] = (),
+) -> Element:
+    """Return a table that users can sort: numbers as numbers.
 
-    `count`: the number of all rows. `named_by`: index of the column that identifies a row.
+    `count`: the number of all rows. `named_by`: index of the column that identifies a row. `total`: the last row, which
+    stays the last.
     """
     body = element("tbody")
     for _, row in zip(range(MAX_ROWS), rows, strict=False):
         cells = enumerate(zip(row, heads, strict=True))
         body.append(element("tr", *(_cell(value, name, place == named_by) for place, (value, name) in cells)))
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
-    shown = element("table", element("caption", caption), head, body, class_="sortable")
+    sums = (_cell(value, name, not place) for place, (value, name) in enumerate(zip(total, heads, strict=bool(total))))
+    foot = element("tfoot", element("tr", *sums)) if total else None
+    shown = element("table", element("caption", caption), head, body, foot, class_="sortable")
     more = f"The first {MAX_ROWS} of {count} rows. Use -o json for all." if count > MAX_ROWS else ""
     note = element("p", more, class_="dim") if more else None
     return element("div", note, shown, class_="scroll", tabindex=0, role="group", aria_label=f"{caption}, a table")
 
 
-def chart(title: str, drawn: Element) -> Element:
-    """A chart in a box that scrolls if it is too narrow."""
-    return element("div", drawn, class_="chart", tabindex=0, role="group", aria_label=title)
-
-
-def figures(tiles: Iterable[tuple[str, object, bool]]) -> Element:
-    """The figures of a page: name, value, and whether the value is bad."""
+def tiles(counters: Iterable[tuple[str, str, bool]]) -> Element:
+    """Return a tile for each counter: its name, its value, and whether the value is bad."""
     shown = (
-        element("div", element("dt", name), element("dd", str(value)), class_="tile bad" if bad else "tile")
-        for name, value, bad in tiles
+        element("div", element("dt", name), element("dd", *_value(value)), class_="tile bad" if bad else "tile")
+        for name, value, bad in counters
     )
     return element("dl", *shown, class_="tiles")
 
 
-def listing(lines: Iterable[str]) -> Element:
-    """A list of texts."""
-    return element("ul", *(element("li", display_text(line)) for line in lines), class_="plain")
+def _value(text: str) -> Iterator[Child]:
+    """Yield the number at the start of a text, and what follows in a smaller font."""
+    number, space, more = text.partition(" ")
+    yield number
+    if more:
+        yield from (space, element("small", more))
+
+
+def listing(lines: Iterable[str], kind: str = "plain") -> Element:
+    """Return a list of texts. `kind`: its class."""
+    return element("ul", *(element("li", display_text(line)) for line in lines), class_=kind)
 
 
 def section(title: str, name: str, *children: Element | str | None) -> Element:
@@ -137,12 +141,8 @@ def _cell(value: Cell, head: str, names_row: bool) -> Element:
     scope: dict[str, str] = {"scope": "row"} if names_row else {"data_head": head}
     if isinstance(value, Element):
         return element(tag, value, **scope)
-    if isinstance(value, IntEnum):
-        return element(tag, str(value), data_value=int(value), **scope)
     if isinstance(value, int):
-        return element(tag, f"{value}", class_="number", **scope)
-    if isinstance(value, Amount):
-        return element(tag, value.shown, class_="number", data_value=value.value, **scope)
+        return element(tag, f"{value:,}", class_="number", data_value=value, **scope)
     return element(tag, display_text(value), **scope)
 
 

@@ -1,27 +1,26 @@
-"""Parts of several pages: the nodes as cells, and the preemptions."""
+"""The drawing of nodes as cells that are filled with the requests of their Pods."""
 
 from __future__ import annotations
 
 import base64
 from collections import Counter
-from math import inf, sqrt
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forewarn.policies.base.findings import cut, duration, one_line, plural
-from forewarn.policies.cli.render.html.elements import chart, display_text, element, section, table, template
-from forewarn.policies.cli.render.simulation import pair
-from forewarn.policies.questions.whatif.answer import Preemption, pairs
+from forewarn.policies.base.findings import duration
+from forewarn.policies.cli.render.html.elements import display_text, element, template
 from forewarn.policies.questions.whatif.node_bands import Band, Frame, NodeBands, zone_of
 from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.occupancy import BEFORE, PodInterval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.kubernetes.objects.node import Node
+    from forewarn.policies.questions.whatif.answer import Preemption
 
 
 MAX_NODES: Final = 20_000
@@ -41,7 +40,7 @@ def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: b
     `bands`: the nodes with shares by PriorityClass. `between`: include frames between the first and the last state.
     """
     first, last = bands.frame(BEFORE), bands.frame(inf)
-    drawn = drawn_nodes(first, last, MAX_NODES)
+    drawn = _drawn(first, last)
     groups = _node_groups([bands.nodes[place] for place in drawn])
     drawn.sort(key=lambda place: (groups[bands.nodes[place].name], place))
     titles = sorted(set(groups.values()))
@@ -51,7 +50,8 @@ def node_data(bands: NodeBands, preemptions: Sequence[Preemption], *, between: b
         "titles": [" · ".join(filter(None, title)) for title in titles],
         "title": [numbers[groups[bands.nodes[place].name]] for place in drawn],
         "notDrawn": len(bands.nodes) - len(drawn),
-        "bands": [band_label(band) for band in bands.bands],
+        "bands": [_label(band) for band in bands.bands],
+        "colors": _colors(bands.bands),
         "start": _whole(first, drawn),
         "frames": _frames(bands, first, last, drawn, (_MAX_FRAMES, 8, 4, 2, 0) if between else (0,)),
         "pushes": _preemptions(bands, drawn, preemptions),
@@ -81,7 +81,16 @@ def _titled(kind: str, name: str) -> str:
     return f"{kind} {_short(name)}" if name else f"no {kind}"
 
 
-def band_label(band: Band) -> str:
+def _colors(bands: Sequence[Band]) -> list[str]:
+    """Return the names of the bands' colours in the style sheet: those of placeholder Pods and of Pods without a class
+    differ from the scale of the others.
+    """
+    others = sum(band.least > 0 for band in bands)
+    scale = [f"b{round(place * 7 / (others - 1)) if others > 1 else 5}" for place in range(others)]
+    return [*("zero" if band.highest == 0 else "negative" for band in bands if band.least <= 0), *scale]
+
+
+def _label(band: Band) -> str:
     """Return the label of a band of PriorityClasses, for example `gold · 100000`."""
     numbers = f"{band.least}" if band.least == band.highest else f"{band.least} to {band.highest}"
     named = ", ".join(display_text(name) if name else "no class" for name in band.classes)
@@ -92,10 +101,10 @@ def _short(name: str) -> str:
     return display_text(name)[:_LONGEST_NAME]
 
 
-def drawn_nodes(first: Frame, last: Frame, limit: int) -> list[int]:
-    """The positions of the nodes in a picture: with more than `limit` nodes, those that change."""
+def _drawn(first: Frame, last: Frame) -> list[int]:
+    """Return the positions of the nodes in a picture: with more than MAX_NODES, those that change."""
     changed = np.any(first.shares != last.shares, axis=(1, 2, 3)) | (first.states != last.states)
-    return sorted(np.argsort(~changed, kind="stable")[:limit].tolist())
+    return sorted(np.argsort(~changed, kind="stable")[:MAX_NODES].tolist())
 
 
 def _bytes(*arrays: Any) -> str:
@@ -194,116 +203,6 @@ def _flat(counts: Counter[int] | None) -> list[int]:
     return [part for group, n in (counts or {}).items() if n for part in (group, n)]
 
 
-MAX_PAIRS: Final = 14
-_WIDTH: Final = 760
-_LEFT: Final = 250
-_RIGHT: Final = 510
-_TOP: Final = 26
-_GAP: Final = 14
-_LEAST: Final = 16
-_TALL: Final = 260
-"""Maximum height in pixels of all Pods together, without gaps; a fifth of it for one pair."""
-_LEVELS: Final = 8
-_BINS: Final = 48
-
-
-def flow(preemptions: Sequence[Preemption]) -> Element:
-    """A chart of preemptors (left) and victims (right), with bands as wide as their number of Pods; only the largest
-    pairs.
-    """
-    rows = pairs(preemptions)[:MAX_PAIRS]
-    total = sum(len(item) for _, item in rows)
-    lefts, rights = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-    for (by, by_priority, victim, priority), item in rows:
-        lefts[by, by_priority] += len(item)
-        rights[victim, priority] += len(item)
-    tall = min(_TALL, _TALL / 5 * len(rows)) / total
-    left, right = _stacked(lefts, tall), _stacked(rights, tall)
-    height = max(_bottom(left), _bottom(right)) + 10
-    drawn = element("g", class_="links")
-    used_left, used_right = dict.fromkeys(left, 0.0), dict.fromkeys(right, 0.0)
-    for (by, by_priority, victim, priority), item in rows:
-        one, other = (by, by_priority), (victim, priority)
-        wide = left[one][1] * len(item) / lefts[one], right[other][1] * len(item) / rights[other]
-        ends = left[one][0] + used_left[one], right[other][0] + used_right[other]
-        used_left[one] += wide[0]
-        used_right[other] += wide[1]
-        hint = element("title", display_text(pair((by, by_priority, victim, priority), item)))
-        drawn.append(element("path", hint, d=_ribbon(ends, wide)))
-    names = element("g", *_names(left, lefts, "end", _LEFT), *_names(right, rights, "start", _RIGHT))
-    title = f"{plural(total, 'preempted Pod')} by preemptor; the table below has the numbers"
-    heads = [
-        element("text", "preemptor", x=_LEFT, y=12, text_anchor="end", class_="head"),
-        element("text", "victim", x=_RIGHT, y=12, class_="head"),
-    ]
-    return _svg(title, height, [*heads, drawn, names], "flow")
-
-
-def _svg(title: str, height: float, children: Sequence[Element], kind: str) -> Element:
-    box = f"0 0 {_WIDTH} {height:.0f}"
-    return element("svg", *children, role="img", aria_label=title, class_=kind, viewBox=box)
-
-
-def _stacked(counts: Counter[tuple[str, int]], tall: float) -> dict[tuple[str, int], tuple[float, float]]:
-    """Return (name, priority) -> (top, height) in pixels, the highest priority on top. `tall`: pixels per Pod."""
-    placed, top = {}, float(_TOP)
-    for key in sorted(counts, key=lambda key: (-key[1], -counts[key], key[0])):
-        height = max(tall * counts[key], _LEAST)
-        placed[key] = (top, height)
-        top += height + _GAP
-    return placed
-
-
-def _bottom(placed: dict[tuple[str, int], tuple[float, float]]) -> float:
-    return max((top + height for top, height in placed.values()), default=_TOP)
-
-
-def _ribbon(tops: tuple[float, float], wide: tuple[float, float]) -> str:
-    start, end, middle = _LEFT + 12, _RIGHT - 12, (_LEFT + _RIGHT) / 2
-    upper = f"M{start} {tops[0]:.1f}C{middle} {tops[0]:.1f} {middle} {tops[1]:.1f} {end} {tops[1]:.1f}"
-    low = tops[0] + wide[0], tops[1] + wide[1]
-    return f"{upper}V{low[1]:.1f}C{middle} {low[1]:.1f} {middle} {low[0]:.1f} {start} {low[0]:.1f}Z"
-
-
-def _names(
-    placed: dict[tuple[str, int], tuple[float, float]], counts: Counter[tuple[str, int]], anchor: str, edge: int
-) -> Iterator[Element]:
-    for (name, priority), (top, height) in placed.items():
-        box = _LEFT + 4 if anchor == "end" else _RIGHT - 12
-        yield element("rect", x=box, y=f"{top:.1f}", width=8, height=f"{height:.1f}", rx=2)
-        below = element("tspan", f" {priority} · {counts[name, priority]}", class_="dim")
-        y = f"{top + height / 2 + 4:.1f}"
-        yield element("text", cut(one_line(name), 26), below, x=edge, y=y, text_anchor=anchor)
-
-
-def cascade(preemptions: Sequence[Preemption]) -> Element:
-    """A chart of preemptions over time: one lane per cascade depth, larger dots for more Pods."""
-    last = max(preemption.t for preemption in preemptions) or 1.0
-    levels = min(max(preemption.cascade_depth for preemption in preemptions), _LEVELS)
-    dots = Counter(
-        (min(preemption.cascade_depth, _LEVELS), min(int(preemption.t / last * _BINS), _BINS - 1))
-        for preemption in preemptions
-    )
-    most = max(dots.values())
-    lanes = element("g")
-    for level in range(1, levels + 1):
-        y, more = 34 * level - 8, "+" if level == _LEVELS else ""
-        lanes.append(element("line", x1=90, x2=_WIDTH - 20, y1=y, y2=y))
-        lanes.append(element("text", f"depth {level}{more}", x=80, y=y + 4, text_anchor="end"))
-    for (level, place), count in sorted(dots.items()):
-        x, y = 100 + (_WIDTH - 140) * (place + 0.5) / _BINS, 34 * level - 8
-        radius = 3.5 + 10 * sqrt(count / most)
-        moment = duration(place * last / _BINS)
-        hint = element("title", f"{plural(count, 'Pod')} after about {moment}, cascade depth {level}")
-        lanes.append(element("circle", hint, cx=f"{x:.1f}", cy=y, r=f"{radius:.1f}"))
-    y = 34 * levels + 24
-    axis = [
-        element("text", "0 s", x=100, y=y, class_="dim"),
-        element("text", duration(last), x=_WIDTH - 40, y=y, text_anchor="end", class_="dim"),
-    ]
-    return _svg(f"time of preemption of {plural(len(preemptions), 'Pod')}", y + 8, [lanes, *axis], "cascade")
-
-
 def nodes(drawn: dict[str, object]) -> Element:
     """The controls, and an empty list that the script fills with nodes."""
     shown = template("nodes.html")
@@ -311,29 +210,3 @@ def nodes(drawn: dict[str, object]) -> Element:
         more = f"{missing} nodes with fewer changes are not drawn (limit {MAX_NODES})."
         shown.append(element("p", more, class_="dim"))
     return shown
-
-
-def preemption_section(preemptions: Sequence[Preemption]) -> Iterator[Element]:
-    """The preemptions as a chart and a table."""
-    if not preemptions:
-        yield section("Preemptions", "pushes-title", element("p", "No Pods are preempted."))
-        return
-    arrows = pairs(preemptions)
-    more = f"The {MAX_PAIRS} largest of {len(arrows)} pairs." if len(arrows) > MAX_PAIRS else None
-    rows = (
-        (by, by_priority, victim, priority, len(item), _named(item))
-        for (by, by_priority, victim, priority), item in arrows
-    )
-    heads = ("preemptor", "preemptor priority", "victim", "victim priority", "Pods", "names")
-    yield section(
-        "Preemptions",
-        "pushes-title",
-        chart("Preemptions, chart", flow(preemptions)),
-        element("p", more, class_="dim") if more else None,
-        table("Preemptions", heads, rows, len(arrows)),
-    )
-
-
-def _named(preemptions: Sequence[Preemption]) -> str:
-    names = [preemption.victim.rpartition("/")[2] for preemption in preemptions[:6]]
-    return ", ".join(names) + (f" and {len(preemptions) - 6} more" if len(preemptions) > 6 else "")

@@ -52,7 +52,7 @@ const drawNodes = (data, isAfter = false) => {
 
   const share = (node, band, doomed) =>
     only < 0 || only === band ? shares[node * row + band * 4 + doomed * 2 + what] : 0;
-  const color = (band) => `var(--b${bands < 2 ? 5 : Math.round((band * 7) / (bands - 1))})`;
+  const color = (band) => `var(--${data.colors[band]})`;
   const percent = (part) => `${Math.round((part * 1000) / WHOLE) / 10}%`;
 
   // Cells

@@ -1,29 +1,16 @@
-"""The HTML page of `forewarn whatif` and `forewarn whatif events`."""
+"""The HTML pages of answers that draw nodes."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.cli.render.html.answer import body, footer
-from forewarn.policies.cli.render.html.answer import header as answer_header
 from forewarn.policies.cli.render.html.answer import page as answer_page
-from forewarn.policies.cli.render.html.elements import (
-    Amount,
-    Page,
-    chart,
-    data,
-    display_text,
-    element,
-    section,
-    table,
-)
-from forewarn.policies.cli.render.html.nodes import cascade, node_data, nodes, preemption_section
-from forewarn.policies.kubernetes.quantity import cores, gibibytes
+from forewarn.policies.cli.render.html.elements import Page, display_text, element, section
+from forewarn.policies.cli.render.html.nodes import node_data
 from forewarn.policies.prediction.simulation.summary import timeline_lines
 from forewarn.policies.questions.whatif.answer import Answer, Preemption
-from forewarn.policies.questions.whatif.node_bands import NodeBands, requests_by_class
+from forewarn.policies.questions.whatif.node_bands import NodeBands
 from forewarn.policies.questions.whatif.occupancy import AT, Placed
 
 if TYPE_CHECKING:
@@ -40,70 +27,29 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.whatif import WhatIf
     from forewarn.policies.questions.whatif.headroom import Headroom
 
-
-_MAX_OPEN: Final = 40
-"""The most events of a timeline that is shown unfolded."""
+_MAX_DRAWN: Final = 200_000
+"""Maximum new Pods in the picture of `headroom`."""
 
 
 def whatif_page(result: WhatIf) -> Page:
     """Return the page. The result must have `occupancy`."""
-    answer, document = result.answer, result.document
+    answer = result.answer
     assert answer.occupancy is not None
     drawn = node_data(NodeBands(answer.occupancy, answer.preempted), answer.preempted)
-    parts = [
-        answer_header(document),
-        *body(document),
-        nodes(drawn),
-        *_classes(answer),
-        *preemption_section(answer.preempted),
-        *_timeline(answer),
-        footer(result.head),
-        data("nodes-data", drawn),
-    ]
-    skip = element("a", "skip to the reasons and tables", href="#table-0", class_="skip") if document.tables else None
-    return Page(answer.title, parts, skip)
-
-
-def _classes(answer: Answer) -> Iterator[Element]:
-    """Yield the table of running Pods and their resource requests by PriorityClass, before and after."""
-    assert answer.occupancy is not None
-    preempted = Counter((preemption.priority, preemption.priority_class) for preemption in answer.preempted)
-    requests = requests_by_class(answer.occupancy.intervals)
-    rows = (
-        (
-            name or "-",
-            priority,
-            before.pods,
-            after.pods,
-            Amount(cores(before.milli_cpu), before.milli_cpu),
-            Amount(cores(after.milli_cpu), after.milli_cpu),
-            Amount(gibibytes(before.memory), before.memory),
-            Amount(gibibytes(after.memory), after.memory),
-            preempted[priority, name],
-        )
-        for (priority, name), (before, after) in sorted(requests.items(), reverse=True)
-    )
-    heads = ("class", "priority", "Pods before", "after", "cpu before", "after", "memory before", "after", "preempted")
-    yield section("Requests by PriorityClass", "classes", table("PriorityClasses", heads, rows, len(requests)))
+    return answer_page(result.document, result.head, *_timeline(answer), drawn=drawn)
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
     lines = [_moment(line) for line in timeline_lines(answer.simulation)]
     if lines:
-        drawn = chart("Preemptions over time, chart", cascade(answer.preempted)) if answer.preempted else None
         events = element("ol", *lines, class_="timeline")
-        if len(lines) > _MAX_OPEN:
-            events = element("details", element("summary", f"{len(lines)} events"), events)
-        yield section("Timeline", "timeline-title", drawn, events)
+        folded = element("details", element("summary", f"Events: {len(lines):,}"), events)
+        yield section("Timeline", "timeline-title", folded)
 
 
 def _moment(line: str) -> Element:
     seconds, _, event = line.lstrip().partition("  ")
     return element("li", element("time", seconds), element("span", display_text(event)))
-
-
-_MAX_DRAWN = 200_000
-"""Maximum new Pods in the picture."""
 
 
 def headroom_page(result: HeadroomResult, head: AnswerHead) -> Page:
@@ -112,8 +58,7 @@ def headroom_page(result: HeadroomResult, head: AnswerHead) -> Page:
         return answer_page(result.document, head)
     new = _new_pods(result.objects[0].headroom)
     drawn = node_data(NodeBands(Placed(result.cluster, new), ()), (), between=False)
-    page = answer_page(result.document, head, nodes(drawn), data("nodes-data", drawn))
-    return page._replace(scripts=("tables.js", "rows.js", "page.js"))
+    return answer_page(result.document, head, drawn=drawn)
 
 
 def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
@@ -130,15 +75,22 @@ def _new_pods(headroom: Headroom) -> Iterator[tuple[Pod, str, str]]:
 
 def predict_page(result: PredictResult) -> Page:
     """Return the page, with the nodes before and after the preemptions."""
-    cluster, document = result.cluster, result.document
+    return answer_page(result.document, result.head, drawn=predicted_nodes(result))
+
+
+def predicted_nodes(result: PredictResult, limit: int | None = None) -> dict[str, Any]:
+    """Return the nodes before and after the preemptions. `limit`: only so many, of those that get new Pods."""
     every = [(placement, each) for placement in result.applied.placed for each in placement.predictions]
-    preemptions = list(preemptions_of(every, cluster, result.groups))
+    names = None
+    if limit is not None:
+        names = list(dict.fromkeys(prediction.node for _, prediction in every if prediction.node))[:limit]
+        every = [(placement, prediction) for placement, prediction in every if prediction.node in names]
+    groups = result.groups if limit is None else []
+    preemptions = list(preemptions_of(every, result.cluster, groups))
     going = {victim.identity for _, prediction in every for victim in prediction.victims}
-    going |= {victim.identity for group in result.groups for victim in group.victims}
-    drawn = node_data(NodeBands(Placed(cluster, arrivals(every), going), preemptions), preemptions, between=False)
-    pictures = [nodes(drawn), *(preemption_section(preemptions) if preemptions else ()), data("nodes-data", drawn)]
-    parts = [answer_header(document), *body(document), *pictures, footer(result.head)]
-    return Page(f"predict: {document.question}", parts)
+    going |= {victim.identity for group in groups for victim in group.victims}
+    bands = NodeBands(Placed(result.cluster, arrivals(every), going, names), preemptions)
+    return node_data(bands, preemptions, between=False)
 
 
 def arrivals(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:

@@ -1,8 +1,8 @@
 "use strict";
-// What is typed into a field leaves the rows of its section that have it; without this there is no field.
+// What is typed into a field leaves the rows of its table that have it; without this there is no field.
 (() => {
   document.querySelectorAll(".tools.of-rows").forEach((tools) => {
-    const lines = [...tools.closest("section").querySelectorAll("tbody tr")];
+    const lines = [...tools.parentElement.querySelectorAll("tbody tr")];
     const rows = lines.map((line) => [line, line.textContent.toLowerCase()]);
     const found = tools.querySelector("[role=status]");
     tools.hidden = false;

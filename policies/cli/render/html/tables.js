@@ -14,7 +14,7 @@
         [...table.tHead.rows[0].cells].forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         const lines = [...body.rows];
-        const number = lines.length > 0 && lines[0].cells[place].matches(".number, [data-value]");
+        const number = lines.length > 0 && lines[0].cells[place].matches(".number");
         const value = (line) => line.cells[place].dataset.value ?? line.cells[place].textContent;
         const order = number ? (a, b) => value(a) - value(b) : (a, b) => value(a).localeCompare(value(b));
         lines.sort(down ? (a, b) => order(b, a) : order);

@@ -6,7 +6,6 @@ const manifest = byId("manifest");
 const PAUSE = 60;
 const BUSY_AFTER = 400;
 const LONGEST_ADDRESS = 30000;
-const MAX_VICTIMS = 500;
 const HEADERS = { "Content-Type": "application/json" };
 const EXAMPLE = `apiVersion: apps/v1
 kind: Deployment
@@ -41,15 +40,6 @@ const valueOf = (field) => {
 
 const edits = () => Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, valueOf(field)]));
 
-// The answer as the server wrote it; the page has its own heading.
-const answerOf = (found) => {
-  byId("headline").textContent = "";
-  const parts = new DOMParser().parseFromString(found.markup, "text/html").body.childNodes;
-  byId("answer").replaceChildren(...parts);
-  const count = found.victims.length;
-  byId("victims-title").textContent = `Victims: ${count < MAX_VICTIMS ? count : `${count} or more`}`;
-};
-
 const fill = (found) => {
   const place = fields.object.selectedIndex;
   fields.object.replaceChildren(...found.objects.map((each) => make("option", "", `${each.kind} ${each.namespace}/${each.name}`)));
@@ -64,25 +54,11 @@ const fill = (found) => {
 };
 
 const show = (found) => {
-  answerOf(found);
+  byId("headline").textContent = "";
+  byId("answer").replaceChildren(...new DOMParser().parseFromString(found.markup, "text/html").body.childNodes);
   fill(found);
   byId("fault").hidden = !found.faults.length;
   byId("fault").textContent = found.faults.join("\n");
-  const row = (v) => [v.pod, v.workload, v.priorityClass || "-", v.priority, v.node, v.by];
-  const heads = [...byId("victims").querySelectorAll("thead th")];
-  const cell = (value, place) => {
-    const made = make(place ? "td" : "th", typeof value === "number" ? "number" : "", value);
-    made.dataset.head = heads[place].textContent;
-    return made;
-  };
-  byId("victims").hidden = !found.victims.length;
-  byId("victims").querySelector("tbody").replaceChildren(
-    ...found.victims.map((victim) => {
-      const line = document.createElement("tr");
-      line.append(...row(victim).map(cell));
-      return line;
-    }),
-  );
   byId("picture").replaceChildren();
   if (found.nodes.names.length) {
     byId("picture").append(byId("nodes-of-a-prediction").content.cloneNode(true));
@@ -100,7 +76,6 @@ const clear = (headline, text = "") => {
   byId("fault").hidden = !text;
   byId("fault").textContent = text;
   for (const id of ["answer", "picture"]) byId(id).replaceChildren();
-  byId("victims").hidden = true;
   byId("copy-command").disabled = byId("copy-json").disabled = true;
 };
 
