@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import forewarn  # imports requests when they are used
+from forewarn.policies.base.documents.answer import AnswerStatus
 from forewarn.policies.base.findings import duration
 from forewarn.policies.cli.commands import autoscaling, cluster_command, simulated
 from forewarn.policies.cli.commands.many_clusters import Evaluated, Evaluation, answered_each
@@ -71,9 +72,9 @@ def main(arguments: Sequence[str]) -> int:
             )
         print_faults("whatif", result.faults, run.errors)
         failures = [] if result.faults else cluster_command.failures_of(result.conditions, options.fail_on)
-        status = FAILED if result.faults or result.answer.incomplete else len(failures)
-        printed = _printed(result, run.output, timeline=options.timeline)
         document, head = result.document, result.head
+        status = FAILED if result.faults or document.status is AnswerStatus.NO_ANSWER else len(failures)
+        printed = _printed(result, run.output, timeline=options.timeline)
         return Evaluated(status, rank_of(document), row_of(document), printed, failures, head=head)
 
     request = options.request(options)

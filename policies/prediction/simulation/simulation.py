@@ -383,6 +383,11 @@ class Simulation:
         self.world = self.world._replace(horizon=min(self.world.horizon, self.clock.now + seconds))
         self._goes_on_until = float("-inf")
 
+    def extend(self, until: float) -> None:
+        """Do not end the run before this time, in seconds, if events follow."""
+        if until > self.world.horizon:
+            self.world = self.world._replace(horizon=until)
+
     # What many runs of one cluster have in common is done once, and they are copied from there by forking
 
     def begin(self) -> None:

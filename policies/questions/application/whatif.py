@@ -203,8 +203,10 @@ def whatif(
             *simulated.events_without_effect(cache.snapshot(), question.arrivals),
         ]
         notes += [*question.notes, *_of_faults(faults)]
-        until = _horizon(question) if until is None else until
-        world = simulated.world_with(cache, question.arrivals, until)
+        if question.upgrade is not None:
+            question.upgrade.extends_horizon = until is None
+        horizon = _horizon(question) if until is None else until
+        world = simulated.world_with(cache, question.arrivals, horizon)
         watch, runs = Occupancy if nodes_over_time else None, _explored(change, question, world, progress)
         answered = partial(ask, random=runs.random) if runs else typical
 
@@ -223,7 +225,7 @@ def whatif(
         answer = answer_to(question, world, cache.snapshot())
         restarts = _restarts_alone(question)
         if restarts and answer.does_harm and not answer.is_as_without:
-            alone = simulated.world_with(cluster.cache, restarts, until)
+            alone = simulated.world_with(cluster.cache, restarts, horizon)
             restarted = answer_to(question._replace(arrivals=restarts), alone, cluster.snapshot)
             answer = answer._replace(restart_alone=restarted)
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)

@@ -90,7 +90,7 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     rejects_new_pods = any(each.after is None for each in _ranked(result))
     if result.faults:
         return AnswerStatus.REJECTED
-    if result.answer.incomplete:
+    if result.answer.incomplete or answer.is_cut_short:
         return AnswerStatus.NO_ANSWER
     if effects.blocked:
         return AnswerStatus.BLOCKED
@@ -125,6 +125,9 @@ def _wanted(answer: Answer) -> Iterator[str]:
     if (upgrade := answer.upgrade) is not None:
         if upgrade.complete:
             yield f"all nodes upgraded in {duration(upgrade.seconds)}"
+        elif answer.is_cut_short:
+            done = f"{len(upgrade.done):,} of {plural(len(upgrade.steps), 'node')} upgraded"
+            yield f"not finished: {done} after {duration(answer.summary.ended_at)}"
         else:
             nodes = {node for each in answer.blocks.drains for node in each.nodes}
             stops = f"stops at node {len(upgrade.done) + 1}"
@@ -133,7 +136,9 @@ def _wanted(answer: Answer) -> Iterator[str]:
     elif answer.drained:
         drained, stuck = len(answer.drained), len(answer.not_drained)
         if stuck:
-            yield f"{drained - stuck} of {plural(drained, 'node')} drained"
+            drains = f"{drained - stuck} of {plural(drained, 'node')} drained"
+            after = f" after {duration(answer.summary.ended_at)}"
+            yield f"not finished: {drains}{after}" if answer.is_cut_short else drains
     if answer.new_nodes is not None:
         helped = helped_by_added_nodes(answer)
         it = "it" if len(answer.new_nodes.nodes) == 1 else "them"
@@ -557,7 +562,8 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
         nodes = sum(step.node in blocked for step in pool.steps)
         takes = "" if pool.seconds is None else duration(pool.seconds)
         cells.append([pool.pool or "(no pool)", pool.nodes, pool.upgraded, nodes, takes])
-    total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), ""]
+    takes = duration(upgrade.seconds) if upgrade.complete else ""
+    total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), takes]
     yield Table(("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "TAKES"), cells, total)
     if blockers := answer.blocks.drains:
         rows: list[list[str | int]] = []

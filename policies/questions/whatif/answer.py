@@ -511,6 +511,11 @@ class Answer(NamedTuple):
         """Whether a drain or an upgrade is incomplete."""
         return bool(self.not_drained) or (self.upgrade is not None and not self.upgrade.complete)
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the simulated time ended while nodes drained that no PDB blocks for good."""
+        return self.blocked and not self.settled and not self.drains_blocked_by
+
     def count_pending(self, what: str) -> list[tuple[str, int]]:
         """Return (value, number of Pods Pending at the end) by `priority_class`, `namespace` or `workload`, most
         first.

@@ -15,6 +15,7 @@ from forewarn.policies.kubernetes.controllers.disruption import PdbStatus
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.prediction.simulation.clock import Latencies, Steps
 from forewarn.policies.prediction.simulation.simulation import Simulation, drain, forbidden_by, is_skipped, remaining_on
+from forewarn.policies.questions.whatif import MAX_UNTIL
 from forewarn.policies.questions.whatif.node_groups import new_node_like, pool_of
 
 if TYPE_CHECKING:
@@ -101,10 +102,11 @@ class UpgradeRun:
 
         `away`: seconds from an empty node until the node is back; with `surge`, until a new node is ready, which is
         added before the old node is drained and deleted. `force`: seconds after which the drain deletes Pods regardless
-        of PodDisruptionBudgets; 0: never.
+        of PodDisruptionBudgets; 0: never. `extends_horizon`: the simulation goes on while nodes still drain.
         """
         self._nodes, self.max_unavailable, self.away, self.surge, self.force = list(nodes), limit, away, surge, force
         self.steps = self._new_steps()
+        self.extends_horizon = False
 
     def _new_steps(self) -> list[UpgradeStep]:
         return [UpgradeStep(node.name, pool_of(node), None, None, None, ()) for node in self._nodes]
@@ -116,8 +118,12 @@ class UpgradeRun:
 
     @property
     def horizon(self) -> float:
-        """The seconds after which a simulation of the upgrade is stopped by default."""
-        return self.least + len(self.steps) * (_DRAINING + self.force)
+        """The seconds after which a simulation of the upgrade is stopped by default, unless nodes still drain."""
+        return self.least + len(self.steps) * self._drain_seconds
+
+    @property
+    def _drain_seconds(self) -> float:
+        return _DRAINING + self.force
 
     @property
     def done(self) -> Sequence[UpgradeStep]:
@@ -165,6 +171,8 @@ class UpgradeRun:
         while left or under_way:
             for each in under_way:
                 self._continue(simulation, each)
+            if self.extends_horizon and self._advances(simulation, under_way):
+                simulation.extend(min(clock.now + self.away + self._drain_seconds, MAX_UNTIL))
             under_way = [each for each in under_way if each.step.back_at is None]
             while left and len(under_way) < self.max_unavailable:
                 node, step = left.popleft()
@@ -175,6 +183,16 @@ class UpgradeRun:
                 else:
                     self._drain(simulation, under_way[-1])
             yield _POLL_SECONDS
+
+    @staticmethod
+    def _advances(simulation: Simulation, under_way: Iterable[_Progress]) -> bool:
+        """Report whether a node is empty, or Pods terminate on it."""
+        by_node = simulation.api.by_node
+        return any(
+            each.step.emptied_at is not None
+            or any(state.terminating for state in by_node.get(each.step.node, {}).values())
+            for each in under_way
+        )
 
     def _continue(self, simulation: Simulation, progress: _Progress) -> None:
         """Advance a node whose upgrade has started: drain, remove or return the node when due."""

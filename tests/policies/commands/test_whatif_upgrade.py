@@ -399,3 +399,37 @@ def test_surge_and_unavailable_exclude_each_other(capsys: pytest.CaptureFixture[
         main(["whatif", "upgrade", "--max-surge", "1", "--max-unavailable", "1", *SHOWN])
     assert ended.value.code == 2
     assert "--max-surge and --max-unavailable are given. Fix: pass one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "clause"),
+    [
+        ((), "OK", "all nodes upgraded in 1 h 46 min"),
+        (("--until", "60m"), "NO ANSWER", "not finished: 1 of 3 nodes upgraded after 1 h"),
+    ],
+)
+def test_an_upgrade_that_goes_on_is_never_blocked(
+    options: Sequence[str], status: str, clause: str, tmp_path: Path
+) -> None:
+    """Pods that terminate for longer than expected take more simulated time."""
+    cluster = tmp_path / "cluster.json"
+    items = objects_of(3, 2)
+    for each in items:
+        if each["kind"] == "Pod":
+            each["spec"]["terminationGracePeriodSeconds"] = 2000
+    cluster.write_text(json.dumps({"kind": "List", "items": items}))
+    result = forewarn("whatif", "upgrade", *options, "--cluster", cluster)
+    assert result.stdout.startswith(f"{status}  upgrade of 3 nodes, 1 at a time: {clause}")
+    assert result.returncode == (3 if status == "NO ANSWER" else 0)
+
+
+def test_a_drain_that_goes_on_is_not_blocked(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.json"
+    items = objects_of(3, 2)
+    for each in items:
+        if each["kind"] == "Pod":
+            each["spec"]["terminationGracePeriodSeconds"] = 5000
+    cluster.write_text(json.dumps({"kind": "List", "items": items}))
+    result = forewarn("whatif", "drain", "n0", "--cluster", cluster)
+    assert result.stdout.startswith("NO ANSWER  drain of node n0: not finished: 0 of 1 node drained after 1 h")
+    assert result.returncode == 3
