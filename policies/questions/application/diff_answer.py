@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter as Tally
 from dataclasses import replace
 from itertools import chain
@@ -18,6 +19,7 @@ from forewarn.policies.base.documents.answer import (
     Table,
 )
 from forewarn.policies.base.findings import cut, first_of, grouped, listed, one_line, plural
+from forewarn.policies.inputs.manifests.differences import IMMUTABLE, TEMPLATE
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Origin
 from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
 from forewarn.policies.questions.application import several_clusters
@@ -25,7 +27,7 @@ from forewarn.policies.questions.versions.versions import CHART_VALUES
 from forewarn.policies.questions.whatif.effects import not_created
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.inputs.manifests.differences import ChangedObject
     from forewarn.policies.questions.application.diff import Diff, OnCluster
@@ -38,6 +40,8 @@ _FIX_OF_AUTOSCALED: Final = (
     "kubectl apply edit-last-applied KIND/NAME"
 )
 _LONGEST: Final = 300
+_MAX_FIELDS: Final = 3
+"""Names of changed fields in the status line."""
 _OF_WHOLE: Final = (
     "value", "globalDefault", "priorityClassName", "replicas", "requests", "hard", "minAvailable", "maxUnavailable",
     "hook",
@@ -56,9 +60,7 @@ class DiffAnswer(NamedTuple):
 def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
     """Return the comparison in the form of all answers. `disclose`: which names from the clusters it has."""
     objects = grouped((each._replace(directory="", fields=tuple(each.fields)), each.directory) for each in diff.objects)
-    question = f"{plural(len(objects), 'object')} changed" if objects else _NOTHING
-    if len(objects) == 1:
-        question = " ".join((one_line(str(each := next(iter(objects)))), each.operation))
+    question = _question(objects)
     document, several = _on_clusters(diff, disclose, question)
     if not diff.clusters:
         clause = "not simulated, because no cluster is given" if objects else "nothing is simulated"
@@ -70,10 +72,24 @@ def answer_of(diff: Diff, disclose: Disclose = Disclose.NAMES) -> DiffAnswer:
         document,
         status=AnswerStatus.WARN if doubts and document.status is AnswerStatus.OK else document.status,
         warnings=[*doubts, *document.warnings],
-        tables=sorted([*document.tables, *_tables(diff, objects, disclose)], key=lambda table: table.detail),
+        tables=sorted([*_tables(diff, objects, disclose), *document.tables], key=lambda table: table.detail),
     )
     heads = [each.answer.head for each in diff.clusters if each.answer]
     return DiffAnswer(document, several_clusters.head_of(heads, f"{diff.base} → {diff.head}"), several)
+
+
+def _question(objects: Collection[ChangedObject]) -> str:
+    """What changes: the object, or how many, with the names of the changed fields."""
+    if not objects:
+        return _NOTHING
+    changed = (field.name for each in objects for field in each.fields if field.name != IMMUTABLE)
+    names = Tally("Pod template" if name == TEMPLATE else re.split(r"[.[]", name)[0] for name in changed)
+    operations = {each.operation for each in objects}
+    fields = [name for name, _ in names.most_common()] if operations == {"changed"} else []
+    what = f" ({listed(fields, _MAX_FIELDS)})" if fields else ""
+    if len(objects) == 1:
+        return f"{one_line(str(next(iter(objects))))} {operations.pop()}{what}"
+    return f"{plural(len(objects), 'object')} changed{what}"
 
 
 def _on_clusters(

@@ -75,6 +75,12 @@ def counters_of(document: Any) -> dict[str, int]:
     return {name: value for name, value in document["counters"].items() if value and name != "downSeconds"}
 
 
+def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The affected workloads in the only cluster."""
+    (cluster,) = found["clusters"]
+    return list(cluster["answer"]["rows"])
+
+
 def causes_of(document: Any) -> list[tuple[int, str]]:
     return [(cause["number"], cause["reason"]) for cause in document["why"]["causes"]]
 
@@ -327,7 +333,7 @@ def test_each_pod_is_in_one_number(versions: Callable[..., tuple[Path, Path]], t
     assert found["clause"] == "1 of 2 new Pods run, 4 Pods preempted"
     assert counters_of(found) == {"victims": 4, "preempted": 4, "pending": 3, "lost": 2}
     assert causes_of(found) == [(2, "no capacity: 2 of class low")]
-    rows = {row["workload"]: (row["lost"], row["pending"], row["preempted"]) for row in found["rows"]}
+    rows = {row["workload"]: (row["lost"], row["pending"], row["preempted"]) for row in rows_of(found)}
     assert rows == {"shop/web": (2, 2, 4), "shop/new": (0, 1, 0)}
     (namespace,) = found["clusters"][0]["namespaces"]
     assert [namespace[key] for key in ("preempted", "lost", "pending")] == [4, 2, 3]
@@ -1016,7 +1022,7 @@ def test_reasons_of_rejections_are_for_those_who_may_see_names(
     after = [{**each, "value": value} for each, value in zip(CLASSES, (11, 1001), strict=True)]
     sides = versions({"c.yaml": CLASSES}, {"c.yaml": after})
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "--disclose", disclose)
-    assert done.stdout.startswith("REJECTED  2 objects changed: 2 objects rejected\n          rejected 2\n")
+    assert done.stdout.startswith("REJECTED  2 objects changed (value): 2 objects rejected\n          rejected 2\n")
     assert ("    1  PriorityClass low (value: immutable, stays 10)\n" in done.stdout) is is_named
 
 
@@ -1041,7 +1047,7 @@ def test_pending_pods_of_others_are_not_hidden_by_lost_replicas(
     sides = versions({"a.yaml": []}, {"a.yaml": new})
     found = asked(*sides, "--cluster", tmp_path / "c.yaml")
     assert counters_of(found) == {"victims": 2, "preempted": 2, "lost": 2, "pending": 2}
-    (large,) = (row for row in found["rows"] if row["workload"] == "shop/large")
+    (large,) = (row for row in rows_of(found) if row["workload"] == "shop/large")
     assert (large["pending"], large["reason"]) == (2, "1 node: too small even when empty: insufficient cpu")
     long = (tmp_path / "c.yaml").rename(tmp_path / f"{'c' * 130}.yaml")
     first, second = forewarn("diff", *sides, "--cluster", long).stdout.splitlines()[:2]
@@ -1393,7 +1399,9 @@ def test_a_blocked_rollout_is_first(versions: Callable[..., tuple[Path, Path]], 
     sides = versions({"web.yaml": [low]}, {"web.yaml": [high]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
     assert audiences("shop/q", *given) == {"names"}
-    assert forewarn(*given).stdout.startswith("BLOCKED  Deployment shop/web changed: 1 rollout does not finish")
+    assert forewarn(*given).stdout.startswith(
+        "BLOCKED  Deployment shop/web changed (priorityClassName): 1 rollout does not finish"
+    )
 
 
 @pytest.mark.parametrize("is_list", [True, False])
