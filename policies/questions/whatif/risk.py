@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, head_of
-from forewarn.policies.kubernetes.kinds.registry import NODE
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, NODE
 from forewarn.policies.kubernetes.kubelet.pods import is_critical_pod
 from forewarn.policies.kubernetes.objects.pod_loss import losses_of
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER, SYSTEM_NAMES, PriorityClass
@@ -319,7 +319,21 @@ def _risk(
         pod_groups=_pod_groups(cluster, pods),
         rivals=losses.rivals or None,
         with_new_nodes=losses.with_nodes,
+        only_in=_only_place(pods, cluster),
     )
+
+
+def _only_place(pods: Sequence[Pod], cluster: ClusterSnapshot) -> str | None:
+    """Return the node or zone on which all these Pods run; None for one Pod, a DaemonSet, or if there is no other."""
+    if len(pods) < 2 or pods[0].owner_kind == DAEMON_SET:
+        return None
+    every = cluster.objects.nodes
+    nodes = {pod.node_name for pod in pods}
+    zones = {zone_of(every["", name]) for name in nodes if ("", name) in every}
+    if len(nodes) == 1 and len(every) > 1:
+        return f"node {nodes.pop()}"
+    has_others = any(zone_of(node) not in ("", *zones) for node in every.values())
+    return f"zone {zone}" if len(zones) == 1 and has_others and (zone := zones.pop()) else None
 
 
 def _only_placeholders(pods: Sequence[Pod], options: Options) -> bool:

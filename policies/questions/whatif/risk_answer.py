@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -83,6 +84,8 @@ class WorkloadRisk(NamedTuple):
       `mayBePreemptedBy`: these classes, lowest first, at most 30.
     - `losesReplicasWith`: a lost zone or node, such as `zone a` -> the number of replicas that do not return.
     - `refusedByQuota`: a lost zone or node -> the number of these replicas that a ResourceQuota rejects.
+    - `onlyIn`: the zone or node on which all its Pods run, such as `node a-1`, if it has several Pods, and the cluster
+      several zones or nodes; absent for DaemonSets.
     - `podLosses`: what fails or is interrupted if one of its Pods is lost.
     - `rivals`: a lost zone or node -> workloads that may lose these replicas instead: chance decides which of equal
       Pods are preempted or stay Pending.
@@ -103,6 +106,7 @@ class WorkloadRisk(NamedTuple):
     pod_groups: Sequence[PreemptedTogether] = ()
     rivals: Mapping[str, Sequence[str]] | None = None
     with_new_nodes: Mapping[str, AfterNewNodes] | None = None
+    only_in: str | None = None
     is_placeholder: Hidden[bool] = False
 
     @property
@@ -181,7 +185,9 @@ def document_of(risks: Risks) -> AnswerDocument:
         shown=[*_counters(risks)],
         warnings=[*_warnings(risks)],
         tables=[*_tables(risks)],
-        more="-v workloads | -vv losses | forewarn whatif lose zone|node NAME" if risks.workloads else "",
+        more="-v workloads and those in one zone | -vv losses | forewarn whatif lose zone|node NAME"
+        if risks.workloads
+        else "",
     )
 
 
@@ -225,6 +231,10 @@ def _counters(risks: Risks) -> Iterator[Counter]:
         within = f" (all run again within {duration(_last(after))})" if after and not lasting else ""
         yield Counter("lose with new nodes too", lasting, more=within)
     yield Counter("may be preempted next", sum(_next_preemptor(risk) is not None for risk in risks.own))
+    alone = Tally(risk.only_in.partition(" ")[0] for risk in risks.own if risk.only_in)
+    if alone.total():
+        on_a_node = f" ({alone['node']:,} on one node)" if alone["node"] else ""
+        yield Counter("all replicas in one zone", alone.total(), more=on_a_node)
     if failing := sum(map(_fails, risks.own)):
         yield Counter("fail with one Pod", failing)
     if placeholders := len(risks.workloads) - len(risks.own):
@@ -287,6 +297,9 @@ def _tables(risks: Risks) -> Iterator[Table]:
             yield _by_class(risks)
             every = every._replace(detail=1)
         yield every
+    if alone := sorted((risk for risk in risks.own if risk.only_in), key=lambda risk: (-risk.priority, risk.workload)):
+        heads = ("ALL REPLICAS IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
+        yield Table(heads, [_alone(risk) for risk in alone], detail=1)
     if risks.changes:
         yield changes_table(risks.changes)
     preemptors = [(risk, preemptor) for risk in risks.workloads if (preemptor := _next_preemptor(risk))]
@@ -330,6 +343,10 @@ def _row(risk: WorkloadRisk) -> list[str | int]:
     ]
 
 
+def _alone(risk: WorkloadRisk) -> list[str | int]:
+    return [risk.workload, risk.priority_class or NO_CLASS, risk.priority, risk.pods, risk.only_in or ""]
+
+
 def _after(risk: WorkloadRisk) -> str:
     """Return the largest loss after new nodes have arrived: `2: zone a`, or `all run`."""
     after, lasting = risk.with_new_nodes or {}, risk.lasting_losses
@@ -353,9 +370,10 @@ def _by_class(risks: Risks) -> Table:
         worst = f"{row[0]} {row[4]} of {row[3]}; {row[5]}" if row else ""
         counts = len(own), len(losing), sum(bool(_next_preemptor(risk)) for risk in own)
         after = sum(bool(risk.lasting_losses) for risk in losing) if _has_new_nodes(risks) else 0
-        cells.append([name or NO_CLASS, -value, *counts, after, sum(map(_fails, own)), worst])
-    totals = [sum(int(row[column]) for row in cells) for column in range(2, 7)]
-    heads = ("WORKLOADS", "LOSE", "PREEMPTIBLE", "WITH NEW NODES", "FAIL WITH ONE", "WORST LOSS")
+        alone = sum(bool(risk.only_in) for risk in own)
+        cells.append([name or NO_CLASS, -value, *counts, after, alone, sum(map(_fails, own)), worst])
+    totals = [sum(int(row[column]) for row in cells) for column in range(2, 8)]
+    heads = ("WORKLOADS", "LOSE", "PREEMPTIBLE", "WITH NEW NODES", "ONE ZONE", "FAIL WITH ONE", "WORST LOSS")
     return Table(("CLASS", "VALUE", *heads), cells, ["total", "", *totals, ""])
 
 
