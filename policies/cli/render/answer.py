@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from forewarn.policies.cli.render.table import markdown_table, text_of, titles
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from forewarn.policies.base.documents.answer import Fix
     from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 
 WIDTH: Final = 110
@@ -25,6 +27,8 @@ _MAX_CAUSES: Final = 4
 _MAX_FIXES: Final = 3
 _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
+_MIN_ROOM: Final = 32
+"""Minimum characters of a wrapped column."""
 _ICONS: Final = {
     AnswerStatus.OK: "✅",
     AnswerStatus.WARN: "⚠️",
@@ -93,7 +97,11 @@ def _status_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
 
 def _wrapped(text: str, indent: str) -> list[str]:
     """The text in lines that have room beside an indent; a word that is too long keeps its line."""
-    return wrap(one_line(text), WIDTH - len(indent), break_long_words=False, break_on_hyphens=False) or [""]
+    return _in_lines(one_line(text), WIDTH - len(indent))
+
+
+def _in_lines(text: str, width: int) -> list[str]:
+    return wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _counter_lines(document: AnswerDocument) -> Iterator[str]:
@@ -151,26 +159,31 @@ def _table_lines(table: Table, paint: Painter, limit: int) -> Iterator[str]:
     lines = _aligned([head, *rows, *total], is_number, is_brief=bool(limit))
     if table.title:
         yield paint(table.title, "bold")
-    yield paint(lines[0], "dim")
-    yield from lines[1 : len(rows) + 1]
+    yield from (paint(line, "dim") for line in lines[0])
+    yield from chain(*lines[1 : len(rows) + 1])
     if more := len(table.rows) - len(rows):
         yield f"and {number(more)} more: -v"
-    yield from lines[len(rows) + 1 :]
+    yield from chain(*lines[len(rows) + 1 :])
 
 
-def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool) -> list[str]:
-    """The rows as lines of columns, numbers to the right. `is_brief`: cut to the width of a page."""
+def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool) -> list[list[str]]:
+    """The lines of each row, with numbers to the right. `is_brief`: one line, cut to the width of a page; otherwise the
+    last column is wrapped.
+    """
     rows = _narrowed(rows) if is_brief else rows
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     room = WIDTH - sum(widths[:-1]) - 2 * (len(widths) - 1)
 
-    def line(row: Sequence[str]) -> str:
+    def lines(row: Sequence[str]) -> list[str]:
         cells = zip(row[:-1], widths, is_number, strict=False)
-        padded = [cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells]
-        last = row[-1].rjust(widths[-1]) if is_number[-1] else _first_clauses(row[-1], room) if is_brief else row[-1]
-        return "  ".join([*padded, last]).rstrip()
+        first = [cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells]
+        if is_number[-1]:
+            return ["  ".join([*first, row[-1].rjust(widths[-1])])]
+        texts = [_first_clauses(row[-1], room)] if is_brief else _in_lines(row[-1], max(room, _MIN_ROOM))
+        others = [[" " * sum(widths[:-1], 2 * len(first) - 2)] if first else []] * len(texts[1:])
+        return ["  ".join([*start, text]).rstrip() for start, text in zip((first, *others), texts, strict=True)]
 
-    return [*map(line, rows)]
+    return [lines(row) for row in rows]
 
 
 def _narrowed(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -198,15 +211,25 @@ def _cell_text(cell: Cell, *, zeros: bool = False) -> str:
     return (number(cell) if isinstance(cell, int) else one_line(cell)) if is_shown else "-"
 
 
+def fix_heading(fixes: Sequence[Fix]) -> str:
+    """The heading of fixes: each is tried alone, unless it says otherwise."""
+    return "FIX, EACH ALONE" if len(fixes) > 1 else "FIX"
+
+
 def _fix_lines(document: AnswerDocument, paint: Painter) -> Iterator[str]:
     fixes = document.fix[:_MAX_FIXES]
     if not fixes:
         return
-    yield paint("FIX", "bold")
+    yield paint(fix_heading(fixes), "bold")
     width = max(len(one_line(fix.action)) for fix in fixes)
     for place, fix in enumerate(fixes, 1):
         beside = f"  {place}  {one_line(fix.action):{width}}  → {fix.effect}"
-        yield from [beside] if len(beside) <= WIDTH else [f"  {place}  {one_line(fix.action)}", f"     → {fix.effect}"]
+        if len(beside) <= WIDTH:
+            yield beside
+            continue
+        yield f"  {place}  {one_line(fix.action)}"
+        first, *others = _wrapped(fix.effect, " " * 7)
+        yield from (f"     → {first}", *(f"       {line}" for line in others))
 
 
 def input_text(head: AnswerHead) -> str:
@@ -265,7 +288,7 @@ def markdown(document: AnswerDocument, head: AnswerHead, level: int = 1) -> str:
     lines += tables_as_markdown(table for table in document.tables if table.detail <= level)
     if document.fix:
         lines += [
-            "Fix:",
+            f"{fix_heading(document.fix).capitalize()}:",
             "",
             *(f"{place}. {text_of(f'{fix.action} → {fix.effect}')}" for place, fix in enumerate(document.fix, 1)),
             "",

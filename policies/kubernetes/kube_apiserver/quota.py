@@ -6,16 +6,16 @@ Sources: apiserver `pkg/admission/plugin/resourcequota/controller.go`, `CheckReq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import cut
-from forewarn.policies.base.light import later
+from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charge, charging
 from forewarn.policies.kubernetes.kube_apiserver.validation import object_meta
 from forewarn.policies.kubernetes.kube_apiserver.validation.resources import (
@@ -44,7 +44,7 @@ from forewarn.policies.kubernetes.objects.resource_list import (
 )
 from forewarn.policies.kubernetes.objects.resource_list import text as amounts_text
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
-from forewarn.policies.kubernetes.quantity import Quantity, parse_quantity
+from forewarn.policies.kubernetes.quantity import ZERO, Quantity, in_units, parse_quantity
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.resources import PodResources
@@ -287,6 +287,45 @@ class FaultKind(StrEnum):
     EXCEEDED = "exceeded"
 
 
+class Excess(NamedTuple):
+    """The amounts of an exceeded resource."""
+
+    requested: Quantity
+    used: Quantity
+    limited: Quantity
+
+
+class ExceededQuota(str):
+    """Upstream's message about an exceeded quota. `amounts`: by exceeded resource."""
+
+    quota: str
+    amounts: Mapping[str, Excess]
+
+    def __new__(cls, quota: str, amounts: Mapping[str, Excess]) -> Self:
+        """Make the message from the name of the quota and the amounts."""
+        requested, used, limited = (
+            amounts_text({name: excess[place] for name, excess in amounts.items()}) for place in range(3)
+        )
+        message = super().__new__(
+            cls, f"exceeded quota: {quota}, requested: {requested}, used: {used}, limited: {limited}"
+        )
+        message.quota, message.amounts = quota, amounts
+        return message
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """The arguments of `__new__`, for copies in other processes."""
+        return self.quota, self.amounts
+
+    @property
+    def short(self) -> str:
+        """The message in forewarn's words: `exceeded quota batch: 1,971 + 1 of 900 pods`."""
+        amounts = (
+            f"{in_units(used)} + {in_units(requested)} of {in_units(limited)} {name}"
+            for name, (requested, used, limited) in self.amounts.items()
+        )
+        return f"exceeded quota {self.quota}: {', '.join(amounts)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One reason for a rejection, in upstream's words. `quota`: its name; "" if no single quota is the cause."""
@@ -461,11 +500,8 @@ def _charge(quotas: Sequence[ResourceQuota], deltas: dict[str, dict[str, Quantit
         requested = mask(deltas.get(quota.name) or {}, quota.hard)
         used = add(quota.used, requested)
         if names := exceeded(mask(used, requested), quota.hard):
-            message = (
-                f"exceeded quota: {quota.name}, requested: {amounts_text(mask(requested, names))}, "
-                f"used: {amounts_text(mask(quota.used, names))}, limited: {amounts_text(mask(quota.hard, names))}"
-            )
-            faults.append(Fault(FaultKind.EXCEEDED, message, quota.name, tuple(names)))
+            amounts = {name: Excess(requested[name], quota.used.get(name, ZERO), quota.hard[name]) for name in names}
+            faults.append(Fault(FaultKind.EXCEEDED, ExceededQuota(quota.name, amounts), quota.name, tuple(names)))
         charged.append(replace(quota, used=used) if requested else quota)
     return Check(tuple(faults), tuple(quotas if faults else charged))
 

@@ -147,8 +147,8 @@ def in_line(phrases: Sequence[str]) -> str:
 
 
 def in_short(message: str) -> str:
-    """Return a message of kube-scheduler in forewarn's words; another text unchanged."""
-    return message.short if isinstance(message, (FitError, Reason)) else message
+    """Return a message of kube-scheduler or about an exceeded quota in forewarn's words; another text unchanged."""
+    return str(getattr(message, "short", message))
 
 
 def _with_preemption(reasons: Sequence[tuple[Reason, int]], why: str) -> tuple[list[str], str]:

@@ -10,6 +10,7 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DEPLOYMENT, PO
 from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
+from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.linting.rules.support import details
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, Context, Target, rule
 from forewarn.policies.linting.rules.support.predictions import Restarts, is_placeholder, needs_class
@@ -348,7 +349,7 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
             is_helped = new_nodes is not None and new_nodes.pods >= restart.impact.pending
             yield Problem(stuck, object=restart.ref, severity=Severity.NOTE if is_helped else None)
         elif restart.rejection:
-            problem = f"a restart now would not finish: {cut(restart.rejection, MAX_CHARACTERS)}"
+            problem = f"a restart now would not finish: {cut(in_short(restart.rejection), MAX_CHARACTERS)}"
             harm = not_running([restart.impact.priority or 0])
             yield Problem(problem, remediation=_QUOTA_FIX, object=restart.ref, harm=harm)
     restarts.require_all()
@@ -397,7 +398,7 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         if found is None or not found.why:
             continue
         how = "of the next Job would be rejected" if key[0] == CRON_JOB else "not created"
-        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {found.why}"
+        problem = f"{found.missing} of {plural(found.wanted, 'Pod')} {how}: {in_short(found.why)}"
         pod = found.waits_for
         fix = f"see `forewarn why {pod.key}`" if pod else _CREATE_FIX
         path = (*POD_TEMPLATE_PATHS[key[0]], "spec", "priorityClassName")

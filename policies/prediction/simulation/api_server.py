@@ -88,6 +88,10 @@ _LONGEST: Final = 512
 """Maximum characters of a rejection: a quota may limit many resources with long names."""
 
 
+def _limited(message: str) -> str:
+    return message if len(message) <= _LONGEST else message[:_LONGEST]
+
+
 class Quotas:
     """The ResourceQuotas of all namespaces. They count a Pod until one write after its removal."""
 
@@ -134,9 +138,10 @@ class Quotas:
         if not self._remaining_quota.limits(pod.namespace):
             return ""
         try:
-            return self._remaining_quota.rejection(pod.namespace, self._counted_pod(pod, template))[:_LONGEST]
+            message = self._remaining_quota.rejection(pod.namespace, self._counted_pod(pod, template))
         except InvalidObject as error:
-            return str(error)[:_LONGEST]
+            message = str(error)
+        return _limited(message)
 
     def rejections_if_recreated(self, states: Sequence[PodState]) -> list[str]:
         """Return for each Pod of a namespace upstream's message if a quota rejects it when all are deleted, then
@@ -149,7 +154,7 @@ class Quotas:
             messages = quotas.rejections_if_recreated(namespace, [*map(self._counted, states)])
         except InvalidObject as error:
             messages = [str(error)] * len(states)
-        return [message[:_LONGEST] for message in messages]
+        return [*map(_limited, messages)]
 
     def pod_deleted(self, state: PodState) -> None:
         """Subtract a removed Pod from the usage of its namespace."""

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Effects, Fix, label
 from forewarn.policies.base.findings import plural
-from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
+from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
-from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, in_units, parse_quantity
+from forewarn.policies.kubernetes.quantity import NANO, Quantity, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.answer import Answer
 
 MAX_NODES: Final = 500
 """Maximum nodes of a cluster for which fixes are tried: each takes as long as the answer itself."""
-_MAX_FIXES: Final = 3
+_MAX_FIXES: Final = 2
 _MAX_EFFECTS: Final = 2
-_AMOUNTS: Final = re.compile(r"\b(requested|used): ([^ ]+?)(?=,? (?:used|limited):)")
 
 
 class Edit(NamedTuple):
@@ -34,17 +32,23 @@ class Edit(NamedTuple):
 
 
 def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
-    """Return fixes that lower a counter of an answer, with their effect.
+    """Return fixes that lower a counter of an answer, each alone, and together if this lowers more, with their effect.
 
     `ask`: asks the same question about another cluster, and returns its counters.
     """
     if not any(effects) or len(cluster.snapshot.objects.nodes) > MAX_NODES:
         return []
-    fixes: list[Fix] = []
+    tried: list[tuple[Edit, Effects]] = []
     for edit in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:
         after = ask(_with(cluster, edit.objects))
         if _is_better(effects, after, edit.counter):
-            fixes.append(Fix(edit.action, _difference(effects, after, edit.counter)))
+            tried.append((edit, after))
+    fixes = [Fix(edit.action, _difference(effects, after, edit.counter)) for edit, after in tried]
+    if len(tried) == _MAX_FIXES:
+        (first, after_first), (second, after_second) = tried
+        after = ask(_with(cluster, [*first.objects, *second.objects]))
+        if _is_better(after_first, after, second.counter) and _is_better(after_second, after, first.counter):
+            fixes.append(Fix("1 and 2 together", _difference(effects, after, first.counter)))
     return fixes
 
 
@@ -97,12 +101,13 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them."""
     needed: dict[tuple[str, str], dict[str, Quantity]] = {}
     for row in answer.summary.missing:
-        namespace, name = answer.summary.names.group(row.group).partition("/")[0], quota_in(row.message)
-        amounts = dict(_amounts(row.message)) if name else {}
-        limits = needed.setdefault((namespace, name), {}) if amounts.keys() >= {"requested", "used"} else {}
-        for resource, in_use in amounts.get("used", {}).items():
-            more = amounts["requested"].get(resource, Quantity(0))
-            limits[resource] = limits.get(resource, in_use) + Quantity(more.nano * row.pods, more.format)
+        if not isinstance(row.message, ExceededQuota):
+            continue
+        namespace = answer.summary.names.group(row.group).partition("/")[0]
+        limits = needed.setdefault((namespace, row.message.quota), {})
+        for resource, excess in row.message.amounts.items():
+            more = Quantity(excess.requested.nano * row.pods, excess.requested.format)
+            limits[resource] = limits.get(resource, excess.used) + more
     for (namespace, name), limits in sorted(needed.items()):
         quota = cluster.snapshot.resource_quotas.get((namespace, name))
         if quota is None or not limits.keys() <= quota.hard.keys():
@@ -119,13 +124,3 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
 
 def _in_whole_units(limit: Quantity) -> Quantity:
     return limit if limit.nano < NANO else Quantity(limit.value * NANO, limit.format)
-
-
-def _amounts(message: str) -> Iterator[tuple[str, Mapping[str, Quantity]]]:
-    """Yield `requested` and `used`, with the amounts by resource, from upstream's message about an exceeded quota."""
-    for key, text in _AMOUNTS.findall(message):
-        pairs = [part.partition("=") for part in text.split(",")]
-        try:
-            yield key, {resource: parse_quantity(text_of_amount) for resource, _, text_of_amount in pairs}
-        except InvalidQuantity:
-            continue

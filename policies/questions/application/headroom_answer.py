@@ -185,7 +185,8 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     wanted = reserve.wanted if reserve else 0
     if (quota := room.quota) is not None and quota.pods < max(room.preempting.pods, wanted):
         named = f"ResourceQuota {cut(quota.quota, _LONGEST)}" if quota.quota else "a quota"
-        yield f"{named} admits only {plural(quota.pods, 'more Pod')}{'' if quota.pods else f': {quota.message}'}"
+        why = "" if quota.pods else f": {in_short(quota.message)}"
+        yield f"{named} admits only {plural(quota.pods, 'more Pod')}{why}"
     for name, most in room.largest.items():
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"

@@ -407,7 +407,7 @@ def _tables(result: PredictResult) -> Iterator[Table]:
     if violated := sorted({pdb for each in result.predicted.alone for pdb in each.violated_pdbs}):
         yield Table(("PDB VIOLATED",), [[name] for name in violated], detail=int(len(violated) > _MAX_SHOWN))
     rejected: Rows = [
-        [each.name, each.without_prediction.get("refused", 0), each.rejection]
+        [each.name, each.without_prediction.get("refused", 0), in_short(each.rejection)]
         for each in result.placements
         if each.rejection
     ]

@@ -14,6 +14,7 @@ from forewarn.policies.base.documents.answer import (
     AnswerDocument,
     AnswerStatus,
     Cause,
+    Cell,
     Counter,
     Effects,
     Table,
@@ -422,8 +423,8 @@ def _details(answer: Answer) -> Iterator[Table]:
         yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
     if violated := answer.summary.violated_pdbs:
         yield Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), [[*each] for each in sorted(violated.items())], detail=1)
-    rejected: list[list[str | int]] = [[row.group, row.pods, row.message] for row in answer.summary.missing]
-    rejected += [[name, each.pods, each.message] for name, each in answer.blocks.recreation.items()]
+    rejected: list[list[str | int]] = [[row.group, row.pods, in_short(row.message)] for row in answer.summary.missing]
+    rejected += [[name, each.pods, in_short(each.message)] for name, each in answer.blocks.recreation.items()]
     if rejected:
         yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
     if answer.new_nodes is not None or answer.pending_daemon_sets:
@@ -583,11 +584,11 @@ def _priorities(ranked: Sequence[Ranked]) -> Table:
     return Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells)
 
 
-def _value(ranked: Ranked, *, after: bool) -> str:
+def _value(ranked: Ranked, *, after: bool) -> Cell:
     resolved = ranked.after if after else ranked.before
     if resolved is None:
         return "rejected"
-    return f"{resolved.priority}{', never preempts' if resolved.preemption_policy == 'Never' else ''}"
+    return f"{resolved.priority:,}, never preempts" if resolved.preemption_policy == "Never" else resolved.priority
 
 
 def _of_class_change(change: ClassChange) -> Iterator[Table]:

@@ -135,3 +135,30 @@ def test_all_resources_of_an_exceeded_quota_are_named(tmp_path: Path) -> None:
     result = forewarn.whatif(cluster_of(tmp_path, spent), forewarn.LoseNodes(["n1"]))
     usage = "1,971 of 2 pods, 1,422.5 of 0.9 requests.cpu"
     assert f"before the change: quota shop/q is exceeded ({usage})" in result.document.warnings
+
+
+@pytest.mark.parametrize(
+    ("together", "shown"),
+    [(Effects(), [("1 and 2 together", "blocked 4 → 0, rejected 2 → 0")]), (Effects(rejected=2), [])],
+)
+def test_fixes_that_do_more_together_are_tried_together(
+    together: Effects, shown: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pdbs, quotas = fixes.Edit("a PDB", [{"a": 1}], "blocked"), fixes.Edit("a quota", [{"b": 1}], "rejected")
+    monkeypatch.setattr(fixes, "_of_pdbs", lambda *_: [pdbs])
+    monkeypatch.setattr(fixes, "_of_quotas", lambda *_: [quotas])
+    monkeypatch.setattr(fixes, "_with", lambda _, objects: str(objects))
+    after = {
+        str(pdbs.objects): Effects(rejected=2),
+        str(quotas.objects): Effects(blocked=4),
+        str([*pdbs.objects, *quotas.objects]): together,
+    }
+    answer: Any = None
+    tested = fixes.tested_fixes(
+        cluster_of(tmp_path), answer, Effects(blocked=4, rejected=2), lambda other: after[str(other)]
+    )
+    assert [(fix.action, fix.effect) for fix in tested] == [
+        ("a PDB", "blocked 4 → 0"),
+        ("a quota", "rejected 2 → 0"),
+        *shown,
+    ]
