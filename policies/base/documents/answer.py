@@ -154,6 +154,7 @@ class Table(NamedTuple):
 
     `total`: the last row, or empty. `detail`: 0 if every output has it, 1 with -v, 2 with -vv. `title`: a line above
     it, or "". `zeros`: a 0 is shown as such, and not like an empty cell; columns stay also if they are empty.
+    `subheads`: number of first columns that stand in text once above the rows that have them in common.
     """
 
     columns: Sequence[str]
@@ -162,6 +163,7 @@ class Table(NamedTuple):
     detail: int = 0
     title: str = ""
     zeros: bool = False
+    subheads: int = 0
 
     def as_objects(self) -> list[dict[str, Cell]]:
         """The rows by their column heads, as JSON keys."""

@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     cluster_command.add_cluster_option(add)
     add("--signal", choices=SIGNALS, help="resource that runs out on the node")
     add("--inodes", action="store_true", help="the disk runs out of inodes instead of bytes")
-    help_text = "the kubelet's /stats/summary, required by --signal (- for standard input)"
+    help_text = "the kubelet's /stats/summary, with the usage of Pods (- for standard input)"
     add("--stats", type=existing, metavar="FILE", help=help_text)
     help_text = "disk of container images: shared with nodefs, own, or split image filesystem (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=help_text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,8 @@ _LONGEST_NAMES: Final = (44, 32, 24, 16, 12, 8)
 """Maximum characters of a text in a table, unless it is in the last column: the first with which a line has room."""
 _MIN_ROOM: Final = 32
 """Minimum characters of a wrapped column."""
+_SHORTEST_NAME: Final = 32
+"""Characters to which a name in the first column is cut at most."""
 _ICONS: Final = {
     AnswerStatus.OK: "✅",
     AnswerStatus.WARN: "⚠️",
@@ -149,6 +151,9 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator
 
 def _table_lines(table: Table, paint: Painter, limit: int) -> Iterator[str]:
     """`limit`: maximum number of rows; 0 for all. Columns without a value are left out."""
+    if table.subheads:
+        yield from _under_subheads(table, paint)
+        return
     used = [at for at in range(len(table.columns)) if table.zeros or any(row[at] for row in table.rows)]
     shown = table.rows[:limit] if limit else table.rows
     has_zeros = [table.zeros or "VALUE" in column.upper() for column in table.columns]
@@ -157,13 +162,21 @@ def _table_lines(table: Table, paint: Painter, limit: int) -> Iterator[str]:
     head = [table.columns[at].upper() for at in used]
     is_number = [any(isinstance(row[at], int) for row in table.rows) for at in used]
     lines = _aligned([head, *rows, *total], is_number, is_brief=bool(limit))
-    if table.title:
-        yield paint(table.title, "bold")
+    yield from (paint(line, "bold") for line in filter(None, _wrapped(table.title, "")))
     yield from (paint(line, "dim") for line in lines[0])
     yield from chain(*lines[1 : len(rows) + 1])
     if more := len(table.rows) - len(rows):
         yield f"and {number(more)} more: -v"
     yield from chain(*lines[len(rows) + 1 :])
+
+
+def _under_subheads(table: Table, paint: Painter) -> Iterator[str]:
+    count = table.subheads
+    for place, (cells, rows) in enumerate(groupby(table.rows, key=lambda row: tuple(row[:count]))):
+        first, *others = [text for text in map(str, cells) if text]
+        title = f"{first} {': '.join(others)}"
+        yield from [""] if place else []
+        yield from _table_lines(Table(table.columns[count:], [row[count:] for row in rows], title=title), paint, 0)
 
 
 def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool) -> list[list[str]]:
@@ -189,7 +202,13 @@ def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: 
 def _narrowed(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The rows with texts cut so that a line has room beside a last column of some length."""
     for longest in _LONGEST_NAMES:
-        cut_rows = [[*(cut(cell, longest) for cell in row[:-1]), *row[-1:]] for row in rows]
+        cut_rows = [
+            [
+                *(cut(cell, max(longest, 0 if place else _SHORTEST_NAME)) for place, cell in enumerate(row[:-1])),
+                *row[-1:],
+            ]
+            for row in rows
+        ]
         widths = [max(map(len, column)) for column in zip(*cut_rows, strict=True)]
         if sum(widths[:-1]) + 2 * len(widths) + min(widths[-1], longest) <= WIDTH:
             break
@@ -262,7 +281,7 @@ def _input_lines(head: AnswerHead, level: int) -> Iterator[str]:
     line, clauses = f"{label}{source}", assumptions_of(head)
     if level:
         yield line
-        yield from (f"       {clause}" for clause in clauses)
+        yield from (f"       {text}" for clause in clauses for text in _wrapped(clause, label))
         return
     for place, clause in enumerate(clauses):
         rest = f"; {len(clauses) - place - 1} more: -v" if place + 1 < len(clauses) else ""

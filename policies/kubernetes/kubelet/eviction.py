@@ -61,7 +61,7 @@ class Place(NamedTuple):
 
 def rank(
     pods: Iterable[KubeletPod],
-    stats: Mapping[str, PodStats],
+    stats: Mapping[str, PodStats] | None,
     signal: str,
     *,
     inodes: bool = False,
@@ -69,16 +69,28 @@ def rank(
 ) -> list[Place]:
     """Return the Pods in the order of eviction, including critical Pods, which the kubelet then skips.
 
-    `stats`: usage by Pod key. `signal`: one of SIGNALS. `inodes`: the signal is about inodes of a disk, not bytes.
-    `images`: one of IMAGE_FILESYSTEMS: the kubelet's disk for images is "shared" with Pods, its "own", or "split".
+    `stats`: usage by Pod key; None: each Pod uses what it requests, or a little without a request. `signal`: one of
+    SIGNALS. `inodes`: the signal is about inodes of a disk, not bytes. `images`: one of IMAGE_FILESYSTEMS: the
+    kubelet's disk for images is "shared" with Pods, its "own", or "split".
     """
     key = _key_of_pids if signal == "pids" else _key
-    used = ((pod, stats.get(pod.key)) for pod in pods)
-    usages = ((pod, _usage(pod, stat, signal, inodes, images) if stat else None) for pod, stat in used)
+    usages: Iterable[tuple[KubeletPod, Usage | None]]
+    if stats is None:
+        usages = ((pod, _requested(pod, signal, inodes=inodes)) for pod in pods)
+    else:
+        used = ((pod, stats.get(pod.key)) for pod in pods)
+        usages = ((pod, _usage(pod, stat, signal, inodes, images) if stat else None) for pod, stat in used)
     places = sorted((Place(pod, usage, False, "") for pod, usage in usages), key=key)
     return [
         place._replace(tied=number > 0 and key(places[number - 1]) == key(place)) for number, place in enumerate(places)
     ]
+
+
+def _requested(pod: KubeletPod, signal: str, *, inodes: bool) -> Usage:
+    if signal == "pids":
+        return Usage(0, 0, None, 0)
+    request = 0 if inodes else pod.request(MEMORY if signal == "memory" else EPHEMERAL_STORAGE)
+    return Usage(request, request, not request, 0)
 
 
 def _usage(pod: KubeletPod, used: PodStats, signal: str, inodes: bool, images: str) -> Usage:

@@ -7,7 +7,7 @@ from collections import Counter as Tally
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Table
-from forewarn.policies.base.findings import Severity, grouped, plural
+from forewarn.policies.base.findings import Severity, grouped, listed, plural
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.questions.application.findings import counts, worst_first
 from forewarn.policies.questions.whatif.risk_answer import changes_table
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _STATUS: Final = {Severity.ERROR: AnswerStatus.HARM, Severity.WARNING: AnswerStatus.WARN}
 _KINDS: Final = 2
 """Rules that the clause names."""
+_EVICTIONS_BLOCKED: Final = "evictions-blocked"
+_NAMED: Final = 5
+"""PDBs of a namespace that a row names."""
 _LONGEST_PLACE: Final = 36
 _LONGEST_FIX: Final = 26
 """Characters in the first table, so that none is cut."""
@@ -112,13 +115,25 @@ def _tables(audited: Audited, groups: Sequence[Sequence[Finding]]) -> Iterator[T
         yield Table(("SEVERITY", "FINDING", "COUNT", "WHERE", "FIX"), rows)
     if audited.changes:
         yield changes_table(audited.changes)
+    yield from (_by_namespace(group) for group in groups if group[0].rule == _EVICTIONS_BLOCKED and len(group) > 1)
     if groups:
         found: list[list[str | int]] = [
-            [_severity(each), each.rule, str(each.object) or "the cluster", each.message, each.remediation]
+            [_severity(each), each.rule, each.remediation, str(each.object) or "the cluster", each.message]
             for group in groups
-            for each in group
+            for alike in grouped((each.remediation, each) for each in group).values()
+            for each in alike
         ]
-        yield Table(("SEVERITY", "RULE", "OBJECT", "PROBLEM", "FIX"), found, detail=1)
+        yield Table(("SEVERITY", "RULE", "FIX", "OBJECT", "PROBLEM"), found, detail=1, subheads=3)
+
+
+def _by_namespace(group: Sequence[Finding]) -> Table:
+    """The PDBs that block evictions by namespace, most first."""
+    namespaces = grouped((each.object.namespace, each) for each in group)
+    rows: list[list[str | int]] = [
+        [namespace, len(own), listed([each.object.name for each in own], _NAMED)]
+        for namespace, own in sorted(namespaces.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+    return Table(("NAMESPACE", "PDBS", "WHICH BLOCK DRAINS"), rows)
 
 
 def _severity(finding: Finding) -> str:

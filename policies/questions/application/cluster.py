@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from forewarn.policies.base.findings import cut, listed, plural, quote
 from forewarn.policies.inputs.sources.cluster import load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import PathLike, SourceError, fspath
+from forewarn.policies.kubernetes.cluster.cache import head_of
 from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, check_numbers
 from forewarn.policies.kubernetes.objects.node import ZONE
@@ -25,7 +26,7 @@ from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 from forewarn.policies.questions.whatif.node_groups import load_node_groups
 
 if TYPE_CHECKING:
-    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.cluster.cache import AnswerHead, ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
@@ -219,6 +220,19 @@ def autoscaling_for(cluster: Cluster | ClusterSnapshot, autoscaling: Autoscaling
     if autoscaling.node_delay == inf:
         raise InvalidInput("node_delay is inf. Fix: set it to None, for no new nodes")
     return autoscaling
+
+
+LOST_NODES: Final = "lost Nodes are deleted at once"
+"""What a simulated loss assumes."""
+
+
+def head_with_nodes(cluster: ClusterSnapshot, assumes: Iterable[str] = (), *, is_loss: bool = False) -> AnswerHead:
+    """Return the head of an answer (`head_of`) that also names cordoned nodes, and what happens to lost ones."""
+    cordoned = sorted(node.name for node in cluster.objects.nodes.values() if node.unschedulable)
+    of_nodes = [LOST_NODES] if is_loss else []
+    of_nodes += [f"{plural(len(cordoned), 'node')} cordoned: {listed(cordoned)}"] if cordoned else []
+    head = head_of(cluster, assumes)
+    return replace(head, assumes=(*of_nodes, *head.assumes))
 
 
 def snapshot_of(cluster: Cluster | ClusterSnapshot) -> ClusterSnapshot:

@@ -83,13 +83,18 @@ def _question(objects: Collection[ChangedObject]) -> str:
     if not objects:
         return _NOTHING
     changed = (field.name for each in objects for field in each.fields if field.name != IMMUTABLE)
-    names = Tally("Pod template" if name == TEMPLATE else re.split(r"[.[]", name)[0] for name in changed)
+    names = Tally("Pod template" if name == TEMPLATE else _first_step(name) for name in changed)
     operations = {each.operation for each in objects}
     fields = [name for name, _ in names.most_common()] if operations == {"changed"} else []
     what = f" ({listed(fields, _MAX_FIELDS)})" if fields else ""
     if len(objects) == 1:
         return f"{one_line(str(next(iter(objects))))} {operations.pop()}{what}"
     return f"{plural(len(objects), 'object')} changed{what}"
+
+
+def _first_step(field: str) -> str:
+    """The first part of a field's path; of an annotation, its name without the domain."""
+    return field.rpartition("/")[2] if "/" in field else re.split(r"[.[]", field)[0]
 
 
 def _on_clusters(

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import cut, grouped, one_line
 from forewarn.policies.inputs.sources.cluster import objects_of
 from forewarn.policies.inputs.sources.files import SourceError
-from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, head_of
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, check_numbers, check_one_of
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, snapshot_of
+from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
 from forewarn.policies.questions.application.headroom_answer import (
     Capacity,
     HeadroomResult,
     ObjectHeadroom,
     PoolCapacity,
+    QuotaUse,
 )
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
 from forewarn.policies.questions.application.places import Places, Rejected
@@ -31,6 +31,7 @@ from forewarn.policies.questions.whatif.questions import workloads_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
 
@@ -91,7 +92,7 @@ def headroom(
             if wanted := request.placeholders:
                 reserve = placeholders(cluster, obj, room, wanted, request.options, autoscaling.cutoff, buffered)
             results.append(ObjectHeadroom(room, reserve, own))
-    head = head_of(cluster, (clause for room in rooms for clause in room.assumes))
+    head = head_with_nodes(cluster, (clause for room in rooms for clause in room.assumes))
     return HeadroomResult(head, cluster, results, faults, request.at_least, request.preempting)
 
 
@@ -103,7 +104,20 @@ def capacity(cluster: Cluster | ClusterSnapshot, options: Options | None = None)
     total = _capacity_of("", snapshot.scheduling.node_infos, options)
     pending = sum(is_pending(pod, snapshot.semantics.scheduler_names) for pod in snapshot.waiting_pods.values())
     ordered = sorted(rows, key=lambda pool: (-max(pool.percents), pool.pool))
-    return Capacity(head_of(snapshot), ordered, total, pending)
+    return Capacity(head_with_nodes(snapshot), ordered, total, pending, _quota_uses(snapshot))
+
+
+def _quota_uses(cluster: ClusterSnapshot) -> list[QuotaUse]:
+    """Return the usage of each ResourceQuota, that of the highest percentage first."""
+    namespaces = sorted({quota.namespace for quota in cluster.resource_quotas.values()})
+    uses = [
+        QuotaUse(quota.namespace, quota.name, resource, quota.used[resource], limit)
+        for namespace in namespaces
+        for quota in cluster.quotas_of(namespace)
+        for resource, limit in sorted(quota.hard.items())
+        if resource in quota.used
+    ]
+    return sorted(uses, key=lambda use: (-use.percent, use[:3]))
 
 
 def _capacity_of(name: str, infos: Sequence[NodeInfo], options: Options) -> PoolCapacity:

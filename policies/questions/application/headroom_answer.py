@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.documents import inlined_in_json, optional_in_json
+from forewarn.policies.base.documents import in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Cause, Counter, Fix, Table, Why
 from forewarn.policies.base.findings import cut, described, first_of, plural
 from forewarn.policies.kubernetes.cluster.cache import Result
-from forewarn.policies.kubernetes.quantity import cores, gibibytes
+from forewarn.policies.kubernetes.quantity import Quantity, cores, gibibytes, in_units
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.questions.application.places import refs_of, rejections_of
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.placeholders import Placeholders
 
 _LONGEST: Final = 40
+_NEARLY_USED: Final = 90
+"""Percent of a quota above which it is counted."""
 _NO_POOL: Final = "(no pool)"
 
 
@@ -380,16 +382,40 @@ def percent(part: int, whole: int) -> int:
     return round(100 * part / whole) if whole > 0 else 0
 
 
+class QuotaUse(NamedTuple):
+    """The usage of one resource of a ResourceQuota, as quantities. `percent`: 100 if nothing is allowed."""
+
+    namespace: str
+    quota: str
+    resource: str
+    used: Hidden[Quantity]
+    hard: Hidden[Quantity]
+
+    @in_json
+    def used_(self) -> str:
+        return str(self.used)
+
+    @in_json
+    def hard_(self) -> str:
+        return str(self.hard)
+
+    @in_json
+    def percent(self) -> int:
+        return percent(self.used.nano, self.hard.nano) if self.hard else 100
+
+
 @dataclass(frozen=True, repr=False)
 class Capacity(Result):
     """The output of `forewarn headroom` without an object: how full each pool of nodes is, the fullest first.
 
-    `total`: of all nodes. `pending`: number of Pods that are Pending.
+    `total`: of all nodes. `pending`: number of Pods that are Pending. `quotas`: the usage of ResourceQuotas, the
+    highest percentage first.
     """
 
     pools: Sequence[PoolCapacity]
     total: PoolCapacity
     pending: int
+    quotas: Sequence[QuotaUse] = ()
 
     def __repr__(self) -> str:
         return described(self, self.document.headline)
@@ -398,8 +424,9 @@ class Capacity(Result):
     def document(self) -> AnswerDocument:
         cpu, size, _ = self.total.percents
         is_full = any(max(pool.percents) >= 100 for pool in self.pools)
+        short = {each[:2] for each in self.quotas if each.percent > _NEARLY_USED}
         return AnswerDocument(
-            status=AnswerStatus.WARN if self.pending or is_full else AnswerStatus.OK,
+            status=AnswerStatus.WARN if self.pending or is_full or short else AnswerStatus.OK,
             question=f"capacity of {plural(self.total.nodes, 'node')}",
             clause=f"{cpu} % of cpu and {size} % of memory requested",
             shown=[
@@ -407,10 +434,19 @@ class Capacity(Result):
                 *([Counter("placeholder Pods", self.total.placeholders)] if self.total.placeholders else []),
                 Counter("Pods Pending now", self.pending),
                 *([Counter("cordoned", self.total.cordoned)] if self.total.cordoned else []),
+                *([Counter("quotas nearly full", len(short))] if short else []),
             ],
-            tables=[_of_pools(self)],
+            tables=[_of_pools(self), *([_of_quotas(self.quotas)] if self.quotas else [])],
             more="forewarn headroom KIND/NAME | forewarn headroom -f FILE",
         )
+
+
+def _of_quotas(quotas: Sequence[QuotaUse]) -> Table:
+    rows: list[list[str | int]] = [
+        [f"{each.namespace}/{each.quota}", each.resource, in_units(each.used), in_units(each.hard), each.percent]
+        for each in quotas
+    ]
+    return Table(("QUOTA", "RESOURCE", "USED", "HARD", "%"), rows, zeros=True)
 
 
 def _of_pools(capacity: Capacity) -> Table:

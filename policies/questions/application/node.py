@@ -28,7 +28,8 @@ _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
 class PressureRequest:
     """A node, and what happens there: pressure (`signal`), the admission of a Pod, and a graceful shutdown.
 
-    `inodes`: the disk of the signal runs out of inodes. `stats`: file with the kubelet's /stats/summary. `images`: the
+    `inodes`: the disk of the signal runs out of inodes. `stats`: file with the kubelet's /stats/summary; without it,
+    Pods with a request use no more. `images`: the
     disk of container images, `shared`, `own` or `split`. `admit`: manifest of a Pod. `shutdown`: priority and seconds.
     """
 
@@ -77,9 +78,6 @@ def node_pressure(cache: Cache, node_pods: NodePods, request: PressureRequest) -
         raise InvalidObject(f"not predicted: {why}")
     node_named(cache.snapshot(), request.node)
     head = head_of(cache.snapshot())
-    if request.signal and not request.stats:
-        problem = "order not predicted: the kubelet ranks Pods by their usage"
-        raise SourceError(request.node, f"{problem}. {_fix_of_stats(request.node)}")
     pods = [read_pod(obj) for _, obj in sorted(node_pods.stored.items())]
     order = _evicted(request, pods) if request.signal else None
     admission = _kubelet_admission(request, cache, pods) if request.admit else None
@@ -92,7 +90,7 @@ def _fix_of_stats(node: str) -> str:
 
 
 def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
-    stats = _stats(request.stats, request.node)
+    stats = _stats(request.stats, request.node) if request.stats else None
     # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
     evicted, never = (
         rank(those, stats, request.signal, inodes=request.inodes, images=request.images)
@@ -100,8 +98,19 @@ def _evicted(request: PressureRequest, pods: Sequence[KubeletPod]) -> Order:
     )
     amount = inodes if request.inodes else processes if request.signal == "pids" else size
     what = f"{request.signal}{' inodes' if request.inodes else ''}"
-    places = [place._replace(reason=_why(place.usage, amount)) for place in evicted]
-    return Order(what, amount, places, [place.pod.key for place in never])
+    if stats is None:
+        places = [place._replace(usage=None, reason=_assumed(place.usage, amount)) for place in evicted]
+    else:
+        places = [place._replace(reason=_why(place.usage, amount)) for place in evicted]
+    without_stats = "" if stats is not None else _fix_of_stats(request.node)
+    return Order(what, amount, places, [place.pod.key for place in never], without_stats)
+
+
+def _assumed(usage: Usage | None, amount: Callable[[int], str]) -> str:
+    """Return the reason for a Pod's position if its usage is unknown, and not above its request."""
+    if usage is None or usage.exceeds is None:
+        return ""
+    return "no request, so any usage is above it" if usage.exceeds else f"requests {amount(usage.requested)}"
 
 
 def _stats(path: str, node: str) -> dict[str, PodStats]:

@@ -30,13 +30,15 @@ _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 class Order(NamedTuple):
     """The order of eviction.
 
-    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet does not evict.
+    `what`: the eviction signal. `amount`: formats amounts. `never`: Pods that the kubelet does not evict. `fix`: how to
+    get the usage of the Pods, or "" if it is known.
     """
 
     what: Hidden[str]
     amount: Hidden[Callable[[int], str]]
     places: Hidden[Sequence[Place]]
     never: Sequence[str]
+    fix: Hidden[str] = ""
 
     @in_json
     def order(self) -> Sequence[Place]:
@@ -88,7 +90,6 @@ def _of_order(order: Order) -> AnswerDocument:
     if tied == 1:
         first = f"the kubelet evicts {_named(places[0].pod)} first"
     counts = [place.usage.exceeds for place in places if place.usage is not None and place.usage.exceeds is not None]
-    unknown = sum(place.usage is None for place in places)
     rows: list[list[str | int]] = [
         [
             number,
@@ -102,18 +103,32 @@ def _of_order(order: Order) -> AnswerDocument:
     return AnswerDocument(
         status=AnswerStatus.WARN if places else AnswerStatus.OK,
         question=f"{order.what} pressure",
-        clause=first if places else "no Pod is evicted",
+        clause=f"{first}{_condition(order)}" if places else "no Pod is evicted",
         shown=[
             Counter("Pods that may be evicted", len(places)),
             *([Counter("above their request", sum(counts))] if counts else []),
             *([Counter("never evicted", len(order.never))] if order.never else []),
         ],
-        warnings=[f"usage unknown for {plural(unknown, 'Pod')}: they come first"] if unknown else (),
+        warnings=[*_of_unknown_usage(order)],
         tables=[
             *([Table(("ORDER", "POD", "VALUE", "REASON"), rows)] if rows else []),
             *([never] if order.never else []),
         ],
     )
+
+
+def _condition(order: Order) -> str:
+    return ", if no Pod uses more than its request" if order.fix and order.what != "pids" else ""
+
+
+def _of_unknown_usage(order: Order) -> Iterator[str]:
+    unknown = sum(place.usage is None for place in order.places)
+    if order.fix and order.what == "pids":
+        yield f"usage of Pods unknown: so is the order of Pods with equal priority. {order.fix}"
+    elif order.fix:
+        yield f"usage of Pods unknown: those above their request come before all others. {order.fix}"
+    elif unknown:
+        yield f"usage unknown for {plural(unknown, 'Pod')}: they come first"
 
 
 def _of_admission(admission: Admission) -> AnswerDocument:

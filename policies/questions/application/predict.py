@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from forewarn.policies.base.documents import Hidden, Inlined, Sparse, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.documents.answer import MAX_ROWS
 from forewarn.policies.base.findings import described
-from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, check_numbers
 from forewarn.policies.kubernetes.objects.pod_loss import Consequences
 from forewarn.policies.kubernetes.options import Options
@@ -21,7 +21,7 @@ from forewarn.policies.linting.rules.wording.forecasts import placement_notes
 from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
-from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, snapshot_of
+from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.predict_answer import document_of
@@ -258,7 +258,7 @@ def predicted(
         applied = place_all(to_be, objects, request.replicas)
         faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
-    head = head_of(cluster, _assumed(applied, groups, cluster))
+    head = head_with_nodes(cluster, _assumed(applied, groups, cluster))
     return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.options, created)
 
 

@@ -18,7 +18,7 @@ from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.inputs.sources.cluster import objects_of
 from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
-from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result, head_of
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
 from forewarn.policies.kubernetes.controllers.applied import with_applied
 from forewarn.policies.kubernetes.controllers.new_pods import needed
 from forewarn.policies.kubernetes.controllers.own_pods import pods_of
@@ -67,6 +67,7 @@ from forewarn.policies.questions.application.cluster import (
     Progress,
     autoscaling_for,
     counted_results,
+    head_with_nodes,
     require_nodes,
 )
 from forewarn.policies.questions.application.fixes import tested_fixes
@@ -233,7 +234,9 @@ def whatif(
         if runs:
             answer = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False, alike=runs.alike)
     of_faults, notes = _of_faults(faults), _notes(cache, answer, notes)
-    head = head_of(cache.snapshot(), (*answer.summary.assumes, *autoscaling.assumes))
+    assumed = (*answer.summary.assumes, *autoscaling.assumes)
+    is_loss = any(arrival.op == "lost" for arrival in question.arrivals)
+    head = head_with_nodes(cache.snapshot(), assumed, is_loss=is_loss)
     others = [note for note in notes if note not in of_faults]
     outcomes = runs.outcomes if runs else _ending(change, answer)
     document = document_of(Simulated(answer, question.class_change, faults, others, outcomes))
@@ -515,7 +518,7 @@ def whatif_each(
     snapshot, victims = cache.snapshot(), any(row.counters.preempted or row.counters.pdbs_violated for row in rows)
     running = (pod for pod in snapshot.pods.values() if pod.node_name)
     assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
-    head = head_of(snapshot, (*assumed, *autoscaling.assumes))
+    head = head_with_nodes(snapshot, (*assumed, *autoscaling.assumes), is_loss=True)
     without = None if nothing_else else without_change
     return Sweep(head, kind, tally.running, rows, without, [*not_simulated(cache), *limits])
 
@@ -592,7 +595,7 @@ def risk(
     options = cluster.config.options
     answer = risks(snapshot, simulated.world_with(cluster.cache, [], until), limit, lose, options, autoscaling)
     selected = [entry for entry in answer.workloads if workloads.has(entry.namespace, entry.priority_class)]
-    head = head_of(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)))
+    head = head_with_nodes(snapshot, (*answer.head.assumes, *unknown_owners(cluster.cache)), is_loss=True)
     waiting = (pod for pod in snapshot.waiting_pods.values() if workloads.has(pod.namespace, pod.priority_class_name))
     pending = sum(is_pending(pod, snapshot.semantics.scheduler_names) for pod in waiting)
     return replace(answer, workloads=selected, head=head, pending=pending)

@@ -581,7 +581,7 @@ def _priorities(ranked: Sequence[Ranked]) -> Table:
         pods = sum(sum(each.running.values()) for each in alike)
         first = alike[0].workload + (f" and {len(alike) - 1:,} more" if alike[1:] else "")
         cells.append([first, before, after, len(alike), pods])
-    return Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells)
+    return Table(("NEW PODS OF", "VALUE BEFORE", "VALUE AFTER", "WORKLOADS", "RUNNING PODS"), cells, zeros=True)
 
 
 def _value(ranked: Ranked, *, after: bool) -> Cell:

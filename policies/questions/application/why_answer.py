@@ -316,11 +316,16 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if preempted else AnswerStatus.OK,
         question="Pods of the cluster",
         clause=clause,
-        shown=[Counter("Pending now", pods), Counter("preempted in 24 h", len(result.preempted))],
+        shown=[Counter("Pending now", pods), *_in_events(result)],
         warnings=result.missing,
         tables=tables,
         more=f"forewarn why {result.pending[0].such_as}" if result.pending else "",
     )
+
+
+def _in_events(result: ClusterWhy) -> Iterator[Counter]:
+    if result.preempted or not result.missing:
+        yield Counter("preempted in 24 h", len(result.preempted))
 
 
 def _brief(cause: str) -> str:

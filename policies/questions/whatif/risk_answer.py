@@ -185,9 +185,7 @@ def document_of(risks: Risks) -> AnswerDocument:
         shown=[*_counters(risks)],
         warnings=[*_warnings(risks)],
         tables=[*_tables(risks)],
-        more="-v workloads and those in one zone | -vv losses | forewarn whatif lose zone|node NAME"
-        if risks.workloads
-        else "",
+        more="-v workloads | -vv losses | forewarn whatif lose zone|node NAME" if risks.workloads else "",
     )
 
 
@@ -297,11 +295,16 @@ def _tables(risks: Risks) -> Iterator[Table]:
             yield _by_class(risks)
             every = every._replace(detail=1)
         yield every
+    if risks.changes:
+        yield changes_table(risks.changes)
+    yield from _details(risks)
+
+
+def _details(risks: Risks) -> Iterator[Table]:
+    """Yield the tables of -v and -vv."""
     if alone := sorted((risk for risk in risks.own if risk.only_in), key=lambda risk: (-risk.priority, risk.workload)):
         heads = ("ALL REPLICAS IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
         yield Table(heads, [_alone(risk) for risk in alone], detail=1)
-    if risks.changes:
-        yield changes_table(risks.changes)
     preemptors = [(risk, preemptor) for risk in risks.workloads if (preemptor := _next_preemptor(risk))]
     if preemptors:
         of_preemptors = ("PREEMPTED NEXT", "BY CLASS", "VALUE", "HIGHER CLASSES", "A POD THAT REQUESTS")

@@ -193,6 +193,9 @@ _NUMBERS: Final[Mapping[type, Callable[[Any], float]]] = {int: _integer, float: 
 _COLUMNS: Final = ("preempted", "pending", "lost", "down", "rejected", "jobs_failed", "pdbs_violated", "pdbs_short")
 
 
+_ORDER: Final = "WORST FIRST: HIGHEST PRIORITY OF LOST REPLICAS, THEN MOST LOST"
+
+
 def _document_of(sweep: Sweep) -> AnswerDocument:
     """Return the answer, with the counters of the worst case."""
     harmful = [row for row in sweep.cases if harms(row, sweep)]
@@ -263,4 +266,5 @@ def _table(sweep: Sweep, rows: Sequence[Row]) -> Table:
         after = [f"{grown.lost:,} lost, {grown.pending:,} Pending" if grown else ""]
         cells.append([row.name, *counts, row.counters.placeholders, *(nodes + after if has_nodes else [])])
     heads = [name.replace("_", " ").upper() for name in (*_COLUMNS, "placeholders")]
-    return Table((sweep.sweep.upper(), *heads, *(("NEW NODES", "WITH THEM") if has_nodes else ())), cells)
+    columns = (sweep.sweep.upper(), *heads, *(("NEW NODES", "WITH THEM") if has_nodes else ()))
+    return Table(columns, cells, title=_ORDER if len(cells) > 1 else "")

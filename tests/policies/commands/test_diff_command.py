@@ -1399,9 +1399,8 @@ def test_a_blocked_rollout_is_first(versions: Callable[..., tuple[Path, Path]], 
     sides = versions({"web.yaml": [low]}, {"web.yaml": [high]})
     given = ("diff", *sides, "--cluster", tmp_path / "c.yaml")
     assert audiences("shop/q", *given) == {"names"}
-    assert forewarn(*given).stdout.startswith(
-        "BLOCKED  Deployment shop/web changed (priorityClassName): 1 rollout does not finish"
-    )
+    first = forewarn(*given).stdout.splitlines()[0]
+    assert first.startswith("BLOCKED  Deployment shop/web changed (priorityClassName): 1 rollout does not finish")
 
 
 @pytest.mark.parametrize("is_list", [True, False])

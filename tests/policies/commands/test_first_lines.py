@@ -315,7 +315,7 @@ def test_the_first_line_is_the_answer(answer: dict[str, Any], files: dict[str, s
     if os.environ.get("UPDATE"):
         answer["first"] = first
         RECORDED.write_text(yaml.safe_dump(ANSWERS, sort_keys=False, width=1000, allow_unicode=True))
-    assert done.returncode in (0, 1)
+    assert done.returncode in (0, 1) or (done.returncode == 3 and first.startswith("NO ANSWER"))
     assert first == answer["first"]
     assert len(first) <= 256
 

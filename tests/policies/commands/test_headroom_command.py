@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from forewarn.policies.questions.whatif.headroom import Headroom, headroom, quot
 from forewarn.policies.questions.whatif.node_groups import read_node_groups
 from tests.builders import Made, cluster, cluster_text, make_budget, make_node, make_pod
 from tests.cases import cases
+from tests.in_process import forewarn as in_process
 from tests.policies.autoscaling.test_discovery import status
 from tests.policies.test_new_nodes_arrive import ZONAL, autoscaler, labelled
 
@@ -616,7 +618,7 @@ def test_a_used_up_quota_fails_at_least_and_all_formats_show_both_numbers(
     found = json.loads(out)
     assert (status, found["status"], found["clause"]) == (1, "PENDING", "no more Pods fit, 0 with preemption")
     assert found["warnings"][0].startswith(
-        "ResourceQuota team admits only 0 more Pods: exceeded quota: team, requested"
+        "ResourceQuota team admits only 0 more Pods: exceeded quota team: 4 + 1 of 4 pods"
     )
     assert (found["rows"][-1]["onNodes"], found["rows"][-1]["quotaAdmits"]) == (8, 0)
     assert "0 of 1 Pods fit without preemption (--at-least)" in err
@@ -661,3 +663,20 @@ def test_programs_get_the_node_groups_of_the_cluster_too(tmp_path: Path) -> None
     assert [(group.group, group.nodes, group.more.pods) for group in result.headroom.node_groups or ()] == [
         ("a", 7, 14)
     ]
+
+
+def test_without_an_object_quotas_and_cordoned_nodes_are_shown(tmp_path: Path) -> None:
+    made: list[Made] = [make_node(name).has(cpu="4", pods="9").spec(unschedulable=name == "a") for name in "ab"]
+    for name, used in (("full", "1900m"), ("free", "200m")):
+        quota, hard = Made("v1", "ResourceQuota", name, "shop"), {"requests.cpu": "2"}
+        made.append(quota.spec(hard=hard).status(hard=hard, used={"requests.cpu": used}))
+    (tmp_path / "cluster.json").write_text(cluster_text([each.obj for each in made]))
+    capacity = json.loads(in_process("headroom", "--cluster", tmp_path / "cluster.json", "-o", "json").stdout)
+    assert [(each["quota"], each["used"], each["hard"], each["percent"]) for each in capacity["quotas"]] == [
+        ("full", "1900m", "2", 95),
+        ("free", "200m", "2", 10),
+    ]
+    assert (capacity["status"], capacity["counts"]["quotasNearlyFull"]) == ("WARN", 1)
+    text = in_process("headroom", "--cluster", tmp_path / "cluster.json").stdout
+    assert re.search(r"^shop/full +requests.cpu +1.9 +2 +95$", text, re.MULTILINE)
+    assert "; 1 node cordoned: a" in text

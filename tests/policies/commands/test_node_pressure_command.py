@@ -74,10 +74,20 @@ def test_each_signal_has_its_order(capsys: pytest.CaptureFixture[str], signal: s
     assert answer["never"] == ["kube-system/dns-a"]
 
 
-def test_without_statistics_no_order_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = run(capsys, *NODE, "--signal", "memory")
-    assert (status, out) == (3, "")
-    assert "a-1: order not predicted: the kubelet ranks Pods by their usage. Fix: pass --stats" in err
+def test_without_statistics_pods_use_what_they_request(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = told(capsys, "--signal", "memory")
+    assert [(place["pod"], place["reason"]) for place in answer["order"]] == [
+        ("reports/archive-1", "requests 1Gi"),
+        ("reports/nightly-1", "requests 2Gi"),
+        ("shop/web-1", "requests 4Gi"),
+    ]
+    assert answer["clause"].endswith(", if no Pod uses more than its request")
+    (warning,) = answer["warnings"]
+    assert warning.startswith(
+        "usage of Pods unknown: those above their request come before all others. Fix: pass --stats"
+    )
+    pids = told(capsys, "--signal", "pids")
+    assert pids["warnings"][0].startswith("usage of Pods unknown: so is the order of Pods with equal priority.")
 
 
 def without_usage(directory: Path) -> tuple[str, str]:

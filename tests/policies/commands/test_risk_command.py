@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -457,3 +458,25 @@ def test_a_rival_of_one_loser_is_none_of_another(tmp_path: Path, capsys: pytest.
     rivals = {each["workload"]: each.get("rivals") for each in told(capsys, *cluster)["workloads"]}
     assert rivals["default/big"] is None
     assert rivals["default/api"] or rivals["default/web"]
+
+
+def test_workloads_whose_replicas_are_in_one_place_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = {"zonal": ("a-1", "a-2"), "alone": ("b-1", "b-1"), "spread": ("a-1", "b-1"), "single": ("a-1",)}
+    items = [make_node(f"{zone}-{n}").has(cpu="4", pods="110").label(ZONE, zone).obj for zone in "ab" for n in (1, 2)]
+    for kind, names in {"ReplicaSet": [*where], "DaemonSet": ["agent"]}.items():
+        for name in names:
+            items.append(Made("apps/v1", kind, name, "default").obj)
+            owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": True}
+            for n, node in enumerate(where.get(name, ("a-1", "a-2"))):
+                items.append(make_pod(f"{name}-{n}").on(node).metadata(ownerReferences=[owner]).obj)
+    path = tmp_path / "cluster.json"
+    path.write_text(cluster_text(items))
+    found = told(capsys, "--cluster", str(path))
+    alone = {risk["workload"]: risk["onlyIn"] for risk in found["workloads"] if "onlyIn" in risk}
+    assert alone == {"default/zonal": "zone a", "default/alone": "node b-1"}
+    assert found["counts"]["allReplicasInOneZone"] == 2
+    _, out, _ = run(capsys, "risk", "-v", "--cluster", str(path))
+    assert "all replicas in one zone 2 (1 on one node)" in out
+    assert re.search(r"^default/alone +\(no class\) +2  node b-1$", out, re.MULTILINE)
