@@ -10,7 +10,6 @@ from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DEPLOYMENT, PO
 from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, SYSTEM_NAMES, PriorityClass
-from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.linting.rules.support import details
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, Context, Target, rule
 from forewarn.policies.linting.rules.support.predictions import Restarts, is_placeholder, needs_class
@@ -340,6 +339,8 @@ def restart_stays_pending(_: ReviewedObject, context: Context) -> Iterator[Probl
     Fix: uncordon nodes, free capacity or raise the quota before you restart the workload. If nodes are full, you can
     also set `maxUnavailable: 1` in a Deployment.
     """
+    from forewarn.policies.kubernetes.scheduling.reasons import in_short  # the linter starts without it
+
     restarts = context.once(Restarts)
     for restart in restarts.computed:
         if restart.is_blocked:
@@ -388,7 +389,8 @@ def pods_not_created(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     Fix: raise the quota or create the PriorityClass. For a Pod that is not ready, run `forewarn why NAMESPACE/POD`.
     """
-    from forewarn.policies.prediction.forecast.missing_pods import missing_pods  # the linter starts without it
+    from forewarn.policies.kubernetes.scheduling.reasons import in_short  # the linter starts without both
+    from forewarn.policies.prediction.forecast.missing_pods import missing_pods
 
     cluster = context.cluster
     for key, workload in sorted(cluster.workloads.items()) if cluster is not None else ():

@@ -222,7 +222,7 @@ def autoscaling_for(cluster: Cluster | ClusterSnapshot, autoscaling: Autoscaling
     return autoscaling
 
 
-LOST_NODES: Final = "lost Nodes are deleted at once"
+LOST_NODES: Final = "lost Nodes deleted at once"
 """What a simulated loss assumes."""
 
 

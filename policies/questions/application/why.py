@@ -19,6 +19,7 @@ from forewarn.policies.kubernetes.controllers.new_pods import count_daemons
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidInput, InvalidObject, at, group_kind
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.prediction.forecast.missing_pods import (
     counts_terminating,
     missing_pods,
@@ -425,12 +426,16 @@ def _not_created(
     if evidence.kind == DAEMON_SET:
         wanted = _wanted_daemons(cluster, obj)
         missing = max((wanted or 0) - existing, 0)
-        why = rejection_in(evidence.events.creation_failure() or next_rejection(cluster, obj)) if missing else ""
+        why = (
+            in_short(rejection_in(evidence.events.creation_failure() or next_rejection(cluster, obj)))
+            if missing
+            else ""
+        )
         return wanted, missing, cut(one_line(why), LONG)
     found = missing_pods(cluster, obj, existing, evidence.events.creation_failure()) if obj else None
     if found is None:
         return None, 0, ""
-    why = found.why
+    why = in_short(found.why)
     if found.waits_for is not None and (causes := diagnose(cluster, found.waits_for, evidence, now)).troubles:
         why += f" ({causes.first.words})"
     return found.wanted, found.missing, cut(one_line(why), LONG)

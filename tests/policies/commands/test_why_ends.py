@@ -304,6 +304,7 @@ def test_a_pod_that_does_not_terminate_says_why_first(tmp_path: Path, capsys: py
 
 
 QUOTA = "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
+SHORT = "exceeded quota q: 1 + 1 of 1 pods"
 FORBIDDEN = f'pods "web-0" is forbidden: {QUOTA}'
 
 
@@ -540,16 +541,16 @@ def test_an_audit_reports_rejected_pods(tmp_path: Path, capsys: pytest.CaptureFi
     main(["audit", "--cluster", str(path), "-o", "json", "--select", "pods-not-created"])
     assert [(each["object"]["name"], each["message"]) for each in json.loads(capsys.readouterr().out)["findings"]] == [
         ("web", "1 of 1 Pod not created: denied by a webhook"),
-        ("report", f"1 of 1 Pod not created: {QUOTA}"),
+        ("report", f"1 of 1 Pod not created: {SHORT}"),
     ]
 
 
 @pytest.mark.parametrize(
     ("spec", "job", "pods", "message"),
     [
-        ({}, {}, "1", f"1 of 1 Pod of the next Job would be rejected: {QUOTA}"),
+        ({}, {}, "1", f"1 of 1 Pod of the next Job would be rejected: {SHORT}"),
         ({}, {"parallelism": 3, "completions": 9}, "2",
-         f"2 of 3 Pods of the next Job would be rejected: {QUOTA.replace('=1, l', '=2, l')[:-1]}2"),
+         "2 of 3 Pods of the next Job would be rejected: exceeded quota q: 2 + 1 of 2 pods"),
         ({}, {"class": "gold"}, "9",
          "1 of 1 Pod of the next Job would be rejected: no PriorityClass with name gold was found"),
         ({}, {}, "2", None),
