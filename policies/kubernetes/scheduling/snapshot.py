@@ -267,11 +267,13 @@ class DerivedTables:
     Hold `lock` to read a value, and update the value first: another Snapshot may have changed it.
     """
 
-    __slots__ = ("lock", "matrix", "recurring", "states")
+    __slots__ = ("lock", "matrix", "node_tree", "recurring", "states")
 
     def __init__(self) -> None:
         self.lock = RLock()
         self.matrix: Any = None
+        self.node_tree: Any = None
+        """The nodes by zone, with the table of nodes that it contains (scheduler_cache.py)."""
         self.recurring: Any = None
         """The repeated cycles that simulations of these nodes share (recurring_cycle.py)."""
         self.states: Any = None

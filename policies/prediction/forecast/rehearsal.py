@@ -51,7 +51,7 @@ from forewarn.policies.prediction.simulation.clock import Clock
 from forewarn.policies.prediction.simulation.dump import MINUTE, completed, quiet_for
 from forewarn.policies.prediction.simulation.scenario import Arrival, World, read_workload
 from forewarn.policies.prediction.simulation.scheduler import QUEUE_STARTS
-from forewarn.policies.prediction.simulation.scheduler_cache import Rejected, SchedulerCache
+from forewarn.policies.prediction.simulation.scheduler_cache import Rejected, SchedulerCache, node_tree_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Eviction, Levels
 
@@ -71,6 +71,7 @@ class CacheOverSnapshot(SchedulerCache):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.objects)
+        self.node_tree = node_tree_of(snapshot)
         self._now = snapshot
         self._infos: dict[str, NodeInfo] = {}
         """Node name -> changed NodeInfo since the latest snapshot."""
@@ -131,6 +132,11 @@ class CacheOverSnapshot(SchedulerCache):
         self._assumed.add(pod.uid)
         self.bound_pods.add(pod.identity)
         self._swap(pod, self._now.bound(pod, node))
+
+    def pods_on(self, name: str) -> Sequence[Pod]:
+        """Return the Pods on a node."""
+        info = self._infos.get(name) or self._now.get(name)
+        return info.pods if info is not None else ()
 
     def _swap(self, pod: Pod, new: Pod | None) -> None:
         old = self._pods.get(pod.uid) or self.present(pod)
@@ -193,6 +199,10 @@ _LOADING: Final = 20
 """Units of work to load a Pod or a workload."""
 _STEP: Final = 20
 """Units of work of a simulation step, without scheduling, which is charged separately."""
+_COMPARING: Final = 2
+"""Units of work to compare a node, besides its Pods."""
+_MAX_COMPARED: Final = 100
+"""Maximum number of equal nodes that are compared; of more, the first by name."""
 _MAX_LEVELS: Final = 3
 """Maximum number of owners followed above the controller of a Pod."""
 
@@ -327,7 +337,8 @@ class _Run(Simulation):
             pods_take_time_to_start=True,
             recreated=recreated,
         )
-        super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
+        super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS), choose=self._first_by_pods)
+        self.scheduler.algorithm.tie = self._first_by_pods
         self.scheduler.before_preemption = self._before_preemption
         self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
         self.max_steps = MAX_STEPS
@@ -335,10 +346,8 @@ class _Run(Simulation):
     # What is loaded
 
     def _load(self, _random: object) -> None:
-        charge(2 * len(self._snapshot.node_infos))
-        for info in self._snapshot.node_infos:
-            self.api.nodes[info.name] = info.node
-            self.cache.node_tree.put(info.node)
+        charge(len(self._snapshot.node_infos) // 4)
+        self.api.nodes.update((info.name, info.node) for info in self._snapshot.node_infos)
         for arrival in self.world.arrivals:
             if group_kind(arrival.object) == POD:
                 continue
@@ -420,6 +429,13 @@ class _Run(Simulation):
         return PodState(self._adoption.adopt(pod), created=float(pod.created or started), ready=ready)
 
     # What happens
+
+    def _first_by_pods(self, names: Sequence[str]) -> str:
+        """Return one of several equal nodes, which does not depend on names: the first by its Pods, without terminating
+        Pods if possible, so that a preemption deletes running Pods.
+        """
+        charge(sum(_COMPARING + len(self._over.pods_on(name)) for name in names[:_MAX_COMPARED]))
+        return min(names[:_MAX_COMPARED], key=lambda name: _kinds_of(self._over.pods_on(name)))
 
     def _before_preemption(self, decision: Rejected, candidate: Candidate, preemptor: Pod) -> None:
         """Record a preemption, and load the victims' workloads without events: the Snapshot contains them."""
@@ -575,6 +591,15 @@ class _Clock(Clock):
         """Advance to the next event. Charges work; raises CutShort."""
         charge(_STEP)
         return super().advance()
+
+
+def _kinds_of(pods: Iterable[Pod]) -> list[tuple[Any, ...]]:
+    """Return what distinguishes the Pods of a node, apart from names; nodes with terminating Pods are the last."""
+    kinds = sorted(
+        (pod.terminating, pod.priority or 0, pod.occupies.resource.milli_cpu, pod.owner_kind, pod.start_time or 0)
+        for pod in pods
+    )
+    return [(sum(pod.terminating for pod in pods),), *kinds]
 
 
 def _latest_start(pods: Mapping[Any, Pod]) -> float:

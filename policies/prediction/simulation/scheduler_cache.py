@@ -16,6 +16,7 @@ import numpy as np
 
 from forewarn.policies.base.copies import replace
 from forewarn.policies.base.cow_table import FrozenTable, GroupedTable, Overlay, Table
+from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
@@ -126,6 +127,20 @@ class NodeTree:
             rounds = zip_longest(*self._zones.values())
             self._listed = [name for names in rounds for name in names if name is not None]
         return self._listed
+
+
+def node_tree_of(snapshot: Snapshot) -> NodeTree:
+    """Return the NodeTree of a Snapshot, which all simulations of these nodes share. Do not change it."""
+    derived, nodes = snapshot.derived, snapshot.objects.nodes
+    with derived.locked():
+        if derived.node_tree is None or derived.node_tree[0] is not nodes:
+            charge(2 * len(snapshot.node_infos))
+            tree = NodeTree()
+            for info in snapshot.node_infos:
+                tree.put(info.node)
+            derived.node_tree = nodes, tree
+        shared: NodeTree = derived.node_tree[1]
+    return shared
 
 
 def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
@@ -326,7 +341,7 @@ class SchedulingAlgorithm:
     def __init__(
         self, nodes: NodeTree, choose: Callable[[Sequence[str]], str], tie: Callable[[Sequence[str]], str] | None = None
     ) -> None:
-        self._nodes, self._choose, self._tie = nodes, choose, tie
+        self._nodes, self._choose, self.tie = nodes, choose, tie
         self._next_start = 0
         """The position in the order of nodes at which the next cycle starts (upstream `nextStartNodeIndex`)."""
         self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
@@ -432,8 +447,8 @@ class SchedulingAlgorithm:
             return infos[int(rows[0])].name
         totals = scores(rows)
         best = np.flatnonzero(totals == totals.max())
-        if self._tie is not None and len(best) > 1:
-            return self._tie(sorted(infos[row].name for row in rows[best].tolist()))
+        if self.tie is not None and len(best) > 1:
+            return self.tie(sorted(infos[row].name for row in rows[best].tolist()))
         return infos[int(rows[top_place(best)])].name
 
     def _reject_and_preempt(self, cycle: Cycle | RecurringCycle) -> Rejected:
