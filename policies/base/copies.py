@@ -1,6 +1,4 @@
-"""Copies of frozen views with some fields changed, values that all callers with equal keys share, and values that are
-created on access.
-"""
+"""Values that all callers with equal keys share, and values that are created on access."""
 
 from __future__ import annotations
 
@@ -8,47 +6,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import fields
-from functools import cache
-from operator import attrgetter
 from threading import Lock
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, overload
+from typing import Final, Generic, Self, TypeVar, overload
 from weakref import WeakValueDictionary
 
 T = TypeVar("T")
-
-
-class _Layout(NamedTuple):
-    """The fields of a dataclass: a getter of all values, the setters in field order, and the setters by name."""
-
-    values: Callable[[object], tuple[Any, ...]]
-    setters: tuple[Callable[[object, Any], None], ...]
-    by_name: dict[str, Callable[[object, Any], None]]
-
-
-def replace(thing: T, **changes: Any) -> T:
-    """Return a copy of a dataclass instance with some fields changed; about twice as fast as the standard library.
-
-    The dataclass must have slots, more than one field, no attributes besides its fields, and no post-init method.
-    Raises KeyError for an unknown field.
-    """
-    cls: Any = thing.__class__
-    layout: _Layout = _layout(cls)
-    copied: T = cls.__new__(cls)
-    for put, value in zip(layout.setters, layout.values(thing), strict=False):
-        put(copied, value)
-    for name, value in changes.items():
-        layout.by_name[name](copied, value)
-    return copied
-
-
-@cache
-def _layout(cls: Any) -> _Layout:
-    names = [field.name for field in fields(cls)]
-    setters = tuple(getattr(cls, name).__set__ for name in names)  # of the slots: those of the class refuse
-    return _Layout(attrgetter(*names), setters, dict(zip(names, setters, strict=True)))
-
-
 K = TypeVar("K")
 V = TypeVar("V")
 

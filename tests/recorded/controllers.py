@@ -8,10 +8,10 @@ after all changes are processed. ReplicaSets and StatefulSets delete no Pods.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.kubernetes.controllers.pod_gc import collect
 from forewarn.policies.kubernetes.controllers.view import CreatePod, DeletePod, controller_of
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, DISRUPTION_BUDGET, REPLICA_SET

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import plural
 from forewarn.policies.base.metering import CutShort, charge, metered
 from forewarn.policies.kubernetes.cluster.admission import admitted as admitted_pod

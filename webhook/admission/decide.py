@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.disclosure import Audience
 from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Action, Finding, Severity, Text, quote
 from forewarn.policies.base.metering import TooLarge

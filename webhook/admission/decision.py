@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import (
     Action,
     Finding,
@@ -255,7 +253,7 @@ def warned(finding: Finding, why: str, fix: str = "") -> Finding:
 
 def with_classes(cluster: ClusterSnapshot, classes: Mapping[str, PriorityClass]) -> ClusterSnapshot:
     """Return the cluster state with these PriorityClasses; the same object if they are equal."""
-    return cluster if classes == cluster.priority_classes else dataclasses.replace(cluster, priority_classes=classes)
+    return cluster if classes == cluster.priority_classes else replace(cluster, priority_classes=classes)
 
 
 VISIBLE: Final = (Action.DENY, Action.WARN)

@@ -6,12 +6,11 @@ status 500 and never `allowed: false`, so `failurePolicy` decides.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -20,7 +19,6 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.disclosure import EXACT, Disclose, Shown
 from forewarn.policies.base.findings import Action, Finding, Severity, Text, one_line
 from forewarn.policies.base.metering import CutShort, metered
@@ -241,7 +239,7 @@ class Endpoint:
 
     def frozen(self, cluster: ClusterSnapshot | None, config: Config) -> Endpoint:
         """Return the services with this state and configuration fixed, for a prediction process."""
-        return dataclasses.replace(self, cluster=lambda: cluster, config=lambda: config)
+        return replace(self, cluster=lambda: cluster, config=lambda: config)
 
     def predict(self, job: PredictionJob) -> Decision | str:
         """The decision on a request, in a prediction process; a string with the reason if it cannot be evaluated."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.copies import cached_in, replace
+from forewarn.policies.base.copies import cached_in
 from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import charge

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.cow_table import derived
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.base.metering import charge

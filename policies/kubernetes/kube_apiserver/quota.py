@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import cut
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charge, charging

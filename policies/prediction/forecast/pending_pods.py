@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER

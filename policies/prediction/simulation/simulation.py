@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.kubernetes.controllers.applied import is_known
 from forewarn.policies.kubernetes.controllers.disruption import PdbStatus
 from forewarn.policies.kubernetes.controllers.templates import admitted_claim

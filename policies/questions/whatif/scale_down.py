@@ -6,10 +6,10 @@ Sources: core/static_autoscaler.go, `scaleDown`; core/scaledown/actuation (actua
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.metering import CutShort, metered
 from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.pod_list import is_expendable, without_expendable

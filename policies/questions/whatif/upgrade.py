@@ -4,11 +4,10 @@ the drains at the start."""
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.documents import Hidden, in_json
 from forewarn.policies.base.findings import grouped
 from forewarn.policies.kubernetes.controllers.disruption import PdbStatus

@@ -7,11 +7,10 @@ component-helpers `resource/helpers.go`; of ResourceQuotas: `ValidateResourceQuo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.metering import charge, charging, meter
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     MAX_FAULTS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count
@@ -16,7 +16,6 @@ from math import floor, sqrt
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.kubernetes.releases.profiles import DEFAULT_SCHEDULER
 from forewarn.policies.kubernetes.scheduling.framework import Code, PreEnqueuePlugin, run_pre_enqueue_plugins
 from forewarn.policies.kubernetes.scheduling.plugins.priority_sort import queue_order

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.metering import CutShort, TooLarge
 from forewarn.policies.inputs.manifests.deploy_order import is_hook
 from forewarn.policies.kubernetes.controllers.changes import Arrivals, arrivals, present

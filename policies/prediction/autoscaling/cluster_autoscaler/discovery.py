@@ -12,10 +12,10 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.copies import replace
 from forewarn.policies.base.findings import cut, one_line
 from forewarn.policies.inputs.manifests import Fault, values
 from forewarn.policies.kubernetes.cluster.cache import Cache, key_of
