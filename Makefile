@@ -125,6 +125,7 @@ bench: $(VENV)/dev ## predictions on large clusters, linting and start-up: minut
 	$(BIN)/python tests/benchmarks/bench_simulation.py
 	$(BIN)/python tests/benchmarks/bench_lint.py
 	$(BIN)/python tests/benchmarks/bench_startup.py
+	$(BIN)/python tests/benchmarks/bench_startup.py --tricks
 
 oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go); KUBERNETES=1.35.8 for another release
 	tests/oracle/build.sh $(KUBERNETES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import io
 import os
@@ -103,10 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(name, "standard output is closed", 3)
     try:
         try:
-            status = _run(name, arguments)
-            if is_program and name == "lint":
-                _end(status)
-            return status
+            return _run(name, arguments)
         finally:
             sys.stdout.flush()  # not left to the interpreter's end, where nobody would say what is wrong
             if is_program:
@@ -125,14 +121,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(TRACEBACK):
             raise
         return complain(name, _internal(error), 3)
-
-
-def _end(status: int) -> None:
-    """End the process without freeing memory piece by piece."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    atexit._run_exitfuncs()  # noqa: SLF001
-    os._exit(status)
 
 
 def _split(words: list[str]) -> tuple[str, list[str]]:
