@@ -212,7 +212,8 @@ def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixtu
         'error: Deployment team/web: PriorityClass "glod" not found; Pods will be rejected. Did you mean "gold"?' in out
     )
     checked = (
-        "Checked objects: Pods, Pod templates, custom resources, PodGroups, Workloads, templates and values of charts."
+        "Checked objects: Pods, static Pods, Pod templates, custom resources, PodGroups, Workloads, templates and "
+        "values of charts."
     )
     assert checked in " ".join(out.split())
     assert "\n    # forewarn: ignore[unknown-priority-class] REASON" in out

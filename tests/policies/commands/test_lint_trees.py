@@ -75,7 +75,8 @@ def test_a_variable_of_a_template_is_no_class_name(name: str, closed: bool, tree
 @pytest.mark.parametrize("name", ["cost-$5", "a@b", "50%", "missing"])
 def test_a_class_name_with_an_odd_character_is_one(name: str, tree: Tree) -> None:
     tree.write(web=POD % f'"{name}"')
-    assert tree.lint("--closed").rules == ["unknown-priority-class"]
+    rule = "unknown-priority-class" if name == "missing" else "priority-class-name-invalid"
+    assert tree.lint("--closed").rules == [rule]
 
 
 AUTOSCALER = """apiVersion: apps/v1

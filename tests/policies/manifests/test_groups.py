@@ -40,8 +40,10 @@ def _quota(pods: int, namespace: str = "") -> str:
 
 def _web(replicas: int, name: str = "web", namespace: str = "", of: str = "") -> str:
     where = f", namespace: {namespace}" if namespace else ""
-    template = f"{{spec: {{containers: [{{name: c, image: c}}]{of and ', priorityClassName: ' + of}}}}}"
-    spec = f"{{replicas: {replicas}, strategy: {{type: Recreate}}, selector: {{}}, template: {template}}}"
+    pod = f"{{containers: [{{name: c, image: c}}]{of and ', priorityClassName: ' + of}}}"
+    template = f"{{metadata: {{labels: {{a: b}}}}, spec: {pod}}}"
+    selector = "strategy: {type: Recreate}, selector: {matchLabels: {a: b}}"
+    spec = f"{{replicas: {replicas}, {selector}, template: {template}}}"
     return f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}{where}}}\nspec: {spec}\n"
 
 
@@ -205,7 +207,7 @@ def test_the_templates_of_charts_are_left_out_and_counted(tmp_path: Path) -> Non
         (f"- {_class('a').replace(chr(10), chr(10) + '  ').rstrip()}\n", "a list of objects: kubectl rejects it"),
         (_class("a").replace("{name: a}", "{name: a, labels: {v: 1}}"), ""),
         (_web(1).replace("{name: web}", "{name: web, labels: {v: 1}}"), "cannot unmarshal number into Go struct field"),
-        (_web(1).replace("{spec:", "{metadata: {annotations: {v: yes}}, spec:"), "cannot unmarshal bool"),
+        (_web(1).replace("{labels: {a: b}}, spec", "{labels: {a: b}, annotations: {v: yes}}, spec"), "unmarshal bool"),
     ],
 )
 def test_what_kubectl_refuses_is_a_finding(tmp_path: Path, text: str, said: str) -> None:
@@ -259,7 +261,13 @@ _TREES = {
 @pytest.mark.parametrize(
     ("spec", "is_whole"),
     [
-        ("{replicas: 9, selector: {}, template: {spec: {containers: [{name: c, image: c}]}}}", True),
+        (
+            (
+                "{replicas: 9, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, "
+                "spec: {containers: [{name: c, image: c}]}}}"
+            ),
+            True,
+        ),
         ("{replicas: 9}", False),
         ("{replicas: 9, template: {spec: {containers: [{name: c, image: c}]}}}", False),
         ("{replicas: 9, selector: {}, template: {spec: {priorityClassName: system-node-critical}}}", False),

@@ -629,13 +629,13 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
         )
 
 
-def _fix_of_priority(given: int, name: str, context: Context) -> str:
+def _fix_of_priority(priority: int, name: str, context: Context) -> str:
     """Return the fix for a priority: without a class, Pods without `priority` would get the default."""
-    if name or given <= 0:
+    if name or priority <= 0:
         return "remove priority"
     classes = context.classes.values() if context.phase is Phase.LINT else SYSTEM_CLASSES  # others may be secret
-    meant = next((each.name for each in classes if each.value == given), "")
-    return f"set priorityClassName: {meant}" if meant else f"use a class of value {given}, and remove priority"
+    meant = next((each.name for each in classes if each.value == priority), "")
+    return f"set priorityClassName: {meant}" if meant else f"use a class of value {priority}, and remove priority"
 
 
 _LONGEST_POLICY: Final = 40

@@ -223,10 +223,6 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
 
-    limits = [field for field in ("minAvailable", "maxUnavailable") if at(subject.object, "spec", field) is not None]
-    if len(limits) > 1:
-        message = "kube-apiserver rejects minAvailable and maxUnavailable together"
-        yield Problem(message, ("spec", limits[0]), f"remove {limits[0]}")
     for field in ("maxUnavailable", "minAvailable"):
         value = at(subject.object, "spec", field)
         if (field, str(value)) in NO_EVICTION:

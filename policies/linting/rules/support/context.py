@@ -265,11 +265,14 @@ class Context:
             return {}
         from dataclasses import replace
 
+        from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate
         from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 
         ranges: dict[str, dict[str, LimitRange]] = {}
         for subject in subjects:
             with suppress(InvalidObject):
+                if validate(subject.object):
+                    continue  # kube-apiserver rejects it
                 new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace
                 ranges.setdefault(namespace, {})[new.name] = replace(new, namespace=namespace)
