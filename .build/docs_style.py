@@ -150,7 +150,7 @@ def _help(command: tuple[str, ...]) -> str:
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
-        main([*command, "--help"])
+        main([*command, "--help-all"])
     return out.getvalue()
 
 

@@ -18,7 +18,8 @@ def page() -> str:
     lines = [
         "# Command line",
         "",
-        "`forewarn --help` lists the commands, and `forewarn COMMAND --help` shows the help of a command.",
+        "`forewarn --help` lists the commands, and `forewarn COMMAND --help` shows the help of a command,",
+        "and `--help-all` also its rare options. This page has all options.",
         "`kubectl forewarn COMMAND` takes the same arguments. By default, it uses kubectl's cluster,",
         "and kubectl's namespace for objects without one.",
         "See also [Exit statuses](exit-statuses.md).",
@@ -41,5 +42,5 @@ def _help_of(name: str) -> str:
     words = [] if name in COMMANDS else [name.partition(" ")[2]]
     printed = io.StringIO()
     with suppress(SystemExit), redirect_stdout(printed), patch.dict(os.environ, {"COLUMNS": _WIDTH}):
-        command.load()([*words, "--help"])
+        command.load()([*words, "--help-all"])
     return printed.getvalue()

@@ -179,8 +179,11 @@ class _Errors(io.TextIOWrapper):
             super().flush()
 
 
+_HELP: Final = ("-h", "--help", "--help-all")
+
+
 def _run(name: str, arguments: list[str]) -> int:
-    if name in ("", "-h", "--help"):
+    if name in ("", *_HELP):
         print(as_invoked(_usage()))  # noqa: T201
         return 0 if name else 2
     if name in ("-V", "--version"):
@@ -189,7 +192,7 @@ def _run(name: str, arguments: list[str]) -> int:
         default = f"default 1.{NEWEST}, tested with {KUBERNETES}"
         print(f"forewarn {VERSION} (Kubernetes {minors}; {default}{previews})")  # noqa: T201
         return 0
-    if name in GROUPS and name not in COMMANDS and (not arguments or arguments[0] in ("-h", "--help")):
+    if name in GROUPS and name not in COMMANDS and (not arguments or arguments[0] in _HELP):
         print(as_invoked(_usage_of(name)))  # noqa: T201
         return 0 if arguments else 2
     try:

@@ -33,7 +33,7 @@ _CLUSTERS: Final = frozenset(("--cluster", "--clusters"))
 _FILES_ONLY: Final = frozenset(("lint", "webhook review"))
 """Commands that by default read no cluster; `kubectl forewarn` passes them the cluster of kubectl's context."""
 _NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler", "policies"))
-_HELP: Final = frozenset(("-h", "--help"))
+_HELP: Final = frozenset(("-h", "--help", "--help-all"))
 _NO_FILES: Final = ":4"
 """The value of cobra's ShellCompDirectiveNoFileComp."""
 _FILES: Final = ":0"

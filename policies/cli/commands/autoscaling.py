@@ -35,7 +35,8 @@ def add_autoscaling_options(add: Callable[..., object], *, has_config: bool = Fa
         "flag of cluster-autoscaler: Pods with a lower priority cause no scale-up (default: that of the "
         "cluster, of the configuration, or -10)"
     )
-    add("--expendable-pods-priority-cutoff", type=integer_between(-_MAX, _MAX - 1), metavar="N", help=help_text)
+    priority = integer_between(-_MAX, _MAX - 1)
+    add("--expendable-pods-priority-cutoff", rare=True, type=priority, metavar="N", help=help_text)
     help_text = "file with node groups that cluster-autoscaler can scale up: a list of {name, maxSize, template}"
     add("--node-templates", type=existing, metavar="FILE", help=help_text)
 
@@ -45,7 +46,8 @@ def add_arrival_options(add: Callable[..., object]) -> None:
     what = "a list of instance types {name, capacity, offerings}, to predict the nodes that Karpenter adds"
     add_instance_types_option(add, f"file with {what}")
     help_text = f"time from a scale-up to ready nodes (default: {duration(NODE_DELAY)})"
-    add("--node-delay", type=duration_between(0, _MAX_DELAY), default=NODE_DELAY, metavar="DURATION", help=help_text)
+    delay = duration_between(0, _MAX_DELAY)
+    add("--node-delay", rare=True, type=delay, default=NODE_DELAY, metavar="DURATION", help=help_text)
     add_no_autoscaler_option(add, "simulate without new nodes, and ignore the node groups of the cluster")
 
 

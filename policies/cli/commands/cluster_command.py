@@ -65,10 +65,10 @@ def add_cluster_option(
     add_context_options(add, "" if required else "; implies --cluster live", several=several)
     if several and not in_turn:
         help_text = f"maximum number of clusters at the same time (default: number of CPUs, at most {MAX_BY_DEFAULT})"
-        add("--jobs", type=integer_between(1, 64), metavar="N", help=help_text)
+        add("--jobs", rare=True, type=integer_between(1, 64), metavar="N", help=help_text)
         help_text = f"time limit for each of several clusters (default: {DEFAULT_TIMEOUT // 60}m)"
         limit = duration_between(1, 86_400)
-        add("--cluster-timeout", type=limit, default=DEFAULT_TIMEOUT, metavar="DURATION", help=help_text)
+        add("--cluster-timeout", rare=True, type=limit, default=DEFAULT_TIMEOUT, metavar="DURATION", help=help_text)
 
 
 class _Contexts(argparse.Action):
@@ -98,7 +98,7 @@ def add_context_options(add: Callable[..., object], more: str = "", *, several: 
     help_text = f"{help_text}{more} (default: current context)"
     add("--context", action=_Contexts, several=several, default="", metavar="NAME", help=help_text)
     help_text = "kubeconfig (default: $KUBECONFIG, ~/.kube/config)"
-    add("--kubeconfig", default="", type=existing, metavar="FILE", help=help_text)
+    add("--kubeconfig", rare=True, default="", type=existing, metavar="FILE", help=help_text)
     add_impersonation_options(add)
 
 
@@ -237,7 +237,7 @@ def _check_lists(run: Run, cluster: ClusterSnapshot) -> None:
 def add_color_option(add: Callable[..., object]) -> None:
     """Add `--color` by a parser's `add_argument`."""
     help_text = "color the output (default: auto, depends on the terminal, NO_COLOR and FORCE_COLOR)"
-    add("--color", choices=COLOR_CHOICES, default="auto", help=help_text)
+    add("--color", rare=True, choices=COLOR_CHOICES, default="auto", help=help_text)
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:

@@ -86,7 +86,7 @@ def arguments_of(command: Command, *words: str) -> tuple[str, ...]:
 def _help_of(command: Command, *words: str) -> str:
     output = io.StringIO()
     with suppress(SystemExit, ImportError), redirect_stdout(output):
-        command.load()([*words, "--help"])
+        command.load()([*words, "--help-all"])
     return output.getvalue()
 
 

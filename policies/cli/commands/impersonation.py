@@ -20,9 +20,9 @@ AS_UID: Final = "FOREWARN_AS_UID"
 
 def add_impersonation_options(add: Callable[..., object]) -> None:
     """Add the options with `add`, a parser's `add_argument`."""
-    add("--as", dest="as_user", default="", metavar="USER", help="user to impersonate, as with kubectl")
-    add("--as-group", action="append", default=[], metavar="GROUP", help="group to impersonate (repeatable)")
-    add("--as-uid", default="", metavar="UID", help="uid to impersonate")
+    add("--as", rare=True, dest="as_user", default="", metavar="USER", help="user to impersonate, as with kubectl")
+    add("--as-group", rare=True, action="append", default=[], metavar="GROUP", help="group to impersonate (repeatable)")
+    add("--as-uid", rare=True, default="", metavar="UID", help="uid to impersonate")
 
 
 def use_impersonation(options: argparse.Namespace) -> None:

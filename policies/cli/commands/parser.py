@@ -150,17 +150,29 @@ _NOT_IN_FOREWARN: Final = {
 """Options of kubectl and of linters -> what to do instead, if it uses no option that the command lacks."""
 _OPTION: Final = later(r"(?:pass )(-\S+)")
 _COMMON: Final = (
-    *("--help", "--filename", "--cluster", "--clusters", "--context", "--namespace", "--output", "--verbose"),
+    *(
+        "--help",
+        "--help-all",
+        "--filename",
+        "--cluster",
+        "--clusters",
+        "--context",
+        "--namespace",
+        "--output",
+        "--verbose",
+    ),
     "--fail-on",
 )
 """Options that a help shows first."""
-_RARE: Final = frozenset(
-    (
-        *("--kubeconfig", "--as", "--as-group", "--as-uid", "--jobs", "--cluster-timeout", "--config", "--color"),
-        *("--kubernetes-version", "--feature-gates", "--scheduler-config", "--expendable-pods-priority-cutoff"),
-    )
-)
-"""Options that a help shows last."""
+
+
+class _HelpAll(argparse.Action):
+    """Print the help with rare options, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        assert isinstance(parser, Parser)
+        parser.print_help_all()
+        parser.exit()
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -183,18 +195,42 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, examples: Sequence[str] = (), hints: Mapping[str, str] = NOTHING, **arguments: Any) -> None:
         arguments.setdefault("formatter_class", partial(_HelpFormatter, width=columns()))
         arguments.setdefault("allow_abbrev", False)
+        self._rare: list[argparse.Action] = []
         super().__init__(**arguments)
+        help_text = "show this help with rare options, and exit"
+        self._help_all = self.add_argument(
+            "--help-all", action=_HelpAll, nargs=0, dest=argparse.SUPPRESS, help=help_text
+        )
         self.color = False  # Python 3.14 colors help by default
         self.prog = as_invoked(self.prog)
         self._examples, self._hints = examples, hints
         self._given: Sequence[str] = ()
 
+    def add_argument(self, *names: str, rare: bool = False, **settings: Any) -> argparse.Action:
+        """Add an argument, and return it. `rare`: only `--help-all` and the reference show it."""
+        action = super().add_argument(*names, **settings)
+        if rare:
+            self._rare.append(action)
+        return action
+
+    def print_help_all(self) -> None:
+        """Print the help with rare options."""
+        self._rare, rare = [], self._rare
+        self.print_help()
+        self._rare = rare
+
     def format_help(self) -> str:
-        """Return argparse's help with the examples. Common options are first, rare ones last."""
+        """Return argparse's help with the examples, common options first, without rare options."""
         for actions in (self._actions, self._optionals._group_actions):  # noqa: SLF001  (argparse has no order)
             actions.sort(key=_rank_in_help)
+        hidden = {action: action.help for action in self._rare or [self._help_all]}
+        for action in hidden:
+            action.help = argparse.SUPPRESS
         lines = (f"  forewarn {example}\n" for example in self._examples)
-        return as_invoked(super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else ""))
+        text = super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else "")
+        for action, help_text in hidden.items():
+            action.help = help_text
+        return as_invoked(text)
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write a help text. Raises OSError, which argparse ignores, for an output that cannot be written."""
@@ -288,10 +324,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def _rank_in_help(action: argparse.Action) -> int:
-    """The position of an option in the help: common options, those of the command, rare options."""
+    """Return the position of an option in the help: common options are before those of the command."""
     names = action.option_strings[-1:]
-    common = next((place for place, name in enumerate(_COMMON) if name in names), len(_COMMON))
-    return common + len(_COMMON) * sum(name in _RARE for name in names)
+    return next((place for place, name in enumerate(_COMMON) if name in names), len(_COMMON))
 
 
 def _as_written(action: argparse.Action) -> str:
@@ -373,7 +408,7 @@ def add_config_option(add: Callable[..., object]) -> None:
 def add_admission_option(add: Callable[..., object]) -> None:
     """Add `--admission-config` by a parser's `add_argument`."""
     help_text = "kube-apiserver's AdmissionConfiguration, for limitedResources"
-    add("--admission-config", type=existing, metavar="FILE", help=help_text)
+    add("--admission-config", rare=True, type=existing, metavar="FILE", help=help_text)
 
 
 def add_rule_options(add: Callable[..., object]) -> None:

@@ -45,9 +45,9 @@ def add_release_options(add: Callable[..., object]) -> None:
     help_text = f"Kubernetes release (default: that of the cluster, if known{_PREVIEWS})"
     add("--kubernetes-version", type=release_minor, metavar=KNOWN, help=help_text)
     help_text = "feature gates set on the cluster's components"
-    add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help=help_text)
+    add("--feature-gates", rare=True, type=feature_gates, default={}, metavar="A=true,B=false", help=help_text)
     help_text = "file with a KubeSchedulerConfiguration, or a preset (default: default profile of the release)"
-    add("--scheduler-config", type=scheduler_config, metavar="FILE|PRESET", help=help_text)
+    add("--scheduler-config", rare=True, type=scheduler_config, metavar="FILE|PRESET", help=help_text)
 
 
 def names_a_release(options: argparse.Namespace) -> bool:

@@ -54,7 +54,7 @@ def add_shard_option(add: Callable[..., object]) -> None:
         f"run only part I of N, for forewarn whatif merge; the first part is 0 (default in an Indexed Job: "
         f"${INDEX}/${COMPLETIONS})"
     )
-    add("--shard", metavar="I/N", help=help_text)
+    add("--shard", rare=True, metavar="I/N", help=help_text)
 
 
 def shard_of(text: str | None, environment: Mapping[str, str]) -> Shard | None:

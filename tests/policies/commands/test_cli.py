@@ -92,6 +92,20 @@ def test_every_command_has_help(name: str, monkeypatch: pytest.MonkeyPatch, caps
     assert re.search(r"^  -\w [A-Z]", printed, re.MULTILINE) is None, "-c, --config FILE with every version of Python"
 
 
+def test_rare_options_are_only_in_the_complete_help(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = {}
+    for option in ("--help", "--help-all", "-h"):
+        with pytest.raises(SystemExit):
+            main(["whatif", "lose", option])
+        printed[option] = capsys.readouterr().out
+    assert printed["--help"] == printed["-h"]
+    for option in ("--as-group", "--feature-gates", "--color"):
+        assert option in printed["--help-all"]
+        assert option not in printed["--help"]
+    for option in ("--help-all", "--cluster ", "--fail-on"):
+        assert option in printed["--help"]
+
+
 def test_help_lists_every_command_and_the_version_names_kubernetes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out
