@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     fitting: int
     by_chance: bool
     least: tuple[int, int] | None
-    cascade: tuple[int, ...]
+    cascade: tuple[object, ...]
     effects: tuple[int, ...]
 
 
@@ -55,7 +55,7 @@ def outcome_of(made: Sequence[Made], change: Change) -> Outcome | None:
         impact.outcomes["fits"],
         bool(impact.by_chance),
         None if certain is None else (certain.pods, certain.victims),
-        () if cascade is None else tuple(map(int, cascade)),
+        () if cascade is None else tuple(cascade),
         tuple(Predicted(place_all(state, [change]), (), state, lambda _: False).effects()),
     )
 

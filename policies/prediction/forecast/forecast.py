@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.controllers.new_pods import (
 from forewarn.policies.kubernetes.controllers.own_pods import Adoption, Recreator, again, controller_in
 from forewarn.policies.kubernetes.kinds.registry import JOB, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.kube_apiserver.quota import PODS, FaultKind, first_rejected, given_back
-from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, mapping, ref_of
 from forewarn.policies.kubernetes.objects.node import HOSTNAME
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.kubernetes.scheduling.bulk import OnEachNode, capacity_for, on_each_node
@@ -46,6 +46,7 @@ from forewarn.policies.prediction.forecast.impact import (
     Cascade,
     Impact,
 )
+from forewarn.policies.prediction.forecast.other_components import started_elsewhere, unknown_replacement
 from forewarn.policies.prediction.forecast.pending_pods import (
     freed_by,
     help_pending,
@@ -323,9 +324,20 @@ class Forecast:
             done = self._in_full(change, impact, quotas)
         except CutShort as why:
             return impact.stopped(why)
-        done = done._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
+        done = self._without_guesses(done)._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
         return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
+
+    def _without_guesses(self, impact: Impact) -> Impact:
+        """Return the impact without the cascade if another component decides it."""
+        victims = [victim for prediction in impact.preempting for victim in prediction.victims]
+        try:
+            why = unknown_replacement(charging(victims), self._cluster)
+        except InvalidObject:
+            return impact
+        if why is None:
+            return impact
+        return impact._replace(cascade=NOT_PREDICTED._replace(not_predicted=why), evicted=(), num_pdb_violations=0)
 
     def _of_group(self, change: PodChange, impact: Impact, limit: int | None, why_not: str) -> Impact:
         """Return the impact of new Pods that kube-scheduler schedules with their PodGroup.
@@ -812,7 +824,10 @@ def place_all(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: 
     rollouts: dict[int, Placement | InvalidObject] = {}
     for index, obj in enumerate(objects):
         try:
-            if (placement := place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)) is not None:
+            if (started := started_elsewhere(obj)) is not None and replicas is None:
+                impact = Impact((), started[0], None, rest="not-predicted", why_not=started[1])
+                rollouts[index] = Placement(str(ref_of(obj, "default")), (), started[0], rollout=impact)
+            elif (placement := place_rollout(cluster, obj, replicas, is_alone=len(objects) == 1)) is not None:
                 rollouts[index] = placement
         except InvalidObject as fault:
             rollouts[index] = fault

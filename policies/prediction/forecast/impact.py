@@ -39,7 +39,7 @@ class Cascade(NamedTuple):
     `controller_unknown`: number of those whose controller is unknown or not in the cluster state. `preempted`: number
     of Pods that replacements preempt. `pending`: replacements that stay Pending. `rejected_by_quota`: replacements that
     a quota still rejects at the end, included in `replaced`. `pending_not_evaluated`: number of Pending Pods that were
-    not evaluated.
+    not evaluated. `notPredicted`: the component that decides what follows, "" for none.
     """
 
     replaced: Sparse[int] = 0
@@ -51,11 +51,12 @@ class Cascade(NamedTuple):
     rejected_by_quota: Sparse[int] = 0
     pending_not_evaluated: Sparse[int] = 0
     controller_unknown: Sparse[int] = 0
+    not_predicted: str = ""
 
     @property
     def coarse(self) -> Cascade:
         """The lower end of a range in place of each count, without the depth and `pending_not_evaluated`."""
-        lowest = Cascade._make(count_range(number).lowest or 0 for number in self)
+        lowest = Cascade._make(count_range(number).lowest or 0 for number in self[:-1])
         return lowest._replace(incomplete=self.incomplete, cascade_depth=0, pending_not_evaluated=0)
 
 

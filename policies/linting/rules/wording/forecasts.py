@@ -19,8 +19,11 @@ FREED: Final = "victims of the same namespace free quota: more Pods may be creat
 
 def placement_notes(placement: Placement) -> tuple[str, ...]:
     """The assumptions of a placement, in addition to the caveats of each prediction."""
+    following = placement.rollout or placement.following
+    cascade = None if following is None else following.cascade
+    why = (f"not predicted: {cascade.not_predicted}",) if cascade is not None and cascade.not_predicted else ()
     if placement.rollout is not None:
-        return tuple(rollout_notes(placement.rollout))
+        return (*why, *rollout_notes(placement.rollout))
     beyond = f"only the first {len(placement.predictions)} new Pods are evaluated, {placement.omitted} more are not"
     notes = (
         (placement.without_claims, WITHOUT_CLAIMS),
@@ -28,7 +31,7 @@ def placement_notes(placement: Placement) -> tuple[str, ...]:
         (placement.omitted > 0, beyond),
         (placement.frees_quota, FREED),
     )
-    return tuple(note for matches, note in notes if matches)
+    return (*why, *(note for matches, note in notes if matches))
 
 
 def rollout_notes(impact: Impact) -> Iterator[str]:

@@ -54,7 +54,8 @@ def preemption(details: Preemption, audience: Audience) -> Text:
     noun = "placeholder Pod" if are_placeholders else "Pod"
     facts = tuple(_facts(details, audience)) if details.grace_seconds is not None else ()
     gaps = capitalized(forecasts.unfinished(impact, audience)) if cause is not Cause.PENDING_PODS else ()
-    more = (*_chance(impact, cause), *gaps)
+    why = impact.cascade.not_predicted if impact.cascade is not None and audience.sees_all else ""
+    more = (*_chance(impact, cause), *((capital(why),) if why else ()), *gaps)
     losses = [loss for loss in details.losses if audience.may_name(loss.namespace)]
     facts = (*failing(losses), *facts)
     least, head = _least(details), _head(details, audience)
@@ -94,7 +95,7 @@ def _least(details: Preemption) -> Least | None:
     if least and least.victims:
         return least
     cascade = details.impact.cascade
-    if cascade is None or not cascade.pending_not_evaluated:
+    if cascade is None or not (cascade.pending_not_evaluated or cascade.not_predicted):
         return None
     return Least(len(details.preempting), len(details.preempting), len(details.victims))
 

@@ -1,0 +1,53 @@
+"""What components decide that forewarn does not simulate: the reasons why an effect is not predicted.
+
+docs/guides/predict.md has the table; a test compares both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.findings import quote
+from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
+from forewarn.policies.kubernetes.kinds.registry import JOB
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, boolean, group_kind, int32, mapping, text
+from forewarn.policies.kubernetes.objects.workload import is_managed_elsewhere
+from forewarn.policies.kubernetes.scheduling.event_handlers import responsible_for_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.pod import Pod
+
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+"""The label of objects that Kueue starts. Source: kueue pkg/controller/constants, `QueueLabel`."""
+
+
+def unknown_replacement(victims: Iterable[Pod], cluster: ClusterSnapshot) -> str | None:
+    """Return why it is not predicted what follows the preemption of these Pods; None if it is. Raises InvalidObject."""
+    for victim in victims:
+        if not responsible_for_pod(victim, cluster.semantics.scheduler_names):
+            scheduler = quote(victim.spec.scheduler_name)
+            return f"scheduler {scheduler} may bind the replacement of {victim.key} to its node first, again and again"
+        job = None if victim.owner is None else cluster.workload(victim.owner_kind, victim.namespace, victim.owner.name)
+        if job is not None and victim.owner_kind == JOB and (why := _unknown_job(job.object)) is not None:
+            return f"Job {victim.namespace}/{job.ref.name} {why}"
+    return None
+
+
+def _unknown_job(job: ApiObject) -> str | None:
+    if int32(job, "spec", "backoffLimitPerIndex") is not None:
+        return "has backoffLimitPerIndex: its index may fail"
+    return f"is managed by {text(job, 'spec', 'managedBy')}" if is_managed_elsewhere(job) else None
+
+
+def started_elsewhere(obj: ApiObject) -> tuple[int, str] | None:
+    """Return the number of Pods of a suspended Job that Kueue starts, and why they are not predicted; None for other
+    objects. Raises InvalidObject.
+    """
+    queue = at(obj, "metadata", "labels", QUEUE_NAME)
+    if group_kind(obj) != JOB or not isinstance(queue, str) or not boolean(obj, "spec", "suspend"):
+        return None
+    running = {**obj, "spec": {**mapping(obj, "spec"), "suspend": False}}
+    return replicas_of(running), f"Kueue starts the Job by its queue {quote(queue)}"
