@@ -128,10 +128,10 @@ def _of_pod(subject: ReviewedObject, impact: Impact) -> Expectation | None:
     volumes = sequence(subject.object, "spec", "volumes")
     if len(volumes) > VOLUMES or any(at(volume, "ephemeral") is not None for volume in volumes):
         return None
-    # numpy, which a prediction has loaded already
+    # imports numpy, which a prediction has loaded already
     from forewarn.policies.kubernetes.scheduling.responsible import MIN_FEASIBLE_NODES
 
-    # On larger clusters the scheduler looks at a random part of the nodes: which one it takes is not compared.
+    # On larger clusters, kube-scheduler evaluates a random part of the nodes, so the node is not compared.
     small = len(prediction.snapshot.node_infos) <= MIN_FEASIBLE_NODES
     if prediction.outcome == FITS:
         feasible = prediction.feasible if small else ()
@@ -333,10 +333,10 @@ class Accuracy:
         pod = after or before
         assert pod is not None
         if not (_has_node(before) or _has_node(after)):
-            return  # it waits for a place, as before, and takes nothing from others
+            return  # a Pod that stays Pending does not affect others
         followed = self._waiting.get(pod.uid)
         if followed is not None:
-            if followed.placed:  # by a list: how it came to its place was not seen
+            if followed.placed:  # from a list, so the decision was not observed
                 del self._waiting[pod.uid]
                 self._results.end(workload_accuracy.UNKNOWN)
             followed.placed = True
@@ -429,7 +429,7 @@ def _check_private(directory: Path) -> None:
 def serve_table(port: int, table: Callable[[], Any]) -> Callable[[], None]:
     """Answer each connection with the table as JSON; returns a function that stops. Raises OSError."""
     path = path_of(port)
-    with suppress(FileExistsError):  # of a process that was killed
+    with suppress(FileExistsError):  # left by a process that was killed
         path.parent.mkdir(0o700)
     _check_private(path.parent)
     path.unlink(missing_ok=True)

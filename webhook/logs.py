@@ -183,14 +183,14 @@ def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
     writer = _writer = LogWriter(sys.stderr.fileno())
     handler = _Handler(writer)
     logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings of what is not HTTP are told by us
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # forewarn logs invalid HTTP itself
     if is_in_a_pod(environment):
         _log_all_output(sys.stderr.fileno())
 
     def end() -> None:
         global _writer
         writer.stop()
-        if not is_in_a_pod(environment):  # there the process ends, and its last fault is a line too
+        if not is_in_a_pod(environment):  # the process ends there; the last error is also a JSON line
             logging.getLogger().removeHandler(handler)
             _writer = None
 

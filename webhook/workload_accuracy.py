@@ -431,7 +431,7 @@ class WorkloadAccuracy:
             self._results.examples(),
         )
 
-    # What happens
+    # Events
 
     def _pod_changed(self, before: Pod | None, after: Pod | None, now: float) -> None:
         if before is not None and after is not None and before.uid != after.uid:
@@ -503,7 +503,7 @@ class WorkloadAccuracy:
             self._forgotten = max(self._forgotten, events[0].at)
         events.append(event)
 
-    # What comes of it
+    # Results
 
     def settle(self) -> None:
         """Compare predictions for rollouts that have been quiet long enough, or have reached `MAX_SECONDS`."""

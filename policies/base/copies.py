@@ -60,7 +60,7 @@ class Shared(Generic[K, V]):
 
     def _keep(self, value: V, size: int) -> None:
         if not self._lock.acquire(blocking=False):
-            return  # another thread has it; in a forked process, one that does not exist there
+            return  # held by another thread, which in a forked process does not exist
         try:
             self._recent.append((value, size))
             self._size += size

@@ -100,7 +100,7 @@ def replaced(old: Mapping[K, V], new: Mapping[K, V]) -> dict[K, V] | None:
 def _derived(shard: _Shard[K, V], make: Callable[[Mapping[K, V]], T]) -> T:
     earlier = shard.derived
     if earlier is None or make not in earlier:
-        earlier = shard.derived = {**(earlier or {}), make: make(shard)}  # never changed: any thread may be reading it
+        earlier = shard.derived = {**(earlier or {}), make: make(shard)}  # new, as other threads may read the old one
     result: T = earlier[make]
     return result
 

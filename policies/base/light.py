@@ -42,7 +42,7 @@ class Later:
         self._arguments: Final = pattern, flags
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # of copies that have no arguments yet
+        if name.startswith("_"):  # copy and pickle look these up before `__init__`
             raise AttributeError(name)
         value = getattr(compile_now(*self._arguments), name)
         setattr(self, name, value)
@@ -60,7 +60,7 @@ _ENDINGS: Final = (".py", ".pyc", "")
 
 def modules_in(path: Iterable[str], omitted: AbstractSet[str] = frozenset()) -> list[str]:
     """Return the names of the modules and packages in some directories, sorted."""
-    # Not by pkgutil, which imports inspect: 5 ms of the linter's start.
+    # pkgutil would import inspect, which takes 5 ms of the linter's start
     files = (os.path.splitext(file) for directory in path for file in os.listdir(directory))
     found = {name for name, ending in files if ending in _ENDINGS and name.isidentifier()}
     return sorted(found - {"__init__", "__pycache__"} - omitted)

@@ -116,7 +116,7 @@ class _Pool:
         if started is None:
             return False
         process, pipe = started
-        with suppress(OSError):  # the process does the same: whichever is first
+        with suppress(OSError):  # the child process does the same; the first call counts
             os.setpgid(process, process)
         self.running[pipe] = _Running(item, process, monotonic() + self._seconds, bytearray())
         self._selector.register(pipe, EVENT_READ)
@@ -146,7 +146,7 @@ class _Pool:
         os.close(pipe)
         try:
             os.killpg(ended.process, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # it is not the leader of a group yet
+        except (ProcessLookupError, PermissionError):  # the child process has not created its process group yet
             with suppress(ProcessLookupError):
                 os.kill(ended.process, signal.SIGKILL)
         os.waitpid(ended.process, 0)

@@ -24,11 +24,11 @@ _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.item
 _SYNTAX: Final = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 """Matches the start of every text, so that no step is repeated; a quantity has to match as a whole."""
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
-# What strings.TrimSpace takes off and a JSON string can hold unescaped; escapes are not undone before parsing.
+# The characters that strings.TrimSpace removes and that JSON strings may contain without an escape.
 _SPACE: Final = (
     " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-_MAX_DIGITS: Final = 1000  # beyond any amount that means something; keeps hostile input from allocating gigabytes
+_MAX_DIGITS: Final = 1000  # larger than any meaningful amount; prevents that hostile input allocates gigabytes
 _CACHE_SIZE: Final = 64
 """Maximum characters of a quantity whose parsed form is cached."""
 _FORMAT_WRONG: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

@@ -161,7 +161,7 @@ class LabelSelector(NamedTuple):
         """True if these labels satisfy every requirement."""
         if isinstance(self.requirements, _Many):
             return self.requirements.match(labels)
-        # A generator for `all` costs more than most selectors do.
+        # a loop: a generator for `all` would take longer than most selectors
         for requirement in charging(self.requirements):  # noqa: SIM110
             if not requirement.matches(labels):
                 return False
@@ -223,7 +223,7 @@ def _int64(text: object) -> int | None:
     if not isinstance(text, str) or _INTEGER.fullmatch(text) is None:
         return None
     if len(text.lstrip("+-").lstrip("0")) > _INT64_DIGITS:
-        return None  # and int() refuses more than 4,300 digits
+        return None  # int() rejects more than 4,300 digits
     number = int(text)
     return number if number in _INT64 else None
 

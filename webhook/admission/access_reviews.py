@@ -59,7 +59,7 @@ class AccessReviews:
         if answer is not None:
             return answer
         if len(review) > MAX_REVIEW or not self._in_flight.acquire(blocking=False):
-            return False  # not remembered: the next one may be asked about
+            return False  # not cached, so that the next request asks again
         try:
             allowed = at(self._api.create(PATH, json.loads(review)), "status", "allowed") is True
         except OSError:

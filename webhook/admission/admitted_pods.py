@@ -118,11 +118,11 @@ class AdmittedPods:
         review."""
         ref, obj = subject.ref, subject.object
         if not ref.name or size > MAX_BYTES or pods <= 0 or has_controller(obj):
-            return  # the Pods of a controller are those of its object
+            return  # Pods of a controller are counted with the object of the controller
         if creates_pods_later(obj):
             return
         if at(obj, "metadata", "generateName"):
-            return  # nothing is applied under a generated name, which /mutate does not know yet
+            return  # a generated name is unknown in /mutate, and never applied again
         key = key_of_object(subject)
         metadata = {**(at(obj, "metadata") or {}), "namespace": key[1]}
         with self._lock:
@@ -163,7 +163,7 @@ class AdmittedPods:
                     self._forget(admitted.key)
                 elif admitted.key != key and (is_stored or admitted.user == user):
                     entries.append(admitted)
-        entries.sort(key=lambda admitted: admitted.user != user)  # its own come first, where not all can be counted
+        entries.sort(key=lambda admitted: admitted.user != user)  # the own ones first, if not all can be counted
         return tuple(entries)
 
     def placed(
@@ -244,7 +244,7 @@ def _with_pods_of(
         left -= 1
         before, snapshot = snapshot, _with(snapshot, pod)
         if before is snapshot:
-            break  # it stays pending, and so do those that are like it
+            break  # the Pod stays Pending, and so do equal Pods
     return Arriving(charged.scheduled_as(snapshot), omitted, left)
 
 
@@ -271,7 +271,7 @@ def _charged(
 
 def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
     """Return the snapshot with the Pod on its predicted node, if that is known. Raises CutShort."""
-    # numpy, which the webhook loads before it serves
+    # imports numpy, which the webhook loads at its start
     from forewarn.policies.kubernetes.scheduling.responsible import not_predicted
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
 

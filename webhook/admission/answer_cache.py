@@ -62,7 +62,7 @@ class Answered(NamedTuple):
             "operation": request.operation.value,
             "kind": request.kind.group_kind.removeprefix("/"),
             "namespace": request.namespace,
-            "name": cut(request.name, MAX_TEXT),  # it comes before the API server has looked at it
+            "name": cut(request.name, MAX_TEXT),  # not validated yet, so it may be long
             "user": request.user.name,
             "verdict": self.verdict,
             "rules": dict(self.findings),
@@ -106,7 +106,7 @@ def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] =
         request.subresource,
         "" if nameless else request.name,
         request.namespace,
-        *request.user,  # all of it: `uid` and `extra` too may restrict what a token may see
+        *request.user,  # the whole user: `uid` and `extra` may also restrict what a token may read
         request.dry_run,
         _settled(obj, nameless),
         None if old is None else _settled(old, False),
@@ -117,7 +117,7 @@ def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] =
     except TypeError:
         return None
     if nameless and b'"ephemeral"' in data:
-        return None  # the claims of its volumes are found by its name
+        return None  # names of ephemeral claims contain its name
     return Key(blake2b(data, digest_size=_DIGEST).digest(), nameless)
 
 
@@ -155,7 +155,7 @@ class AnswerCache:
         now = self._clock()
         if until > now:
             return answered
-        answers[key.digest] = now + _SECONDS, answered  # who finds it old makes a new one; the others have this
+        answers[key.digest] = now + _SECONDS, answered  # this thread renews the entry; others use the old one meanwhile
         return None
 
     def put(self, key: Key, state: tuple[object, object], answered: Answered) -> None:

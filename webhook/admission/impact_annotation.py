@@ -150,7 +150,7 @@ def annotation(impact: Impact | None, is_stale: bool = False, audience: Audience
     if impact is None:
         return None
     if audience.shown.not_predicted:
-        return text_of(impact.to_dict(audience))  # the same whatever would happen
+        return text_of(impact.to_dict(audience))  # independent of the prediction
     has_effect = impact.preempting or impact.pending or impact.rest or impact.rejected
     return text_of(impact.to_dict(audience), is_stale) if has_effect else ""
 

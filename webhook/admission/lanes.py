@@ -201,7 +201,7 @@ class Lane:
         return ran
 
     def _cheaper(self, cost: int) -> tuple[Result, Callable[[], Any]] | None:
-        waiting = self._first()  # a look without the lock may be late by one
+        waiting = self._first()  # read without the lock, so it may miss the latest entry
         if not waiting or waiting[0][0] >= cost:
             return None
         with self._changed:
@@ -246,7 +246,7 @@ class Lane:
         while not self._stopped:
             work = self._next(self._idle_seconds)
             if work is None:
-                self._idle()  # without the lock: whoever has work must not wait for it
+                self._idle()  # without the lock, so that other threads can queue functions
                 work = self._next(None)
             if work is not None:
                 begun = monotonic()
@@ -359,7 +359,7 @@ class LoopLane(Lane):
         """Let the thread or the event loop run the next function. `is_on_loop`: whether this is the loop's thread."""
         with self._changed:
             self._is_running = False
-            if self._waiting:  # waking the thread in vain costs as much as the switch that this class avoids
+            if self._waiting:  # a needless wake-up would cost as much as the switch that this class avoids
                 self._changed.notify()
             if self._short and self._loop is not None:
                 with suppress(RuntimeError):  # the event loop has stopped
@@ -376,7 +376,7 @@ class LoopLane(Lane):
         return self._resting is None or not holds_up or result.loop is not self._resting
 
     def _first(self) -> list[_Queued]:
-        short, waiting = self._short, self._waiting  # `stop` replaces them
+        short, waiting = self._short, self._waiting  # read once: `stop` replaces the lists
         if not short or not waiting:
             return short or waiting
         return short if short[0][:2] < waiting[0][:2] else waiting

@@ -154,7 +154,7 @@ class PredictionProcess:
         ours, theirs = socket.socketpair()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # other threads: see above
+                warnings.simplefilter("ignore", DeprecationWarning)  # about other threads: see `_become_a_process`
                 self.pid = os.fork()
         except OSError:
             ours.close()
@@ -172,7 +172,7 @@ class PredictionProcess:
         try:
             self._socket.settimeout(max(self._timed.until - monotonic(), _INSTANT))
             self._socket.sendall(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
-            return pickle.load(self._answers)  # of our own making
+            return pickle.load(self._answers)  # data from our own process
         except TimeoutError:
             raise Unanswered("timed out") from None
         except (OSError, EOFError, pickle.UnpicklingError) as error:
@@ -279,7 +279,7 @@ def _become_a_process(descriptor: int) -> None:
         os.dup2(nothing, standard)
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, _MAX_DESCRIPTOR)
-    gc.freeze()  # a look at what is shared would copy it
+    gc.freeze()  # a collection would copy shared memory pages
     with suppress(OSError):
         os.nice(_NICE)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
@@ -287,7 +287,7 @@ def _become_a_process(descriptor: int) -> None:
     limit_memory(MORE_MEMORY)
     for attribute in _cached_properties():
         if hasattr(attribute, "lock"):
-            attribute.lock = RLock()  # Python 3.11 locks them, and a thread that is not here may have held one
+            attribute.lock = RLock()  # a lock of Python 3.11 that a thread of the parent process may have held
 
 
 def _cached_properties() -> Iterator[Any]:
@@ -573,7 +573,7 @@ class RequestAccess:
             template = pod_template_of(subject.object, self._config.options.pod_template_paths)
             namespaces = other_namespaces(template.spec, self._namespace) if template else frozenset()
         except InvalidObject:
-            return ()  # nothing is predicted of it
+            return ()  # invalid objects are not predicted
         if ALL_NAMESPACES in namespaces or len(namespaces) > _MAX_REVIEWS:
             return (ALL_NAMESPACES,)
         return tuple(sorted(namespaces))

@@ -473,7 +473,7 @@ def _triple(request: ApiObject, key: str, last: str) -> tuple[str, str, str]:
 
 def _object(parent: ApiObject, key: str, where: str) -> ApiObject:
     value = parent.get(key)
-    if value is not None and not isinstance(value, dict):  # as json makes them; quicker than any Mapping
+    if value is not None and not isinstance(value, dict):  # from json: faster than a check for Mapping
         raise BadReview(f"{where}{key}: must be an object, not {json_type(value)}")
     return value or NOTHING
 

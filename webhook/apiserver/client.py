@@ -244,7 +244,7 @@ class Watch:
                 block = next(blocks, None)
             except (urllib3.exceptions.ReadTimeoutError, TimeoutError):
                 raise Silent(0, f"no watch event or bookmark for {self._silence:.0f} s") from None
-            except Exception as error:  # urllib3's, ssl's and http.client's errors have no common root but this
+            except Exception as error:  # errors of urllib3, ssl and http.client have no other common base class
                 if self._closed:
                     return
                 raise ApiError(0, f"the watch was cut off: {type(error).__name__}") from None
@@ -437,7 +437,7 @@ class ApiServer:
         except (ValueError, RecursionError):
             raise ApiError(0, f"the response is not JSON: {begun!r}") from None
         finally:
-            response.close()  # only a connection whose response was read to its end is used again
+            response.close()  # a connection is reused only if its response was read completely
         if not resource.optional and page.get("kind", f"{resource.kind}List") != f"{resource.kind}List":
             raise ApiError(0, f"the response for {resource.name} is a list of another kind")
         return objects, page
@@ -490,7 +490,7 @@ class ApiServer:
                 if self._connection is connection and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
                     self._connection = None
         error_body = b""
-        with suppress(ApiError):  # the status counts, however its explanation ends
+        with suppress(ApiError):  # the status is enough if the body is incomplete
             error_body = b"".join(_blocks(response, _MAX_ERROR, self._clock() + call.times.read, self._clock))
         response.close()
         # The body is a Status, or the page of a proxy.
@@ -522,7 +522,7 @@ def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float])
     while True:
         try:
             part = next(parts, None)
-        except Exception as error:  # urllib3's, ssl's, zlib's and http.client's errors have no common root but this
+        except Exception as error:  # errors of urllib3, ssl, zlib and http.client have no other common base class
             response.close()
             raise ApiError(0, f"the response was cut off: {type(error).__name__}") from None
         if part is None:
@@ -628,7 +628,7 @@ class Connection:
         try:
             return self._send(call)
         except urllib3.exceptions.ProtocolError as error:
-            # The server has closed a connection that was kept, just as it was used again.
+            # The server closed an idle connection while it was reused.
             if not call.repeats:
                 raise self._unanswered(error) from None
             return self.open(call._replace(repeats=call.repeats - 1))
@@ -663,7 +663,7 @@ class Connection:
         with self._lock:
             try:
                 settings = self._configuration.auth_settings().values()
-            except Exception as error:  # whatever a credential plugin or an identity provider comes up with
+            except Exception as error:  # a credential plugin or an identity provider may raise any exception
                 raise ApiError(0, f"cannot renew the credentials: {error}") from None
         return {str(s["key"]): str(s["value"]).strip() for s in settings if s.get("in") == "header" and s.get("value")}
 
@@ -690,7 +690,7 @@ def connect(context: str = "") -> Connection:
             raise ApiError(0, why) from None
     configuration.connection_pool_maxsize = _POOL
     if not configuration.verify_ssl:
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # as the kubeconfig wants it
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the kubeconfig disables verification
     return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager, headers_of(user))
 
 
@@ -701,7 +701,7 @@ def contexts() -> list[str]:
         return sorted({str(context["name"]) for context in _merged(path)["contexts"]})
     except ModuleNotFoundError as missing:
         raise ApiError(0, f"{missing.name} is not installed; install forewarn with the extra `live`") from None
-    except Exception:  # the client answers a malformed kubeconfig with whatever comes up
+    except Exception:  # the kubernetes client may raise any exception for a malformed kubeconfig
         raise ApiError(0, f"cannot read the contexts of the kubeconfig {path}") from None
 
 
@@ -720,7 +720,7 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
     try:
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
         return _user_of(path, context)
-    except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
+    except Exception as error:  # the kubernetes client may raise any exception for a malformed kubeconfig
         entries = None
         with suppress(ApiError):
             entries = contexts()
@@ -747,7 +747,7 @@ def _user_of(path: str, context: str) -> Any:
 
 def current_context() -> str:
     """The name of the kubeconfig's current context; "" without a kubeconfig or current context."""
-    with suppress(Exception):  # as malformed as what could not be loaded
+    with suppress(Exception):  # missing or malformed
         current = _merged(_kubeconfig())["current-context"]
         return next((name for name in contexts() if name == current), "")
     return ""
@@ -756,7 +756,7 @@ def current_context() -> str:
 def impersonated_user(context: str) -> str:
     """The user that requests of a context impersonate; "" if none, or if the kubeconfig is missing or malformed."""
     user = None
-    with suppress(Exception):  # as malformed as what could not be loaded
+    with suppress(Exception):  # missing or malformed
         user = _user_of(_kubeconfig(), context)
     with suppress(ApiError):
         names = (value for key, value in headers_of(user) if key == "Impersonate-User")
@@ -767,7 +767,7 @@ def impersonated_user(context: str) -> str:
 def _kubeconfig() -> str:
     """Return the existing kubeconfig files, separated as in KUBECONFIG; "" if there are none."""
     given = os.environ.get("KUBECONFIG") or "~/.kube/config"
-    # os.path leaves a ~ in place where there is no home; pathlib raises.
+    # os.path keeps ~ if there is no home directory, while pathlib raises.
     paths = [path for path in given.split(os.pathsep) if path and exists(expanduser(path))]
     for path in filter(isfile, map(expanduser, paths)):
         _check_aliases(path)

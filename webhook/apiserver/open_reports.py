@@ -47,7 +47,7 @@ def write_reports(api: ObjectApi, findings: Sequence[Finding], summary: Mapping[
     left = [name for name in dict.fromkeys(had.split()) if name not in now][:MAX_REPORTS]
     body = report_of("ClusterReport", [result_of(one) for one in findings])
     body["summary"] = summary or body["summary"]
-    # The names come first: a Report that is written and not listed would never be emptied again.
+    # Names are stored first: a Report that is written but not listed would never be emptied.
     body["metadata"]["annotations"] = {_WRITTEN: " ".join((*now, *left))}
     _write(api, path, before, body)
     denied: dict[str, str] = {}
@@ -67,7 +67,7 @@ def _write_where_there_is_a_namespace(api: ObjectApi, path: str, body: dict[str,
     before = get_or_none(api, f"{path}/{NAME}")
     if before is None and not body["results"]:
         return
-    with suppress(NotFound):  # the namespace was deleted since
+    with suppress(NotFound):  # the namespace was deleted in the meantime
         _write(api, path, before, body)
 
 

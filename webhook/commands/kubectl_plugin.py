@@ -169,7 +169,7 @@ def complete(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         if os.environ.get(TRACEBACK):
             raise
-        completions, directive = [], _FILES  # a shell is no place for an error: nothing is offered
+        completions, directive = [], _FILES  # a shell cannot show an error: no completions
     print(*completions, directive, sep="\n")  # noqa: T201
     return 0
 

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         if run.cluster:
             cluster = settle(loaded(run, templates=paths), release).snapshot()
         body = read_file(options.file)
-        # Whoever runs this has the dump of the cluster: there is nothing to withhold.
+        # The user has the cluster snapshot, so all names are shown.
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))
         hooks = [Hook.MUTATE, Hook.VALIDATE] if options.phase is None else [options.phase]
         with options.output.redirected():

@@ -411,7 +411,7 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[tls.SwappingCon
         nonlocal certificate, demands
         new, needed = current_certificate(), current_demands()
         if (new, needed) != (certificate, demands):
-            contexts.swap(None if new == certificate else new, needed)  # without one, that of the Secret stays
+            contexts.swap(None if new == certificate else new, needed)  # None keeps the certificate of the Secret
             certificate, demands = new, needed
 
     return contexts, reconcile

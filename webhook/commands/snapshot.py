@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         if options.output == "-" and is_about_output(error):
             raise
-        return complain("snapshot", f"-o {options.output}: {reason(error)}", FAILED)  # of its temporary file
+        return complain("snapshot", f"-o {options.output}: {reason(error)}", FAILED)  # of the temporary file
     text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
     print_notice(f"{options.output}: {plural(kinds.total(), 'object')} ({text or 'empty cluster'})")
     return WRITTEN
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
     """Write objects as one List in JSON, each on its own line, without collecting them in memory."""
     remaining = iter(objects)
-    first = next(remaining, None)  # a cluster that does not answer leaves nothing behind, not even a beginning
+    first = next(remaining, None)  # no partial file if the cluster does not answer
     stream.write(_HEAD)
     separator = b"\n"
     for obj in chain(() if first is None else (first,), remaining):

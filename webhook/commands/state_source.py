@@ -72,7 +72,7 @@ def from_files(
     if latest.objects.nodes:
         latest.prepare()
     gc.collect()
-    gc.freeze()  # what stays need not be looked at again: forked processes share it
+    gc.freeze()  # the state stays in memory, shared with forked processes: collections skip it
     loaded = monotonic()
     metrics.cache_age.set_function(lambda: monotonic() - loaded)
     _count(metrics, lambda: latest)
@@ -103,7 +103,7 @@ def from_watches(
     from forewarn.webhook.informer.custom import follow_optional
     from forewarn.webhook.informer.informer import Informer
 
-    # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
+    # Lists create 100,000s of objects without cycles, and default collections would take a third of the time.
     gc.set_threshold(_COLLECT_AFTER)
     api = ApiServer(partial(connect, context), keep=retained_part).open()
     informer = Informer(
@@ -136,7 +136,7 @@ def from_watches(
 
     def staleness() -> str:
         age = informer.age()
-        if age <= max_age or isinf(age):  # before the first lists are in there is nothing that could be late
+        if age <= max_age or isinf(age):  # before the first lists, there is no state that could be stale
             return ""
         return f"no message from the API server for {ceil(age)} s (--max-cache-age {max_age:g})"
 

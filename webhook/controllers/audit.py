@@ -61,7 +61,7 @@ def publish(api: ObjectApi, audited: Audited, now: datetime, identity: str) -> P
             try:
                 api.create(f"/api/v1/namespaces/{namespace}/events", event)
             except (Conflict, NotFound):
-                continue  # told already, or its namespace is gone
+                continue  # reported already, or the namespace was deleted
     except Forbidden:
         return Published()
     return Published("events")
@@ -281,7 +281,7 @@ class Auditor:
     def _log(self, audited: Audited, published: Published, seconds: float) -> None:
         self._withdraw()
         if not self._election.is_leader:
-            return  # it took so long that another replica is elected
+            return  # another replica became leader in the meantime
         for (rule, severity), count in audited.counts.items():
             self._metrics.audit_findings.labels(rule, severity).set(count)
         self._published = True

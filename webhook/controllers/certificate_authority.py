@@ -88,7 +88,7 @@ class CertificateAuthorities:
         if successor and successor.validity.fault(now):
             successor = None
         if current is None or current.validity.fault(now):
-            if current and now < current.validity.not_before:  # it is valid for API servers whose clocks are right
+            if current and now < current.validity.not_before:  # valid for API servers with correct clocks
                 retired = (current.certificate, *retired)
             return CertificateAuthorities(successor or Authority.make(now), None, retired)
         if successor is None:
@@ -310,7 +310,7 @@ class CaInjector:
         namespace = self._api.get(self._installation.path)
         try:
             self._registration.own(namespace)
-        except Forbidden as error:  # by the plugin OwnerReferencesPermissionEnforcement, which wants more rights
+        except Forbidden as error:  # the plugin OwnerReferencesPermissionEnforcement requires more permissions
             log_event("cannot set the owner of the webhook configurations", {"reason": str(error)}, logging.WARNING)
 
     def _token_key(self, *, is_new: bool) -> str:

@@ -118,7 +118,7 @@ class InFlightLimiter:
                 if not granted.done():
                     self._cut_off_the_slowest(is_large=True)
         finally:
-            granted.cancel()  # does nothing to one that is granted
+            granted.cancel()  # no effect on a granted one
         in_flight.arrived = monotonic()
 
     def _grant(self) -> None:

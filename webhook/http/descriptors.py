@@ -57,7 +57,7 @@ def reserve(settings: Settings, kinds: Collection[str]) -> int:
 def raise_limit() -> int:
     """Raise the soft limit on open files to the hard limit; return the soft limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # macOS: no limit is no valid limit
+    with suppress(OSError, ValueError):  # macOS does not accept "unlimited"
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft

@@ -49,7 +49,7 @@ class HealthPaths:
         elif scope["path"] == "/metrics":
             async with self._scrape:
                 if (await receive())["type"] != "http.request":
-                    return  # the client is gone
+                    return  # the client has disconnected
                 accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
                 body, content_type = await asyncio.to_thread(self._metrics.exposition, accept)
             reply = Reply(200, body, (("content-type", content_type),))

@@ -228,7 +228,7 @@ class Protocol(HttpToolsProtocol):
         if not self.cycle.response_complete:
             self._ask()
         if len(self.cycle.body) <= _AT_ONCE:
-            # The task that answers has not run yet where all came in one packet. Who runs already looks here no more.
+            # If all data came in one packet, the task has not started yet and reads this. A running task does not.
             cast("dict[str, Any]", self.scope)[COMPLETE_BODY] = self.cycle.body
         super().on_message_complete()
 

@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
             error = None if task.cancelled() else task.exception()
             if error is not None or task.cancelled():
                 self.connections.leave(connection)
-                if protocol in self.server_state.connections:  # uvloop tells only one that is open
+                if protocol in self.server_state.connections:  # uvloop notifies only open connections
                     protocol.connection_lost(ConnectionAbortedError())
                 accepted.close()
             if error is not None and not isinstance(error, OSError):

@@ -87,16 +87,16 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = demands.minimum
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # of TLS 1.2; those of 1.3 are all good
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # ciphers of TLS 1.2; all of TLS 1.3 are good
     context.set_alpn_protocols(["http/1.1"])
-    context.num_tickets = 0  # API servers do not resume
-    context.set_ecdh_curve("prime256v1")  # of every client; a ClientHello with ffdhe8192 costs 120 ms of CPU time
+    context.num_tickets = 0  # API servers do not resume sessions
+    context.set_ecdh_curve("prime256v1")  # supported by every client; ffdhe8192 would cost 120 ms of CPU time
     if demands.client_ca:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=demands.client_ca.decode("ascii"))
     try:
         with _file(certificate.chain) as chain, _file(certificate.key) as key:
-            context.load_cert_chain(chain, key, password="")  # OpenSSL would ask for that of an encrypted key
+            context.load_cert_chain(chain, key, password="")  # without one, OpenSSL asks for that of an encrypted key
     except ssl.SSLError:
         raise
     except OSError as error:

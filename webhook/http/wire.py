@@ -147,5 +147,5 @@ class Wire(asyncio.BufferedProtocol):
         self._lost(self._connection)
         if self._tls is not None:
             self._tls.connection_lost(error)
-            if not self._connection.is_open:  # TLS does not tell `http`, which refers to itself by its parser
+            if not self._connection.is_open:  # TLS does not notify `http`, which its parser keeps alive
                 self._app.parser = None

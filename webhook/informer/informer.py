@@ -405,7 +405,7 @@ class Reflector:
         pace, now, is_watch = self._backoff.pace, self._outlets.clock(), self._verb == "watch"
         if lasted >= pace.calm:
             self._backoff.failures = 0
-        if not is_watch:  # a list whose pages expire is requested at once, if that fails in pages again
+        if not is_watch:  # if the pages of a list expire again, the list is requested at once
             self._limit = 0 if isinstance(error, Expired) and self._limit else PAGE
         elif isinstance(error, ListAgain) or now - self._heard >= pace.silence:
             self._version = ""
@@ -531,7 +531,7 @@ class Informer:
         """Stop following, and wait up to `seconds` for the threads."""
         self._stop.set()
         with suppress(Full):
-            self._deltas.put_nowait(None)  # so that the owner looks up
+            self._deltas.put_nowait(None)  # wakes the owner, which checks `_stop`
         for reflector in self._reflectors:
             reflector.stop()
         until = monotonic() + seconds
@@ -646,7 +646,7 @@ class Informer:
             first.prepare()
         except Exception:
             LOGGER.exception("cannot prepare the first prediction")
-        # What the state is made of stays: the collector of cycles need not look at it again.
+        # The state stays in memory, so the garbage collector can skip it.
         gc.collect()
         gc.freeze()
         self._synced.set()

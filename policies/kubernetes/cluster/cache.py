@@ -86,7 +86,7 @@ SCHEDULER_TABLES: Final = {s.table: k for k, s in registry.BY_GROUP_KIND.items()
 def reader_of(kind: str) -> Callable[[ApiObject], object]:
     """Return the decoder of a kind in VIEWS."""
     if kind == registry.POD:
-        from forewarn.policies.kubernetes.objects.pod import stored_pod  # the linter starts without it
+        from forewarn.policies.kubernetes.objects.pod import stored_pod  # deferred: the linter starts faster
 
         return stored_pod
     module, name = VIEWS[kind].split(":")
@@ -254,7 +254,7 @@ class ClusterSnapshot:
         workload, name = self.workload(pod.owner_kind, pod.namespace, owner.name), owner.name
         if workload is not None:
             name = workload.controller[1] or name
-        elif pod.owner_kind == registry.REPLICA_SET:  # many snapshots have only the Deployments
+        elif pod.owner_kind == registry.REPLICA_SET:  # many snapshots contain Deployments without their ReplicaSets
             deployment = self.workload(registry.DEPLOYMENT, pod.namespace, name.rpartition("-")[0])
             name = deployment.ref.name if deployment else name
         return f"{pod.namespace}/{name}"

@@ -215,7 +215,7 @@ class _StoredPods:
         if (selector := self._pdb.selector) is None:
             return []
         parts = derived(self._cluster.pods_of(self._pdb.namespace), _by_label)
-        label = min(selector.labels, key=lambda label: len(parts[0].get(label, ())), default=None)  # the rarest
+        label = min(selector.labels, key=lambda label: len(parts[0].get(label, ())), default=None)  # rarely needed
         tallies = [tally for part in parts for tally in part.get(label, ())]
         charge(len(tallies))
         return [tally for tally in tallies if selector.matches(tally.labels)]

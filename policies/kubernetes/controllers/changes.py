@@ -173,7 +173,7 @@ def _of_change(
     `same`: whether the template is the stored one, or has a ReplicaSet.
     """
     if old is not None and (_is_over(old) or (same and replicas_of(old) == replicas_of(obj))):
-        return PodChange(own=own)  # a no-op for the scheduler, whatever its controller is still at
+        return PodChange(own=own)  # no new Pods, even if a rollout is in progress
     grows = old is not None and replicas_of(obj) > replicas_of(old)
     if own and not same:
         before = pod_template_of(old, paths) if old is not None and grows else None
@@ -340,7 +340,7 @@ def _of_deployment(
     `syncDeployment`, scales before it rolls out.
     """
     replicas = replicas_of(obj)
-    if not is_rolling(obj):  # what is scaled first goes again before it has a place
+    if not is_rolling(obj):  # Pods of the old template are deleted before they are scheduled
         pods = new_pods(cluster, obj, template, len(own) + replicas, own).pods
         return PodChange(pods, own, {0: own}, replicas, deleted_first=len(own))
     missing = new_pods(cluster, obj, before, own=own).pods if before is not None else ()
@@ -468,7 +468,7 @@ def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: Cluste
     if replicas is not None:
         return max(replicas, 0)
     if at(old, "status", "observedGeneration") is not None:
-        return 0  # its controller has counted, and leaves a zero out
+        return 0  # the controller omits a count of 0
     if cluster is not None and cluster.pods_of(ref_of(obj, "default").namespace):
         return len(pods_of(cluster, obj))
     return arrivals(old, template, None, cluster).replicas

@@ -177,7 +177,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
 
 def _stored_status(obj: ApiObject) -> CronJobStatus:
     last = None
-    with suppress(InvalidObject):  # as if none had been created yet
+    with suppress(InvalidObject):  # treated as if no Job had been created yet
         last = timestamp(obj, "status", "lastScheduleTime")
     return CronJobStatus(None if last is None else float(last))
 
@@ -220,7 +220,7 @@ def _zone(obj: ApiObject) -> tzinfo:
         raise InvalidSchedule("unknown time zone")
     try:
         return ZoneInfo(name)
-    except KeyError:  # what zoneinfo raises for a name that it does not know
+    except KeyError:  # zoneinfo raises these for an unknown time zone
         raise InvalidSchedule(f"unknown time zone {name!r}") from None
 
 

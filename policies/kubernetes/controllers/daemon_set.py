@@ -96,7 +96,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     first = state.status.first if isinstance(state.status, DaemonSetStatus) else revision
     ds = _Daemons(view, state, anywhere, DaemonSetStatus(revision, template, first=first), on, should, now)
     create, delete = _manage(ds)
-    if not create and not delete:  # upstream waits until it has seen what it just wrote
+    if not create and not delete:  # upstream first waits for its own writes
         create, delete = _rolling_update(ds)
     actions: list[Action] = [_new_pod(ds, node) for node in create[:BURST_REPLICAS]]
     actions += [DeletePod(pod.pod.namespace, pod.pod.name, state.key) for pod in delete[:BURST_REPLICAS]]
@@ -229,7 +229,7 @@ def _manage(ds: _Daemons) -> tuple[list[str], list[PodState]]:
     nodes = ds.view.nodes()
     create: list[str] = []
     delete: list[PodState] = []
-    for name in sorted(sorted(nodes), key=ds.view.lot):  # upstream's list is in the order of a Go map
+    for name in sorted(sorted(nodes), key=ds.view.lot):  # upstream iterates over a Go map, so the order is random
         pods = ds.on.get(name)
         if pods is None:
             create += [name] if name in ds.should_run else []
@@ -316,7 +316,7 @@ def _pairs(ds: _Daemons) -> tuple[list[_OnNode], int]:
     """Return (nodes with at most one Pod of each kind, number of other nodes). Source: `findUpdatedPodsOnNode`."""
     on_nodes: list[_OnNode] = []
     excess = 0
-    for name in sorted(sorted({*ds.on, *ds.should_run}), key=ds.view.lot):  # each draws in its turn
+    for name in sorted(sorted({*ds.on, *ds.should_run}), key=ds.view.lot):  # one draw for each
         staying = [pod for pod in ds.on.get(name, ()) if not pod.terminating]
         new = [pod for pod in staying if ds.is_updated(pod)]
         old = [pod for pod in staying if not ds.is_updated(pod)]

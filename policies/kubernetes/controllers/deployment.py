@@ -314,7 +314,7 @@ def reconcile(view: View, state: WorkloadState, now: float) -> list[Action]:
     rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
     rollout, updates = _annotated_new(rollout)
     paused = is_paused(state.object)
-    if updates and rollout.new is not None and not paused:  # `isScalingEvent` writes it, and who comes after it again
+    if updates and rollout.new is not None and not paused:  # `isScalingEvent` writes it, too: a conflict
         return [*actions, *updates, UpdateConflict(rollout.new.state.key)]
     if not updates:
         rollout, updates = _rollback_revision(rollout)
@@ -384,7 +384,7 @@ def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiO
         is_same_template,  # imported only if needed
     )
 
-    with suppress(InvalidObject):  # an unreadable template differs
+    with suppress(InvalidObject):  # an unreadable template counts as different
         if is_same_template(without_hash(template_of(newest)), bare):
             return newest
     return None

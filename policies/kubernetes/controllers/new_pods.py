@@ -140,7 +140,7 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: Nu
         nonlocal latest
         charge(len(volumes))
         volumes_of_it = without_missing_claims(pod, cluster).spec.volumes + claims_of(pod)
-        if volumes_of_it != latest.volumes:  # pods whose volumes are the same have one spec
+        if volumes_of_it != latest.volumes:  # Pods with equal volumes share one spec
             latest = replace(bare.spec, volumes=volumes_of_it)
         return pod if latest is pod.spec else replace(pod, spec=latest)
 
@@ -257,7 +257,7 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
         raise
     except InvalidObject as error:
         path = (*POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
-        error.with_traceback(None)  # the new one, which callers keep, knows it as its context: a circle
+        error.with_traceback(None)  # avoids a reference cycle: callers keep the new error, whose context is this one
         raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
 
 

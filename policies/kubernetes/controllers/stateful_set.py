@@ -375,7 +375,7 @@ def _update(sts: _Set, actions: list[Action]) -> None:
         actions += [DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key) for pod in _replaced(sts)]
         return
     for ordinal, pod in reversed(sts.replicas):
-        if pod is None or ordinal < sts.start + (sts.partition or 0):  # None: made in this sync
+        if pod is None or ordinal < sts.start + (sts.partition or 0):  # None: created in this sync
             return
         if not _is_of(pod, sts.status.update, sts.status) and not pod.terminating:
             actions.append(DeletePod(pod.pod.namespace, pod.pod.name, sts.state.key))

@@ -78,7 +78,7 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
         if not (requests or limits or completes_last or drops_empty) or text(pod, "metadata", "uid"):
             return pod
         spec = mapping(pod, "spec")
-        # A pod's own defaults were those of its decoding, before the plugin runs; since 1.37 they follow it.
+        # Up to 1.36, a Pod's own defaults are set while it is decoded, before the plugin runs; since 1.37, after it.
         defaulted = {**spec} if completes_last else {**spec, **_own_resources(spec)}
         for kind in ("containers", "initContainers"):
             if spec.get(kind):
@@ -116,7 +116,7 @@ def _own_resources(spec: ApiObject, *, limits_too: bool = False) -> dict[str, An
         return {}
     given = mapping(spec, "resources")
     for kind in ("containers", "initContainers"):
-        list(items(spec, kind))  # raises where they are no objects
+        list(items(spec, kind))  # raises InvalidObject for other types
     read = read_pod_resources({"spec": spec}, limits_too=limits_too)
     filled = {"limits": _texts(read.limits), "requests": _texts(read.requests)}
     return {"resources": {**given, **{key: {**v, **(given.get(key) or NOTHING)} for key, v in filled.items() if v}}}

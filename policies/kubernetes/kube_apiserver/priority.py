@@ -76,7 +76,7 @@ def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Ma
     if namespace is None or not wanted or namespace.name in WITHOUT_DEFAULT_CLASS:
         return ""
     default = _default_of(classes)
-    # The plugin writes the global default into pods that ask for nothing: the two look the same to the webhook.
+    # The plugin sets the global default in Pods without a class, so the webhook cannot distinguish the two.
     asks_for_nothing = class_name in ("", default.name if default else "")
     return wanted if asks_for_nothing and class_name != wanted else ""
 

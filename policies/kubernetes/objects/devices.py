@@ -424,7 +424,7 @@ def _allocation(obj: ApiObject) -> Allocation | None:
         return None
     results = tuple(items(obj, "status", "allocation", "devices", "results"))
     statuses = [*items(obj, "status", "devices")] if any(result.get("bindingConditions") for result in results) else []
-    conditions = {_device_id(status): _conditions(status) for status in reversed(statuses)}  # the first of each counts
+    conditions = {_device_id(status): _conditions(status) for status in reversed(statuses)}  # the first counts
     devices = tuple(
         AllocatedDevice(
             text(result, "request"),

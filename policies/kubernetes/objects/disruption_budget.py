@@ -50,7 +50,7 @@ class PodDisruptionBudget:
             try:
                 selector = parse_label_selector(mapping(obj, "spec", "selector"))
             except InvalidSelector:
-                selector = None  # upstream passes over it too
+                selector = None  # upstream ignores it, too
         allowed, healthy, desired = (
             int32(obj, "status", field) or 0 for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy")
         )

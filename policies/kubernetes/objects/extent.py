@@ -192,7 +192,7 @@ def memory_of(value: Any, limit: int) -> int:
         for part in objects:
             kind = part.__class__
             if kind is str:
-                if len(part) > 1:  # others are there anyway
+                if len(part) > 1:  # the interpreter caches shorter texts
                     total += _TEXT + len(part) if part.isascii() else getsizeof(part)
             elif kind is dict or kind is list:
                 left.append(part)

@@ -95,7 +95,7 @@ class NodeAffinity:
         """Whether a node satisfies nodeSelector and required affinity (upstream `RequiredNodeAffinity.Match`)."""
         wanted = self.node_selector or {}
         if len(wanted) > FEW:
-            charge(len(wanted) // 32)  # mostly the first one decides
+            charge(len(wanted) // 32)  # the first expression usually decides
         for key, value in wanted.items():
             if labels.get(key) != value:
                 return False

@@ -148,7 +148,7 @@ def contains(stored: Any, applied: Any, *, is_quantity: bool = False) -> bool:
         return True
     if not is_quantity:
         return False
-    from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity  # the linter starts without it
+    from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity  # deferred: saves time
 
     try:
         return parse_quantity(stored) == parse_quantity(applied)
@@ -181,7 +181,7 @@ def last_applied(stored: ApiObject) -> ApiObject:
     return manifest
 
 
-@lru_cache(maxsize=1)  # several questions in turn are about the same object
+@lru_cache(maxsize=1)  # consecutive calls are often about the same object
 def _parsed(value: str) -> Any:
     with suppress(ValueError, RecursionError):
         return json.loads(value)
@@ -234,7 +234,7 @@ def _merged(stored: Any, applied: Any, before: Any, name: str, *, is_redacted: b
 
 
 def _merged_fields(stored: ApiObject, applied: ApiObject, old: ApiObject, name: str, *, is_redacted: bool) -> ApiObject:
-    from forewarn.policies.kubernetes.objects.redaction import is_omitted  # the linter starts without it
+    from forewarn.policies.kubernetes.objects.redaction import is_omitted  # deferred: saves time
 
     def is_hidden(key: str) -> bool:
         return is_redacted and key not in stored and is_omitted(name, key)
@@ -297,7 +297,7 @@ class Workload(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read the API object of a workload. Raises InvalidObject."""
-        from forewarn.policies.kubernetes.objects.pod import Owner, once  # the linter starts without it
+        from forewarn.policies.kubernetes.objects.pod import Owner, once  # deferred: saves time
 
         owner = Owner.from_api(obj)
         status = _retained_status(obj)
@@ -309,7 +309,7 @@ def _bounded(obj: dict[str, Any]) -> ApiObject:
     """Return the limited object without managedFields. The annotation of kubectl apply, which repeats the object, does
     not count.
     """
-    from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain, bounded  # the linter starts without it
+    from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain, bounded  # deferred: saves time
 
     metadata: Any = obj.get("metadata")
     applied = at(obj, "metadata", "annotations", LAST_APPLIED)

@@ -223,7 +223,7 @@ class Semantics:
         return self.pod_level_status_counts, self.resizes_are_compared_by_pod
 
 
-_KNOWN: Final = f"1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]}"  # a preview is for those who ask for it
+_KNOWN: Final = f"1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]}"  # a preview applies only if it is requested
 _SCHEDULABLE_FEATURES: Final = {
     "RestartAllContainersOnContainerExits": 35,
     "UserNamespacesHostNetworkSupport": 36,

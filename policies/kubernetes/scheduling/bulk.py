@@ -114,7 +114,7 @@ class _Domains:
 
     def __init__(self, domains: NDArray[np.int64]) -> None:
         self.of = domains
-        self.size = int(domains.max(initial=-1)) + 2  # the last one stays empty: where nodes without a domain look
+        self.size = int(domains.max(initial=-1)) + 2  # the last entry is for nodes without a domain
 
     def free(self, by_node: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return [domain]: the sum of `by_node`, the capacities of the domain's nodes."""
@@ -129,7 +129,7 @@ class _Moving(_Domains):
         domains = spread.skew.domains
         inside = spread.concerned & (domains >= 0)
         if by_node[~inside].any():
-            raise NotValid  # a node that is left out counts nowhere
+            raise NotValid  # the constraint does not count Pods on excluded nodes
         super().__init__(np.where(inside, domains, -1))
         self.few, self.max_skew = spread.skew.few, spread.skew.max_skew
         self.count = np.full(self.size, -1, np.int64)
@@ -169,7 +169,7 @@ def capacity_in_domains(
     moving = [_Moving(item, by_node) for item in spread]
     fixed = []
     for of in apart:
-        alone = np.cumsum(of < 0) + int(of.max(initial=-1))  # a node without the label is bound by nothing
+        alone = np.cumsum(of < 0) + int(of.max(initial=-1))  # a node without the label is a domain of its own
         domains = _Domains(np.where(of < 0, alone, of))
         fixed.append(
             _Fixed(domains, np.where(np.arange(domains.size) <= of.max(initial=-1), 1, np.iinfo(np.int64).max))
@@ -311,7 +311,7 @@ def capacity_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> C
         if pod.nominated_node_name or _changes_when_bound(pod):
             return None
         if node_fit.affinity is not None and preempting:
-            return None  # it may want to be near one that goes
+            return None  # its affinity may refer to a victim
         demands = without_lower(node_fit) if preempting and framework.plan.preempts else node_fit.demands
         return _capacity(node_fit, demands, own)
     return None
@@ -323,7 +323,7 @@ def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
         raise NotValid
     framework = framework_of(snapshot, pod)
     if framework.without_columns or pod.spec.has_storage or pod.spec.claims_devices:
-        raise NotValid  # the next Pod finds what the first one binds, attaches or allocates
+        raise NotValid  # what the first Pod binds, attaches or allocates affects the next one
     if foreign_at(framework.profile, "preEnqueue"):
         raise NotValid
     return framework
@@ -373,7 +373,7 @@ def _capacity(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int
             continue
         if constraint.skew is not None:
             if (demand.present != constraint.present).any():
-                raise NotValid  # nominated pods count on their node alone
+                raise NotValid  # nominated Pods count only on their node
             spread.append(Spread(constraint.concerned, constraint.present, constraint.skew))
         elif constraint.domains is None:
             raise NotValid

@@ -142,7 +142,7 @@ class PodsByNode:
             if _same(self._last.objects, objects):
                 return self._last
             if self._last.objects.semantics != objects.semantics:
-                self._base = None  # nothing of it is sure to hold
+                self._base = None  # the tables depend on the semantics
             elif self._last.built is not None:
                 self._base, self._since_base = self._last.built, self.since_last
         self.since_last = set()

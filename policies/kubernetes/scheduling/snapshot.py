@@ -84,7 +84,7 @@ class Columns:
             if not names.issuperset(info.node.allocatable.scalars):
                 return None
             columns._set(index, info)
-        if columns.largest >= _IMMENSE:  # it may be gone
+        if columns.largest >= _IMMENSE:  # the large request may no longer exist
             columns.largest = int(columns.requested.max(initial=0))
         return columns
 
@@ -165,7 +165,7 @@ def changed_pdbs(
                 key = pdb.namespace, pdb.name
                 by_namespace[key] = pdb, by_namespace.get(key, (pdb, 0))[1] + change
     changed = dict(earlier or {})
-    for key, (pdb, change) in by_namespace.items():  # a preemption takes many Pods of one PDB: the PDB is copied once
+    for key, (pdb, change) in by_namespace.items():  # copies each PDB once: a preemption may evict many of its Pods
         if change:
             before = changed.get(key, pdb)
             changed[key] = replace(before, surplus=before.surplus + change)

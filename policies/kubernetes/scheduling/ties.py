@@ -64,7 +64,7 @@ def are_independent(pod: Pod, candidates: Sequence[Candidate], framework: Framew
     if any(info.pods_with_required_anti_affinity for info in infos):
         return False
     if any(other.effective_priority < priority for other in nominated):
-        return False  # it would lose its nomination
+        return False  # the Pod would lose its nomination
     victims = (victim for candidate in candidates for victim in candidate.victims)
     if any(True for victim in victims for _ in matching(victim, snapshot.pdbs.get(victim.namespace, ()))):
         return False
@@ -129,7 +129,7 @@ class _Comparison:
         """
         charge(len(rows) // 4)
         if any(self._snapshot.node_infos[row].pods_with_required_anti_affinity for row in rows):
-            return False  # the Pods that they keep away are not compared
+            return False  # the effects on other Pods are not compared
         self._check_size(rows)
         states = self._shared().by_row
         first, *others = rows

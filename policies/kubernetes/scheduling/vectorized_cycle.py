@@ -201,7 +201,7 @@ class Candidates(MadeOnAccess[Candidate]):
         begin = self._ends[place - 1] if place else 0
         pods = info.pods
         victims = [pods[number] for number in self._places[begin : self._ends[place]]]
-        if self._harmed[place]:  # upstream orders them anew where there were others too
+        if self._harmed[place]:  # upstream sorts them again if there are Pods that do not violate a PDB
             victims = by_importance(victims, self._snapshot.semantics)
         return Candidate(info.node.name, tuple(victims), int(self._costs[VIOLATIONS, place]))
 
@@ -262,7 +262,7 @@ class Cycle:
         if pod.node_name or snapshot.columns.largest >= MAX:
             raise NotValid("the pod names its node, or what is requested is beyond all measure")
         if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
-            # Whether its node may ever do is asked after whether it does now.
+            # On the nominated node, these filters run after those that read Pods.
             raise NotValid("the pod is nominated, and the profile asks other plugins first")
         whose, constraints = read_by_filters(pod, whole=framework.plan.reads_whole_pod)
         whose = framework.profile, snapshot.semantics, *whose
@@ -402,7 +402,7 @@ class Cycle:
         potential = rejections.where(Code.UNSCHEDULABLE) & left
         rows = np.flatnonzero(potential)
         with snapshot.derived.locked():
-            matrix = pod_matrix_of(snapshot)  # it may have been another snapshot's meanwhile
+            matrix = pod_matrix_of(snapshot)  # another Snapshot may have updated it in the meantime
             cycle = self if self.node_fit.is_valid(matrix) else Cycle(snapshot, pod, self.framework)
             lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
             lower.settle(rows, matrix, snapshot)
@@ -623,4 +623,4 @@ def _first(plugins: Sequence[Any], state: CycleState, pod: Pod, info: NodeInfo) 
             if not status.rejected:
                 raise NotValid
             return status.with_plugin(plugin.name)
-    raise NotValid  # a plugin that contradicts what it says of itself in columns
+    raise NotValid  # the plugin passes a node that its columns reject

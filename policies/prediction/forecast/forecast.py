@@ -224,7 +224,7 @@ def arrivals_of(change: PodChange, limit: int | None) -> list[Arrival]:
     from forewarn.policies.prediction.simulation.scenario import Arrival
 
     if change.workload is not None:
-        is_new = not change.rolled_out and not change.own  # else what is stored must be known
+        is_new = not change.rolled_out and not change.own  # otherwise, the stored object is needed
         return [Arrival(0.0, "create" if is_new else "update", change.workload)]
     obj, pods = change.pod_object or {}, change.pods[:limit]
     names = [f"{pod.name}+{number}" if number else pod.name for number, pod in enumerate(charging(pods))]
@@ -303,7 +303,7 @@ class Forecast:
         except CutShort as why:
             return not_read(subject, self._paths, why)
         except InvalidObject:
-            return None  # other rules say what is wrong with it
+            return None  # other rules report the error
         if not change.pods or not_scheduled(change.pods[0], self._snapshot()):
             return None
         return self._of_pods(change, quotas)
@@ -562,7 +562,7 @@ class Forecast:
             impact = impact._replace(new=max(impact.new, rehearsal.created, others))
         fitting = max(min(rehearsal.created, impact.new) - others, 0)
         missing = max(impact.new - fitting - others, 0)
-        gone = min(rehearsal.deleted_again, missing)  # of a Deployment that also grows: Pods with the old template
+        gone = min(rehearsal.deleted_again, missing)  # Pods with the old template of a Deployment that also grows
         missing -= gone
         return impact._replace(
             new=impact.new - gone,
@@ -748,7 +748,7 @@ def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_
         return "later"
     if not is_pending or not are_equivalent(arriving):
         return ""
-    # A StatefulSet that goes in order creates no Pod before the one that stays Pending is ready.
+    # An ordered StatefulSet creates no further Pod until the Pending Pod is ready.
     return "later" if change.one_by_one else "pending"
 
 

@@ -441,7 +441,7 @@ def _may_differ(later: Prediction, before: Prediction) -> bool:
     """Report whether the outcome of a Pod depends on where a Pod before it preempts. A Pod of the same template that
     stays Pending fits nowhere after as many Pods of this template, and a Pod that no node can run is Pending anyway.
     """
-    from forewarn.policies.kubernetes.scheduling.framework import Code  # the linter starts without numpy
+    from forewarn.policies.kubernetes.scheduling.framework import Code  # deferred: the linter starts without numpy
 
     is_alike = later.pod.spec is before.pod.spec
     if later.outcome == "pending" and not is_alike:

@@ -49,7 +49,7 @@ class ChargedQuotas:
 
         `charge`: charge the quotas for these Pods.
         """
-        if not pods or (pods[0].namespace, pods[0].name) in self._cluster.pods:  # which counts already
+        if not pods or (pods[0].namespace, pods[0].name) in self._cluster.pods:  # it is counted already
             return len(pods), ""
         namespace = pods[0].namespace
         quotas = cached_in(self._now, namespace, lambda: self._stored(namespace))

@@ -343,7 +343,7 @@ class _Run(Simulation):
         self.scheduler.algorithm.recurring = recurring_cycles_of(snapshot)
         self.max_steps = MAX_STEPS
 
-    # What is loaded
+    # Loading
 
     def _load(self, _random: object) -> None:
         charge(len(self._snapshot.node_infos) // 4)
@@ -376,8 +376,8 @@ class _Run(Simulation):
         top = None if owner is None else self._stored(owner)
         if top is None:
             return False
-        for _ in range(_MAX_LEVELS):  # ownerReferences may form a circle
-            by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # not for deleted Pods
+        for _ in range(_MAX_LEVELS):  # ownerReferences may form a cycle
+            by_the_clock = top.controller is not None and top.controller[0] == CRON_JOB  # recreates no Pods
             above = None if top.controller is None or by_the_clock else self._stored(top.controller)
             if above is None:
                 break
@@ -428,7 +428,7 @@ class _Run(Simulation):
             pod = replace(pod, uid=pod.identity, ready=pod.ready and bool(pod.node_name))
         return PodState(self._adoption.adopt(pod), created=float(pod.created or started), ready=ready)
 
-    # What happens
+    # Events
 
     def _first_by_pods(self, names: Sequence[str]) -> str:
         """Return one of several equal nodes, which does not depend on names: the first by its Pods, without terminating

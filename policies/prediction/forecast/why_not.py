@@ -84,7 +84,7 @@ def cause(prediction: Prediction) -> Reason:
     if not prediction.error and (of_volumes := cause_of_volumes(prediction.framework, prediction.pod)):
         return of_volumes
     if prediction.error or not statuses or any(status.code is Code.UNSCHEDULABLE for status in statuses.values()):
-        return _NO_CAUSE  # an unschedulable status is about running Pods: the filters before passed
+        return _NO_CAUSE  # Unschedulable means that running Pods are the cause, so earlier filters passed
     infos, scarce = prediction.snapshot.node_infos, set[str]()
     charge(len(infos) * _UNITS_PER_NODE)
     large: list[NodeInfo] = []
@@ -97,7 +97,7 @@ def cause(prediction: Prediction) -> Reason:
     enough = f"enough {' and '.join(sorted(scarce))}"
     if on_all or not large:
         return _more_than_any_node_has(on_all) if on_all else _cause(f"no node has {enough}", "", _ADD_NODES)
-    if prediction.pod.spec.node_affinity.only_node:  # it may be of a DaemonSet, whose Pods have different causes
+    if prediction.pod.spec.node_affinity.only_node:  # may be a Pod of a DaemonSet, whose Pods have different causes
         return _NO_CAUSE
     return _of_constraints(prediction, large, f" with {enough}" if scarce else "")
 
@@ -161,7 +161,7 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
     for name, status in prediction.statuses.items():
         if name not in candidates and only in ("", name):
             dropped = prediction.preemption.statuses.get(name)
-            nobody = dropped is NO_VICTIMS  # then what stood in the way before says more
+            nobody = dropped is NO_VICTIMS  # the first rejection is more helpful
             dropped = None if nobody else dropped
             why, example = _why(prediction, name, dropped or status, blocking, emptied=dropped is not None)
             if nobody and not _is_of_anti_affinity(status):

@@ -224,7 +224,7 @@ class PodTally:
             return
         tallies, labels = self.by_labels.setdefault(state.pod.namespace, {}), state.pod.labels
         tally = tallies.get(id(labels))
-        if tally is None:  # which keeps the labels, so that no others have their identity
+        if tally is None:  # keeps the labels alive, so that their id stays unique
             tally = tallies[id(labels)] = Tally(labels)
         tally.count(state, sign)
         owner = controller_of(state.pod) if state.active else None
@@ -589,7 +589,7 @@ class ApiServer:
             event = "nominated" if nominated else "nominationCleared"
             self.timeline.add(event, pod.key, nominated or pod.nominated_node_name)
             pod = replace(pod, nominated_node_name=nominated)
-        if pod is state.pod:  # only the condition is another one, which is kept beside
+        if pod is state.pod:  # only the condition changed, which is stored separately
             self._notify("Pod", state, state)
         else:
             self._put(state, replace(state, pod=pod))
@@ -685,7 +685,7 @@ class ApiServer:
 
         A changed Pod does not change its position in the tables, which are in the order of creation.
         """
-        if old is not None:  # which may have been given its end meanwhile
+        if old is not None:  # the stored state may be newer than `old`
             self.tally.count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
         if new is not None:
             if old is None:

@@ -305,7 +305,7 @@ def termination_seconds(state: PodState) -> float:
         seconds = float(annotations[TERMINATION_SECONDS])
     except (KeyError, TypeError, ValueError):
         return grace
-    return seconds if 0 <= seconds < grace else grace  # who writes `nan` or less than nothing has said nothing
+    return seconds if 0 <= seconds < grace else grace  # ignores nan and negative numbers
 
 
 _CALM: Final = (DISRUPTION_BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
@@ -484,7 +484,7 @@ class ControllerManager:
         try:
             return triggers_sync(self.view, key, old, new)
         except InvalidObject:
-            return True  # its sync notes why
+            return True  # the sync records the error
 
     def _workload_changed(self, change: Change) -> None:
         new = change.new
@@ -573,13 +573,13 @@ class ControllerManager:
             self._worked_on.add(key)
             yield from self._sync(key)
             if kind == DISRUPTION_BUDGET:
-                yield 0.0  # a Pod may have thousands of PDBs: each look at one counts as a step of the run
+                yield 0.0  # a Pod may have thousands of PDBs: the sync of each counts as a step
             self._worked_on.discard(key)
         self._busy[kind] -= 1
 
     def _next(self, queue: deque[Key]) -> Key | None:
         """Remove and return the first queued object that no other worker is processing, or None."""
-        if queue and queue[0] not in self._worked_on:  # as mostly
+        if queue and queue[0] not in self._worked_on:  # the usual case
             return queue.popleft()
         key = next((key for key in queue if key not in self._worked_on), None)
         if key is not None:
@@ -683,7 +683,7 @@ class ControllerManager:
         """
         written = any(isinstance(action, SetStatus) for action in actions)
         if not written and self.rejections.is_rejected(key):
-            return  # it has said so already
+            return  # the status contains the failure already
         if not written:
             yield self._written_in("status", key)
         self._enqueue(key)
@@ -747,7 +747,7 @@ class ControllerManager:
             yield from self._set_status(action)
         elif isinstance(action, ReleasePod):
             self.view.release(action.key, action.uid)
-        elif isinstance(action, Requeue):  # who reads the clock of a CronJob first is anybody's guess
+        elif isinstance(action, Requeue):  # the order of CronJobs that are due at the same time is random
             late = _APART * self.view.lot(action.key[2]) if action.key[0] == CRON_JOB else 0.0
             self._requeue(action.key, action.at + late - self.api.epoch)
         elif isinstance(action, Report) and action.key[0] == JOB and action.reason == "Failed":
@@ -825,7 +825,7 @@ class ControllerManager:
         if (namespace, name) not in self.api.pods:
             return name
         for number in count(2):
-            charge()  # a dump may have pods of any names
+            charge()  # a snapshot may contain Pods with any names
             if (namespace, f"{name}-{number}") not in self.api.pods:
                 return f"{name}-{number}"
         raise AssertionError("numbers do not end")
@@ -938,7 +938,7 @@ class StorageControllers:
         elif change.kind == "Workload" and change.new is None:
             self._workload_deleted(change.old.key)
 
-    # Pods, and workloads that claims are deleted with
+    # Deletion of claims with Pods and workloads
 
     def _check_pod(self, state: PodState) -> None:
         if any(volume.ephemeral for volume in state.pod.spec.volumes):

@@ -72,7 +72,7 @@ def _read_job_statuses(every: dict[WorkloadKey, WorkloadState], pods: Sequence[P
     terminated = (pod.pod for pod in pods if pod.pod.terminal) if jobs else ()
     ended = grouped((controller_of(pod), pod.uid) for pod in terminated)
     for state in jobs:
-        with suppress(InvalidObject):  # without it the pods are counted that are there
+        with suppress(InvalidObject):  # without it, the existing Pods count
             every[state.key] = replace(state, status=stored_status(state.object, ended.get(state.key, ())))
 
 

@@ -96,7 +96,7 @@ class ViolatedPdbs:
         name = f"{pdb.namespace}/{pdb.name}"
         state, evicted = self._since.get(name, (pdb, 0))
         if state is not pdb:
-            # The new status may lack the last evictions: it includes as many as it allows fewer than before.
+            # The new status may not include the latest evictions. It includes as many as its allowance decreased by.
             fewer = state.disruptions_allowed - pdb.disruptions_allowed
             evicted = max(evicted - fewer, 0) if fewer > 0 else 0
         evicted += 1
@@ -305,7 +305,7 @@ class Scheduler:
         reserved = self._devices.reserve(info.pod, devices)
         self.clock.spawn(self.bind(info, result.node, volumes, reserved))
 
-    # What cycles of PodGroups need
+    # For cycles of PodGroups
 
     def assume(self, info: QueuedPodInfo, node: str) -> None:
         """Treat a Pod as bound to this node from now on."""
@@ -388,7 +388,7 @@ class Scheduler:
         nominated = result.nominated if nominates else None
         return partial(self.api.patch_pod_status, (pod.namespace, pod.name), condition, nominated)
 
-    # News
+    # Events of the API server
 
     def handle(self, change: Change) -> None:
         """Handle a stored change as upstream's event handlers do."""
@@ -409,7 +409,7 @@ class Scheduler:
             self._move(registrations.VOLUME_ADD if old is None else registrations.VOLUME_UPDATE, old, new)
         elif new is None:
             self.cache.remove_workload(old)
-        elif change.kind != "Status" or new.key[0] == DISRUPTION_BUDGET:  # of others plugins read no status
+        elif change.kind != "Status" or new.key[0] == DISRUPTION_BUDGET:  # plugins read no other status
             self.cache.put_workload(new)
         self._woken()
 
@@ -633,7 +633,7 @@ class PreemptionExecutor:
         attempt = _Attempt(preemptor, len(victims), (last.namespace, last.name))
         self._note(attempt)
         if first:
-            waiting = first[::-1]  # for as many concurrent workers as upstream has
+            waiting = first[::-1]  # shared by as many workers as in upstream
             workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in first[:PARALLELISM]]
             yield from self._clock.join(workers)
         yield from self._preempt_pod(last, attempt)
@@ -657,7 +657,7 @@ class PreemptionExecutor:
                 self._told(attempt)
                 return
         yield self._latencies.write("delete", victim.key)
-        self._told(attempt)  # who asks for the DELETE hears of it no later than who watches
+        self._told(attempt)  # the client receives the response before or with the watch event
         self._api.delete_pod(key, "preempted", by=attempt.preemptor.name)
 
     def _told(self, attempt: _Attempt) -> None:

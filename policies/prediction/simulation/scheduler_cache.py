@@ -242,7 +242,7 @@ class SchedulerCache:
         elif old is not None:
             del self._pods[old.uid]
 
-    # What else changes
+    # Other objects
 
     def group_of(self, pod: Pod) -> PodGroup | None:
         """Return the PodGroup of a Pod; None if the Pod has none or the PodGroup does not exist."""

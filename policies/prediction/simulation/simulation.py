@@ -388,7 +388,7 @@ class Simulation:
         if until > self.world.horizon:
             self.world = self.world._replace(horizon=until)
 
-    # What many runs of one cluster have in common is done once, and they are copied from there by forking
+    # The common part of several runs of one cluster, after which they are forked
 
     def begin(self) -> None:
         """Run all events before the arrivals. Call this before arrivals are added and before `run`."""
@@ -543,7 +543,7 @@ class _SeldomCollected:
             self._runs += 1
             if self._runs == 1:
                 self._before = new, looks, older = gc.get_threshold()
-                if new:  # 0: it never looks
+                if new:  # 0: the collector is off
                     gc.set_threshold(max(_COLLECT_AFTER[0], new), max(_COLLECT_AFTER[1], looks), older)
 
     def __exit__(self, *_: object) -> None:

@@ -478,13 +478,13 @@ def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldE
         if scope not in _FITTING:
             errors.append(invalid((*path, "scopeName"), Named(scope), "unsupported scope", _field("scopeName")))
         if unfit.get(scope):
-            shown = shown or _as_go(expressions)  # upstream shows all of them, each time
+            shown = shown or _as_go(expressions)  # upstream shows all expressions in each error
             fault = invalid((*path, "scopeName"), shown, "unsupported scope applied to resource", _field())
             errors += [fault] * len(unfit[scope])
         errors += _validate_operator(expression, path)
     scopes = {expression.get("scopeName") for expression in expressions}
     conflicts = [pair for pair in _CONFLICTING if {*pair} <= scopes]
-    # Upstream shows spec.scopes here, whatever the selector says.
+    # Upstream shows spec.scopes here, even for an error of the selector.
     return errors + [invalid(_SELECTOR, at(obj, *_SCOPES), "conflicting scopes") for _ in conflicts]
 
 

@@ -60,7 +60,7 @@ def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown
 
 def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[Unknown]:
     if not isinstance(value, dict):
-        return  # another fault, that others tell
+        return  # the type is wrong, which other checks report
     fields = fields_of(name, minor)
     if not value.keys() <= fields.known:
         strange = (key for key in value if key not in fields.known and not key.startswith(_PATCH))

@@ -267,7 +267,7 @@ def _unreadable(
                 except NotModelled as unknown:
                     return f"the Pod claims devices (DRA): {unknown}"
                 except SelectorError:
-                    continue  # of devices that the class leaves out nobody asks it
+                    continue  # the selector is not evaluated for devices that the class excludes
     return ""
 
 

@@ -43,7 +43,7 @@ class Selectors:
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
         """Report whether all expressions match a device of a driver. Raises NotModelled and SelectorError."""
         cache = self._cache
-        cache.devices[id(device)] = device  # so that no other takes its place
+        cache.devices[id(device)] = device  # keeps the id unique
         for expression in expressions:
             key = expression, id(device)
             matches = cache.known.get(key)

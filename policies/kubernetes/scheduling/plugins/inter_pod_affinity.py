@@ -150,7 +150,7 @@ def anti_affinity(problem: NodeFit) -> Iterator[Constraint]:
             counts = np.flatnonzero(topology.present & (here > 0))
             constraint = Constraint(per_kind, topology.present, counts, present, none, domains=topology.values)
             merged.append(constraint._replace(own=own_kinds) if own_kinds is not None else constraint)
-    # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
+    # If neither its own terms nor those of other Pods apply, upstream skips the plugin, also for nominated Pods.
     if own or problem.affinity is not None or any(constraint.present.any() for constraint in merged):
         yield from merged
 
@@ -562,7 +562,7 @@ def _update(counts: Counts, key: str, labels: Mapping[str, str], delta: int) -> 
     if count:
         counts[key, value] = count
     else:
-        # Upstream drops the pair: an empty map means that no pod at all matches.
+        # Upstream removes the pair: an empty map means that no Pod matches.
         counts.pop((key, value), None)
 
 

@@ -422,7 +422,7 @@ class NodeResourcesFit(Plugin, FilterInColumns):
         lacking = np.zeros(len(problem.possible), np.int64)
         for bit, name in enumerate(wanted):
             demand = demands.get(name)
-            if demand is None:  # no node has any of it
+            if demand is None:  # no node has this resource
                 lacking |= 1 << bit | _NEVER
                 continue
             exceeded = amounts.exceeded(demand)

@@ -232,7 +232,7 @@ class NodeVolumeLimits(Plugin, FilterInColumns):
         for volume in charging(pod.spec.volumes, 2):
             name = volume.claim_of(pod.name)
             if name is None:
-                # An inline volume of a kind that has become a CSI driver's.
+                # An inline volume of a kind that was migrated to a CSI driver.
                 if volume.migrated and self._migration_on(volume.migrated.plugin, csi_node):
                     if not volume.migrated.handle:
                         raise _Rejected(failed(f"converting volume({volume.name}) from inline to csi"))

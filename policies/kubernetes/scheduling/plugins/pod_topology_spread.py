@@ -127,7 +127,7 @@ def _spread_constraint(
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
     least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
     limit = least + (constraint.max_skew - constraint.matches(pod.labels))
-    # Pods that match a selector which is not counted still move a count that is there.
+    # If the constraint counts no Pods (an empty selector), matching Pods still change the count.
     skew = None if not counts_pods else Skew(constraint.max_skew, domains < constraint.min_domains, topology.values)
     counts = np.flatnonzero(included & (changing > 0))
     return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)

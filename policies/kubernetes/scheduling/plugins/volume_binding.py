@@ -85,7 +85,7 @@ def storage_score(volumes: PodVolumes, shape: Shape) -> int:
     existing = [Binding(v.storage_class, bytes_of(claim.request), bytes_of(v.capacity)) for claim, v in volumes.matched]
     for score in existing or volumes.provisions:
         requested, capacity = classes.get(score.storage_class, (0, 0))
-        # Upstream keeps only what the last claim of a class found.
+        # Upstream keeps only the result of the last claim of a class.
         capacity = capacity + score.capacity if existing else score.capacity
         classes[score.storage_class] = requested + score.requested, capacity
     if not classes:
@@ -188,7 +188,7 @@ def _unavailable(problem: NodeFit, claims: Sequence[PersistentVolumeClaim]) -> S
         counts = _free(problem, parts, first).counts(problem.matrix.nodes)
         return [counts <= before for before in range(len(claims))]
     if len(claims) == 1:
-        # One that is meant for the claim is taken, or nothing is.
+        # Only a volume that is reserved for the claim is suitable.
         return [~reached(problem.matrix.nodes, prebound[0][0].node_affinity)]
     return _one_after_the_other(problem, claims, parts, prebound)
 
@@ -216,7 +216,7 @@ def _one_after_the_other(
         bound, unbound = no_nodes.copy(), ~no_nodes
         charge((len(own) + number) * (1 + 4 * problem.row))
         for volume in own:
-            # The first that nobody has yet is taken, or nothing is: where all are, it is one among others.
+            # Where no earlier claim took the volume, the claim gets it or none. Elsewhere, it chooses among the others.
             here = unbound & ~assumed.get(volume.name, no_nodes)
             gets = here & reached(nodes, volume.node_affinity)
             assumed[volume.name] = assumed.get(volume.name, no_nodes) | gets
@@ -424,7 +424,7 @@ class VolumeBinding(Plugin, FilterInColumns):
             state.data[self.name] = _State()
             return PreFilterResult(status=SKIP)
         unbound = [claim for claim in claims if not claim.fully_bound]
-        # A claim that waits for its first consumer is bound by the scheduler, any other one should have been bound.
+        # The scheduler binds claims that wait for their first consumer. Other claims must be bound already.
         if any(claim.volume_name or not self._is_delay_binding(claim) for claim in unbound):
             return PreFilterResult(status=UNBOUND_IMMEDIATE)
         state.data[self.name] = _State(tuple(c for c in claims if c.fully_bound), tuple(unbound))

@@ -136,7 +136,7 @@ class VolumeRestrictions(Plugin, FilterInColumns):
             return
         present = matrix.present(with_disks)
         problem.add(Constraint(with_disks, everywhere, np.flatnonzero(present), present, none))
-        # The uses of the claims in the whole cluster; of them go those by pods of the node.
+        # The Pods that use the claims in the cluster, without those on the node.
         counts = np.flatnonzero(matrix.present(with_claims))
         problem.add(Constraint(with_claims, everywhere, counts, none + conflicts, none))
 

@@ -556,7 +556,7 @@ class PriorityQueue:
         self.unschedulable = UnschedulablePods()
         self._in_flight: dict[str, list[InFlightEvent]] = {}
 
-    # What the scheduling loop does
+    # The scheduling loop
 
     def pop(self) -> Entity | None:
         """Remove and return the next entity of activeQ, or of backoffQ if it is empty; None if both are."""
@@ -617,7 +617,7 @@ class PriorityQueue:
         for info in self.active:
             info.unschedulable_count = draw(MAX_ATTEMPTS)
 
-    # What comes of the API server's news
+    # Events of the API server
 
     def add(self, pod: Pod, event: ClusterEvent = UNSCHEDULED_POD_ADD) -> None:
         info = QueuedPodInfo(pod=pod, timestamp=self.now())
@@ -725,7 +725,7 @@ class PriorityQueue:
             return True
         return any(registered.covers(event) for registered in info.gating_events)
 
-    # What comes of time
+    # Flushes
 
     def flush_backoff_completed(self) -> None:
         """Activate Pods and PodGroups whose back-off has expired. Upstream does this at every whole second."""
@@ -749,7 +749,7 @@ class PriorityQueue:
         if self.groups is not None:
             yield from self.groups
 
-    # Its own parts
+    # Internal queues
 
     def requeue(self, info: Entity, strategy: Strategy, event: ClusterEvent | None) -> bool:
         """Put a Pod or PodGroup into the queue of the strategy, and return whether it is active.

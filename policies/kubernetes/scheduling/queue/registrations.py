@@ -104,7 +104,7 @@ def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
     Source: upstream `PodSchedulingPropertiesChange`.
     """
     resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
-    if new is old:  # but for a condition
+    if new is old:  # only a condition changed
         return [ClusterEvent(resource, UPDATE)]
     changes = (
         (new.labels != old.labels, UPDATE_POD_LABEL),

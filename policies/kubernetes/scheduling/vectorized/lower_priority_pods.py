@@ -184,7 +184,7 @@ def affected(
     charge((2 + len(changed)) * kind.size // VECTOR)
     counted = [matching_kinds(matrix, pdb)[: len(matrix.kinds)] > 0 for _, pdb in changed]
     mask = np.zeros(kind.shape[1], np.bool_)
-    # Few pods match any of them: these are picked out once, and counted for each.
+    # Few Pods match any of the PDBs. They are selected once, and counted for each PDB.
     place = np.flatnonzero(np.logical_or.reduce(counted).take(kind)) if counted else np.zeros(0, np.intp)
     kinds, nodes = kind.ravel()[place], place % kind.shape[1]
     for (allowed, _), counts in zip(changed, counted, strict=True):
@@ -238,7 +238,7 @@ def _by_importance(
     last = start[start != NOW].max(initial=0) + 1
     rank = np.searchsorted(np.unique(priority), priority)
     keys = *importance(rank, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node
-    return np.lexsort([key for key in keys if not isinstance(key, int)])  # a number: equal for all
+    return np.lexsort([key for key in keys if not isinstance(key, int)])  # a number is equal for all Pods
 
 
 def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -275,7 +275,7 @@ def _violations(
     of_kind = place[kind]
     of_pod = lengths[of_kind]
     pod = np.repeat(np.arange(len(kind)), of_pod)
-    # The first pair of a pod, less the number of pairs before it: the k-th of all pairs is that far from its budget.
+    # shift[p]: what to add to the index of a pair of Pod p to get the index of the pair's PDB in `numbers`.
     shift = (np.cumsum(lengths) - lengths)[of_kind] - (np.cumsum(of_pod) - of_pod)
     pdb = numbers[np.arange(len(pod)) + shift[pod]]
     undecided = violates.copy()
@@ -567,7 +567,7 @@ class LowerPriorityPods:
         self, matrix: PodMatrix, by_rank: NDArray[np.int64], kind: NDArray[np.int32], violates: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Return `Bounds.above` ([level, node]) for the nodes in these tables ([rank, node])."""
-        # A sum with `where` makes no table of amounts: at 5,000 nodes these are pages that the kernel clears first.
+        # A sum with `where` creates no table of amounts, whose pages the kernel would clear first.
         above = np.empty((len(self.levels), kind.shape[1]), np.int64)
         others, priority = ~violates, matrix.kinds.priority.values()
         for number, level in enumerate(self.levels.tolist()):
@@ -660,7 +660,7 @@ def _narrowed(
     near = level[least == least.min()]
     nearest = _best(near, victims_on(rows, near, lower), lower, priorities)
     highest, total = nearest.costs[[HIGHEST, TOTAL], 0].tolist()
-    if highest > top:  # a constraint that is no resource takes a pod of higher priority
+    if highest > top:  # a constraint other than a resource requires a victim of higher priority
         return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
     cheapest_victim = int(lower.levels[0]) + 2**31
     rest = level[(least > least.min()) & (least * cheapest_victim <= total)]
@@ -712,7 +712,7 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     used = np.array([row.base[nodes] for row in rows], np.int64).reshape(len(rows), len(nodes))
     limits = np.array([row.limit[nodes] for row in rows], np.int64).reshape(used.shape)
     victims = np.zeros((ranks, len(nodes)), np.bool_)
-    # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
+    # The most important Pods usually stay on all nodes. Cumulative sums show how many ranks these are.
     charge(2 * amounts.size // VECTOR)
     over = amounts.cumsum(axis=1) > (limits - used)[:, None]
     by_rank = np.logical_or.reduce(over, axis=(0, 2))
@@ -723,7 +723,7 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
         tried = used + amounts[:, rank]
         np.any(tried > limits, axis=0, out=victims[rank])
         used = np.where(victims[rank], used, tried)
-    # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
+    # A rank without a Pod has no victim, even if a limit is exceeded.
     return victims & (lower.kind[:ranks, nodes] > 0)
 
 

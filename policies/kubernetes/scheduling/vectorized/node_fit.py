@@ -434,7 +434,7 @@ class NodeFit:
             nodes = nodes[self.potential[nodes]]
             nodes = nodes[self.affinity.when_removed(nodes, lower.kind)]
         for demand in self.demands:
-            if demand.constraint is None:  # what pods occupy in all does not depend on their order
+            if demand.constraint is None:  # the sum does not depend on the order of Pods
                 charge(self.row)
                 nodes = nodes[demand.fits_without(lower.total(demand.resource, self.matrix))[nodes]]
         if self.undecided[nodes].any():

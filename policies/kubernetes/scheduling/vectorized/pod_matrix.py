@@ -695,7 +695,7 @@ class PodMatrix:
         for row in (self.serials != serials).nonzero()[0].tolist():
             info = snapshot.node_infos[row]
             work.charge(_NODE + 2 * len(info.pods) + self.nodes.cost(row, info.node))
-            self.serials[row] = 0  # of no state, until all of this one is there
+            self.serials[row] = 0  # invalid until the update of the node is complete
             matched = self._set(row, info)
             self.serials[row] = serials[row]
             work.charge(matched)
@@ -729,7 +729,7 @@ class PodMatrix:
         places = new if len(before) <= count else [*new, *range(count, len(before))]
         old_kinds, kinds = self.kind[places, row].tolist(), [number(pods[place]) for place in new]
         if self.nodes.nodes[row] is not info.node:
-            with unmetered():  # it has been paid for, and half of it would be of no state
+            with unmetered():  # already charged, and must not stop halfway
                 self.nodes.set(row, info.node)
             for counts in self._counts.values():
                 counts.forget_domains()
@@ -740,11 +740,11 @@ class PodMatrix:
         self.start[new, row] = [pods[place].start for place in new]
         if not (self._counts or self._nodes_of) or old_kinds == kinds:
             return 0
-        gained = Counter(kinds)  # minus the old ones: the Pods after a removed Pod only change their position
+        gained = Counter(kinds)  # minus the old classes: Pods after a removed Pod only change their position
         gained.subtract(old_kinds)
         try:
             return sum(self._count(row, kind, pods_more) for kind, pods_more in gained.items() if kind and pods_more)
-        except CutShort:  # by a long selector: the pods are in their places, and some of them are counted
+        except CutShort:  # in the evaluation of a long selector: only some of the Pods are counted
             self._forget_counts()
             raise
 
@@ -804,14 +804,14 @@ class PodMatrix:
             kind = self.kind
             here: NDArray[np.int64]
             counted = np.flatnonzero(per_kind)
-            if len(counted) == 1:  # as of the Pods of one workload: twenty times as fast as reading each Pod's number
+            if len(counted) == 1:  # for example Pods of one workload: 20 times as fast as a lookup for each Pod
                 number = int(counted[0])
                 narrow = np.int8 if len(kind) <= np.iinfo(np.int8).max else np.int64
                 here = (kind == number).sum(axis=0, dtype=narrow).astype(np.int64) * per_kind[number]
             else:
                 here = per_kind[kind].sum(axis=0)
             if not was_known:
-                del self.matches[key]  # only the sums are read again
+                del self.matches[key]  # only the sums are used again
             if not here.any():
                 here = self._zeros
             totals = self._counts[key] = PodCounts(here, value_of, keep)

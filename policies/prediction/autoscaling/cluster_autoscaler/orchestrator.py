@@ -171,7 +171,7 @@ class Expression:
     def _repeated(self, once: _Ends) -> _Ends:
         repeats = next((token for token in "*+?" if self._take(token)), "")
         if repeats:
-            self._take("?")  # prefers few, but matches the same texts
+            self._take("?")  # lazy, with the same matches
 
         def star(text: str, starts: set[int]) -> set[int]:
             ends, new = set(starts), starts

@@ -229,7 +229,7 @@ class Topology:
                 present = self._groups[key] = group
                 self._count(group)
             elif str(present.node_filter) != str(group.node_filter) or present.min_domains != group.min_domains:
-                self._choices.arbitrary = True  # upstream mixes them up: the first Pod's rule holds for both
+                self._choices.arbitrary = True  # upstream confuses the two: the rule of the first Pod applies to both
             present.owners.add(identity)
             owned.append(present)
 
