@@ -176,7 +176,7 @@ def differs(expected: Expectation, act: Act, victims: Iterable[Victim]) -> bool:
 
 
 def summary_of(outcome: str, where: str, victims: Iterable[Victim]) -> str:
-    """An outcome as a phrase, for example `stays Pending`."""
+    """Return an outcome as a phrase, for example `stays Pending`."""
     if outcome == FITS:
         return f"runs on {where}" if where else "runs"
     if outcome == PENDING:
@@ -454,7 +454,7 @@ def serve_table(port: int, table: Callable[[], Any]) -> Callable[[], None]:
 
 
 def request_table(port: int) -> bytes:
-    """At most MAX_TABLE bytes of the table. Raises OSError."""
+    """Return at most MAX_TABLE bytes of the table. Raises OSError."""
     path = path_of(port)
     _check_private(path.parent)
     with socket.socket(socket.AF_UNIX) as connection:

@@ -135,7 +135,7 @@ _seconds: tuple[int, str] = (0, "")
 
 
 def _moment(at: float) -> str:
-    """A time in ISO 8601, UTC with milliseconds. The text of the last second is cached."""
+    """Return a time in ISO 8601, UTC with milliseconds. The text of the last second is cached."""
     global _seconds
     whole = int(at)
     if _seconds[0] != whole:
@@ -169,7 +169,7 @@ _writer: LogWriter | None = None
 
 
 def is_in_a_pod(environment: Mapping[str, str]) -> bool:
-    """True if this process runs in a Pod: the kubelet sets KUBERNETES_SERVICE_HOST in every container."""
+    """Report whether this process runs in a Pod: the kubelet sets KUBERNETES_SERVICE_HOST in every container."""
     return "KUBERNETES_SERVICE_HOST" in environment
 
 

@@ -238,6 +238,6 @@ class Metrics:
         self._child(self._duration, phase).observe(seconds)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """The metrics in the format that the client accepts, and its content type."""
+        """Return the metrics in the format that the client accepts, and its content type."""
         encode, content_type = exposition.choose_encoder(accept)
         return encode(self._registry), content_type

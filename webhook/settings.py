@@ -99,7 +99,7 @@ port: Final = integer_between(0, 65_535)
 
 
 def _one_of(values: Mapping[str, T]) -> Callable[[str], T]:
-    """A type for argparse: the value of a known text."""
+    """Return a type for argparse: the value of a known text."""
 
     def read(text: str) -> T:
         if text not in values:
@@ -239,7 +239,7 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def _from_environment(flag: _Flag, environment: Mapping[str, str], parser: argparse.ArgumentParser) -> Any:
-    """The value of a flag from the environment, or its default. On an error, exits with the variable's name."""
+    """Return the value of a flag from the environment, or its default. On an error, exits with the variable's name."""
     text = environment.get(flag.variable) or flag.default
     try:
         return None if text is None else flag.read(text)
@@ -256,7 +256,7 @@ def _variable(name: str) -> str:
 
 
 def configuration(config: Path | None, admission_config: Path | None) -> Config:
-    """The configuration of these files, with the API server's limitedResources. Raises ConfigError."""
+    """Return the configuration of these files, with the API server's limitedResources. Raises ConfigError."""
     read = load_config(config) if config else Config()
     return read.limiting(load_limited_resources(admission_config)) if admission_config else read
 

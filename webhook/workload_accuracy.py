@@ -109,7 +109,7 @@ class WorkloadExpectation(NamedTuple):
 
 
 def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> WorkloadExpectation | None:
-    """The comparable part of the prediction for a workload or Pod; None for other kinds.
+    """Return the comparable part of the prediction for a workload or Pod; None for other kinds.
 
     Pods and ReplicaSets of controllers belong to the top-level workload. Raises InvalidObject.
     """
@@ -154,7 +154,7 @@ def _victims(preempting: Iterable[Prediction], let_in: Container[str]) -> dict[s
 
 
 def workload_of(pod: Pod) -> Key:
-    """The top-level workload of a Pod: the Deployment of a ReplicaSet's Pod, or the Pod itself.
+    """Return the top-level workload of a Pod: the Deployment of a ReplicaSet's Pod, or the Pod itself.
 
     Source: pkg/controller/deployment, `getNewReplicaSet`: a ReplicaSet's name is the Deployment's name with the hash in
     the label of its Pods.
@@ -169,7 +169,7 @@ def workload_of(pod: Pod) -> Key:
 
 
 def preempted_pods(count: int, victims: Iterable[Lost]) -> str:
-    """A phrase with the number of preempted Pods and up to three names."""
+    """Return a phrase with the number of preempted Pods and up to three names."""
     if not count:
         return "no Pod preempted"
     named = sorted(victim.key for victim in victims)[:3]
@@ -327,7 +327,7 @@ class Results:
         self.end(result)
 
     def examples(self) -> list[AccuracyExample]:
-        """The examples of each result, newest first."""
+        """Return the examples of each result, newest first."""
         return [example for kept in self._examples.values() for example in reversed(kept)]
 
 
@@ -608,17 +608,17 @@ class WorkloadAccuracy:
 
 
 def _limits_change(before: Any, after: Any) -> bool:
-    """True if a quota or PDB is created or deleted, or if a quota has other limits."""
+    """Report whether a quota or PDB is created or deleted, or if a quota has other limits."""
     return before is None or after is None or (isinstance(after, ResourceQuota) and before.spec != after.spec)
 
 
 def _is_preempted_now(before: Pod, after: Pod) -> bool:
-    """True if the change marks a Pod on a node as a victim of preemption."""
+    """Report whether the change marks a Pod on a node as a victim of preemption."""
     return after.preempted and not (before.preempted or before.terminating) and bool(before.node_name)
 
 
 def _is_deleted(before: Pod, after: Pod | None) -> bool:
-    """True if a Pod gets a deletion timestamp, or disappears without being terminating or terminal."""
+    """Report whether a Pod gets a deletion timestamp, or disappears without being terminating or terminal."""
     if after is None:
         return not (before.terminating or before.terminal)
     return after.terminating and not before.terminating

@@ -100,18 +100,18 @@ class Authority:
 
 
 def self_signed(now: datetime, names: Sequence[str] = NAMES) -> Certificate:
-    """A serving certificate for these names, signed by a new CA whose key is discarded."""
+    """Return a serving certificate for these names, signed by a new CA whose key is discarded."""
     return Authority.make(now).sign(now, names)
 
 
 def validity_of(pem: bytes) -> Validity:
-    """The validity period of the first certificate in a PEM. Raises NoCertificate."""
+    """Return the validity period of the first certificate in a PEM. Raises NoCertificate."""
     certificate = _load(pem)
     return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
 def certificates_in(pem: bytes) -> list[bytes]:
-    """The certificates of a PEM bundle, one by one and normalized. Raises NoCertificate."""
+    """Return the certificates of a PEM bundle, one by one and normalized. Raises NoCertificate."""
     if not pem.strip():
         return []
     try:
@@ -208,7 +208,7 @@ def _builder(
     *,
     is_ca: bool,
 ) -> x509.CertificateBuilder:
-    """A certificate builder. `keys`: public keys of the subject and of the issuer."""
+    """Return a certificate builder. `keys`: public keys of the subject and of the issuer."""
     key, by = keys
     begins, ends = life
     builder = x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number(), begins - BACKDATED, ends)

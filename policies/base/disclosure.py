@@ -53,7 +53,7 @@ _LONGEST: Final = 300
 
 
 def count_range(number: int) -> Range:
-    """The range of a count: 0, 1 to 5, or more."""
+    """Return the range of a count: 0, 1 to 5, or more."""
     return next(text for text in _COUNTS if text.highest is None or number <= text.highest)
 
 
@@ -98,7 +98,7 @@ class Audience(NamedTuple):
         return self.disclose is Disclose.NAMES
 
     def may_name(self, namespace: str) -> bool:
-        """True if names of objects in this namespace are shown."""
+        """Report whether names of objects in this namespace are shown."""
         own = self.disclose is Disclose.OWN_NAMESPACE and bool(namespace) and namespace == self.namespace
         return self.sees_all or own
 

@@ -39,7 +39,7 @@ Path = tuple[str | int, ...]
 
 
 def field_path(path: Path) -> str:
-    """The path as upstream's field.Path prints it, for example `spec.containers[0].name`."""
+    """Return the path as upstream's field.Path prints it, for example `spec.containers[0].name`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -107,7 +107,7 @@ class Text(NamedTuple):
         return self._replace(more=(caveat, *self.more), caveats=(*self.caveats, caveat))
 
     def limited(self, limit: int) -> Text:
-        """The text with at most `limit` characters in each sentence."""
+        """Return the text with at most `limit` characters in each sentence."""
         return Text(
             cut(self.problem, limit),
             cut(self.fix, limit),
@@ -144,12 +144,12 @@ NO_HARM: Final[Harm] = (3, 0)
 
 
 def not_running(priorities: Iterable[int] = ()) -> Harm:
-    """The harm if new Pods with these priorities stay Pending or are rejected."""
+    """Return the harm if new Pods with these priorities stay Pending or are rejected."""
     return 0, -max(priorities, default=0)
 
 
 def preempted(priorities: Iterable[int]) -> Harm:
-    """The harm if Pods with these priorities are preempted."""
+    """Return the harm if Pods with these priorities are preempted."""
     return 1, -max(priorities, default=0)
 
 
@@ -275,12 +275,12 @@ LONGEST_PATH: Final = 4096
 
 
 def cut(text: str, limit: int) -> str:
-    """The text in at most `limit` characters; an ellipsis replaces the rest."""
+    """Return the text in at most `limit` characters; an ellipsis replaces the rest."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def quote(text: object) -> str:
-    """A value in double quotes, as upstream writes values in messages."""
+    """Return a value in double quotes, as upstream writes values in messages."""
     return f'"{text}"'
 
 
@@ -378,19 +378,21 @@ _IN_MINUTES: Final = 600
 
 
 def duration(seconds: float) -> str:
-    """A duration in at most two units, for example `3 min 20 s` or `2 h 5 min`; from 10 minutes on in whole minutes."""
+    """Return a duration in at most two units, for example `3 min 20 s` or `2 h 5 min`; from 10 minutes on in whole
+    minutes.
+    """
     whole = int(seconds) if seconds < _IN_MINUTES else 60 * round(seconds / 60)
     parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
 def capital(text: str) -> str:
-    """The text with a capital as its first letter."""
+    """Return the text with a capital as its first letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
-    """A count with its noun in the singular or plural: `1 Pod`, `2,000 Pods`."""
+    """Return a count with its noun in the singular or plural: `1 Pod`, `2,000 Pods`."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
@@ -429,7 +431,7 @@ NAMED: Final = 3
 
 
 def first_of(items: list[str], noun: str) -> str:
-    """The first items, and the number of the others: `a, b, c and 4 more PDBs`."""
+    """Return the first items, and the number of the others: `a, b, c and 4 more PDBs`."""
     if not items:
         return ""
     if len(items) > NAMED + 1:

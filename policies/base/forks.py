@@ -19,7 +19,7 @@ class _Share:
 
 
 def cores() -> int:
-    """The number of CPUs that this process may use; 1 if the platform cannot report it."""
+    """Return the number of CPUs that this process may use; 1 if the platform cannot report it."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return count if _Share.cores is None else min(count, _Share.cores)
 

@@ -53,7 +53,7 @@ class TooLarge(CutShort):
 
 
 def excess_of(why: CutShort) -> Excess | None:
-    """The bound that stopped an evaluation; None if time was up."""
+    """Return the bound that stopped an evaluation; None if time was up."""
     return why.excess if isinstance(why, TooLarge) else None
 
 

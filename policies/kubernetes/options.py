@@ -23,7 +23,7 @@ class ScopeSelector(NamedTuple):
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The selector as Go prints it in `insufficient quota to match these scopes`."""
+        """Return the selector as Go prints it in `insufficient quota to match these scopes`."""
         return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
 
 

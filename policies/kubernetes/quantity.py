@@ -72,7 +72,7 @@ class Quantity:
         return _round_up(self.nano, MILLI)
 
     def round_up_to_milli(self) -> Quantity:
-        """The quantity rounded up to thousandths, the API's precision (upstream `SetDefaults_ResourceList`)."""
+        """Return the quantity rounded up to thousandths, the API's precision (upstream `SetDefaults_ResourceList`)."""
         return self if self.nano % MILLI == 0 else Quantity(_round_up(self.nano, MILLI) * MILLI, self.format)
 
     def __add__(self, other: Quantity) -> Quantity:
@@ -97,7 +97,9 @@ class Quantity:
         return self.nano != 0
 
     def __str__(self) -> str:
-        """The canonical text: no fraction, the largest suffix that loses nothing (upstream `CanonicalizeBytes`)."""
+        """Return the canonical text: no fraction, the largest suffix that loses nothing (upstream
+        `CanonicalizeBytes`).
+        """
         if self.text or not self.nano:
             return self.text or "0"
         if self.format is Format.BINARY_SI and abs(self.nano) >= 1024 * NANO and self.nano % NANO == 0:
@@ -206,12 +208,12 @@ _LARGE_CPU: Final = 10**8
 
 
 def cores(milli: int) -> str:
-    """An amount of cpu in cores as text."""
+    """Return an amount of cpu in cores as text."""
     return f"{milli / 1000:g}" if milli < _LARGE_CPU else f"{milli // 1000}"
 
 
 def gibibytes(size: int) -> str:
-    """An amount of memory in GiB as text."""
+    """Return an amount of memory in GiB as text."""
     return f"{size / _GIB:.4g}Gi" if size < 1000 * _GIB else f"{size / _GIB:.0f}Gi"
 
 

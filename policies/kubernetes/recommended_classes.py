@@ -12,7 +12,7 @@ from forewarn.policies.kubernetes.objects.priority_class import (
 
 
 def is_recommended(priority_class: PriorityClass, *, to_preempt: bool = False) -> bool:
-    """True if a message may recommend this class.
+    """Report whether a message may recommend this class.
 
     Excludes system classes, forewarn's own classes, and names that kube-apiserver rejects. `to_preempt`: also excludes
     classes that never preempt.

@@ -21,7 +21,7 @@ _SUBDOMAIN: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[
 
 
 def one_of(patterns: Iterable[str], name: str) -> bool:
-    """True if a name matches one of the shell patterns, such as `team-*`."""
+    """Report whether a name matches one of the shell patterns, such as `team-*`."""
     return _regex(tuple(patterns)).match(name) is not None
 
 
@@ -41,7 +41,7 @@ class PodPattern(NamedTuple):
     workload: str | None = None
 
     def matches(self, namespace: str, priority_class: str, workload: str) -> bool:
-        """True if the set includes a Pod with this namespace, PriorityClass and workload."""
+        """Report whether the set includes a Pod with this namespace, PriorityClass and workload."""
         given = (self.namespace, namespace), (self.priority_class, priority_class), (self.workload, workload)
         return all(pattern is None or fnmatchcase(value, pattern) for pattern, value in given)
 
@@ -58,7 +58,9 @@ class Requirement(NamedTuple):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if labels satisfy it; NotIn and DoesNotExist hold for an absent key. Source: `Requirement.Matches`."""
+        """Report whether labels satisfy it; NotIn and DoesNotExist hold for an absent key. Source:
+        `Requirement.Matches`.
+        """
         if self.operator == "In":
             return labels.get(self.key) in self.values
         if self.operator == "NotIn":
@@ -96,7 +98,7 @@ class _Merged:
             self._absent = True
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if the labels satisfy all merged requirements. The labels must contain the key."""
+        """Report whether the labels satisfy all merged requirements. The labels must contain the key."""
         value = labels[self._key]
         return not self._absent and value not in self._denied and (self._allowed is None or value in self._allowed)
 
@@ -122,7 +124,7 @@ class _Many(tuple[Requirement, ...]):
         return frozenset(requirement.key for requirement in self if requirement.operator in ("In", "Exists"))
 
     def match(self, labels: Mapping[str, str]) -> bool:
-        """True if these labels satisfy all requirements."""
+        """Report whether these labels satisfy all requirements."""
         by_key, needed = self._by_key, self._needed
         if len(needed) > len(labels):
             return False
@@ -132,7 +134,7 @@ class _Many(tuple[Requirement, ...]):
 
 
 def _requirements(parsed: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """The requirements as a tuple, indexed by key if there are many."""
+    """Return the requirements as a tuple, indexed by key if there are many."""
     requirements = tuple(parsed)
     return requirements if len(requirements) <= FEW else _Many(requirements)
 
@@ -158,7 +160,7 @@ class LabelSelector(NamedTuple):
         return next(iter(self.labels), None)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if these labels satisfy every requirement."""
+        """Report whether these labels satisfy every requirement."""
         if isinstance(self.requirements, _Many):
             return self.requirements.match(labels)
         # a loop: a generator for `all` would take longer than most selectors

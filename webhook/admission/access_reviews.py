@@ -45,7 +45,7 @@ class AccessReviews:
         self._in_flight = BoundedSemaphore(AT_ONCE)
 
     def cached_answer(self, user: User, namespace: str = "") -> bool | None:
-        """The cached answer; None if there is none. Does not block."""
+        """Return the cached answer; None if there is none. Does not block."""
         return self._recall(_key(_review_of(user, namespace)))
 
     def ask(self, user: User, namespace: str = "") -> bool:
@@ -84,7 +84,7 @@ class AccessReviews:
 
 
 def access_review(user: User, **attributes: str) -> dict[str, Any]:
-    """The SubjectAccessReview, with all fields of the user: `extra` may restrict a token's permissions.
+    """Return the SubjectAccessReview, with all fields of the user: `extra` may restrict a token's permissions.
 
     `attributes`: of the resource; "" for an absent one.
     """

@@ -215,7 +215,7 @@ class AdmittedPods:
 
 
 def key_of_object(subject: ReviewedObject) -> Key:
-    """The key of an object in the records: `group/Kind`, namespace and name."""
+    """Return the key of an object in the records: `group/Kind`, namespace and name."""
     return group_kind(subject.object or subject.old or NOTHING), subject.effective_namespace, subject.ref.name
 
 

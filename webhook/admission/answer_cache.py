@@ -45,7 +45,7 @@ class Answered(NamedTuple):
 
     @classmethod
     def from_decision(cls, decision: Decision) -> Answered:
-        """The response for a decision."""
+        """Return the response for a decision."""
         response = decision.response
         silent = response.allowed and not (response.patch or response.warnings or response.audit or decision.findings)
         actions = tuple((finding.rule, finding.action.value) for finding in decision.findings)
@@ -55,7 +55,7 @@ class Answered(NamedTuple):
         return cls(response.without_uid(), decision.verdict.value, actions, decision.exemption, silent, withheld)
 
     def fields_of(self, hook: Hook, request: AdmissionRequest) -> dict[str, object]:
-        """The fields of the log line for this response."""
+        """Return the fields of the log line for this response."""
         fields: dict[str, object] = {
             "phase": hook.value,
             "uid": request.uid,
@@ -144,7 +144,7 @@ class AnswerCache:
         self._latest: _Latest = (None, None), OrderedDict()
 
     def get(self, key: Key, state: tuple[object, object]) -> Answered | None:
-        """The cached response to this request, if the state is the same; otherwise None."""
+        """Return the cached response to this request, if the state is the same; otherwise None."""
         revision, answers = self._latest
         if revision[0] is not state[0] or revision[1] is not state[1]:
             return None

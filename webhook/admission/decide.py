@@ -103,13 +103,13 @@ _EVALUATED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values()
 
 
 def is_evaluated(request: AdmissionRequest, config: Config) -> bool:
-    """True if a rule exists for the object's kind."""
+    """Report whether a rule exists for the object's kind."""
     kind = request.kind.group_kind
     return kind in _EVALUATED or kind == CONTROLLER_REVISION or kind in config.options.pod_template_paths
 
 
 def _changes_a_namespace(request: AdmissionRequest) -> bool:
-    """True if a subresource request changes forewarn's annotations of a Namespace.
+    """Report whether a subresource request changes forewarn's annotations of a Namespace.
 
     The subresources `status` and `finalize` also store metadata. Source: pkg/registry/core/namespace/strategy.go.
     """
@@ -159,14 +159,16 @@ def namespace_of(request: AdmissionRequest, cluster: ClusterSnapshot | None) -> 
 
 
 def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
-    """The object to evaluate: also a `scale` request's workload, a ControllerRevision's template; None if unknown."""
+    """Return the object to evaluate: also a `scale` request's workload, a ControllerRevision's template; None if
+    unknown.
+    """
     if _is_revision(request):
         return _template_in(request)
     return _scaled(request, cluster, config) if request.subresource == "scale" else request.subject
 
 
 def _template_in(request: AdmissionRequest) -> ReviewedObject | None:
-    """The Pod template in a new ControllerRevision, as a PodTemplate; None without one.
+    """Return the Pod template in a new ControllerRevision, as a PodTemplate; None without one.
 
     None for requests of controllers, which copy templates that were admitted: a denial would stop the workload.
     """
@@ -200,7 +202,7 @@ def misspelled_in(request: AdmissionRequest) -> str:
 
 
 def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
-    """The stored workload of a `scale` request, with the requested replicas; None if the workload is unknown."""
+    """Return the stored workload of a `scale` request, with the requested replicas; None if the workload is unknown."""
     resource = request.resource
     for kind in config.options.pod_template_paths if cluster else ():
         if kind.rpartition("/")[0] == resource.group and resource.resource in plurals(kind):
@@ -219,7 +221,7 @@ def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: 
 
 
 def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decision:
-    """The findings about the object, confirmed by the API server if they depend on the cache."""
+    """Return the findings about the object, confirmed by the API server if they depend on the cache."""
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     impacts: list[Impact] = []
     seconds = 0.0
@@ -272,7 +274,7 @@ def decide_validation(review: ReviewContext, subject: ReviewedObject) -> Decisio
 
 
 def _of_impacts(subject: ReviewedObject, impacts: Sequence[Impact], *, staleness: bool) -> dict[str, Any]:
-    """The fields of a decision with the values of the latest prediction; none without a prediction.
+    """Return the fields of a decision with the values of the latest prediction; none without a prediction.
 
     A prediction that missed the deadline is not compared with kube-scheduler's decision.
     """
@@ -310,7 +312,7 @@ NO_MUTATION: Final = Mutation()
 
 
 def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign: bool = True) -> Mutation:
-    """The patch for a new Pod; an empty one for other requests. Raises InvalidObject.
+    """Return the patch for a new Pod; an empty one for other requests. Raises InvalidObject.
 
     `assign`: false to never assign the default class of the namespace.
     """
@@ -371,7 +373,7 @@ def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple
 
 
 def decide_mutation(review: ReviewContext) -> Decision:
-    """The decision on a request to `/mutate`: the patch, and warnings about it."""
+    """Return the decision on a request to `/mutate`: the patch, and warnings about it."""
     request, unanswered = review.request, False
     try:
         mutation = mutate(request, review.cluster)
@@ -414,7 +416,7 @@ class _Annotated(NamedTuple):
 
 
 def _annotated(review: ReviewContext, patch: tuple[PatchOperation, ...]) -> _Annotated:
-    """The change of the impact annotation on the patched object: set, remove or leave it."""
+    """Return the change of the impact annotation on the patched object: set, remove or leave it."""
     request, cluster, config = review.request, review.cluster, review.config
     if request.operation not in STORING or request.subresource:
         return _Annotated()
@@ -488,13 +490,13 @@ NOT_EXEMPT: Final = "not-exempt"
 
 
 def decide(review: ReviewContext) -> Decision:
-    """The decision on any request: an exemption, or the result of an evaluation."""
+    """Return the decision on any request: an exemption, or the result of an evaluation."""
     exemption = exemption_of(review.request, review.cluster, review.config, review.time.now)
     return evaluate_review(review) if exemption is None else passed(review.request.uid, exemption)
 
 
 def evaluate_review(review: ReviewContext) -> Decision:
-    """The decision on a request without exemption."""
+    """Return the decision on a request without exemption."""
     request, cluster, config, time = review.request, review.cluster, review.config, review.time
     if review.hook is Hook.MUTATE:
         decision = decide_mutation(review)

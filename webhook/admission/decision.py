@@ -73,7 +73,7 @@ _MAX_COUNT: Final = len(" [] (and 9999 more warnings)")
 
 
 def name_of(finding: Finding) -> str:
-    """The object as the start of a warning, `Deployment shop/web: `; the middle of a long name is omitted."""
+    """Return the object as the start of a warning, `Deployment shop/web: `; the middle of a long name is omitted."""
     name = _without_middle(one_line(str(finding.object)), MAX_NAME)
     return f"{name}: " if name else ""
 
@@ -164,7 +164,7 @@ def truncated_text(text: str, limit: int) -> str:
 
 
 def _clause_end(text: str, limit: int) -> int:
-    """The end of the last clause that ends within `limit` characters; 0 if there is none."""
+    """Return the end of the last clause that ends within `limit` characters; 0 if there is none."""
     return max((match.start() for match in _AFTER_A_CLAUSE.finditer(text, 0, max(limit + 1, 0))), default=0)
 
 
@@ -187,7 +187,9 @@ def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
 
 @lru_cache(maxsize=512)
 def audit_key(text: str) -> str:
-    """A valid key of an audit annotation: the API server drops invalid keys and everything past 63 characters."""
+    """Return a valid key of an audit annotation: the API server drops invalid keys and everything past 63
+    characters.
+    """
     return _NOT_IN_A_KEY.sub("-", text)[:MAX_AUDIT_KEY].strip("-_.") or "finding"
 
 
@@ -305,11 +307,11 @@ class Decision:
         return replace(self, is_cut_short=True) if time_was_up and not self.is_cut_short else self
 
     def plain(self) -> Decision:
-        """The decision without the findings' details, to send it from one process to another."""
+        """Return the decision without the findings' details, to send it from one process to another."""
         return replace(self, findings=tuple(finding._replace(detail={}) for finding in self.findings))
 
     def audited(self, key: str, text: str) -> Decision:
-        """The decision with one more audit annotation, unless the text is empty."""
+        """Return the decision with one more audit annotation, unless the text is empty."""
         if not text:
             return self
         return replace(self, response=replace(self.response, audit={**self.response.audit, key: text}))
@@ -326,7 +328,7 @@ def passed(uid: str, exemption: str) -> Decision:
 
 
 def decision_of(uid: str, findings: tuple[Finding, ...], staleness: str = "") -> Decision:
-    """The decision for these findings: denial, warnings and audit annotations. `staleness`: see `Time`."""
+    """Return the decision for these findings: denial, warnings and audit annotations. `staleness`: see `Time`."""
     by_action = defaultdict[Action, list[Finding]](list)
     for finding in findings:
         by_action[finding.action].append(finding)

@@ -93,7 +93,7 @@ class WarningCount(NamedTuple):
     shortened: int = 0
 
     def next(self, now: float) -> WarningCount:
-        """The counts after one more warning. Short warnings do not extend the time."""
+        """Return the counts after one more warning. Short warnings do not extend the time."""
         times = tuple(time for time in self.times if time > now - SECONDS)
         if len(times) < FULL:
             return WarningCount((*times, now))
@@ -160,7 +160,7 @@ class WarningLimiter:
 
 
 def will_not_run(finding: Finding) -> bool:
-    """Whether Pods of the object will be rejected or stay Pending, or the object is invalid."""
+    """Report whether Pods of the object will be rejected or stay Pending, or the object is invalid."""
     return finding.severity is Severity.ERROR or finding.rule in _REJECTED_OR_PENDING
 
 
@@ -232,7 +232,7 @@ class Endpoint:
     def arriving(
         self, cluster: ClusterSnapshot | None, admitted: tuple[Admitted, ...], expired: Callable[[], bool]
     ) -> Arriving:
-        """The cluster state with the expected Pods of recently admitted objects."""
+        """Return the cluster state with the expected Pods of recently admitted objects."""
         if cluster is None or not admitted:
             return Arriving(cluster)
         return self.admitted_pods.placed(cluster, admitted, self.config().options.pod_template_paths, expired)
@@ -242,7 +242,9 @@ class Endpoint:
         return replace(self, cluster=lambda: cluster, config=lambda: config)
 
     def predict(self, job: PredictionJob) -> Decision | str:
-        """The decision on a request, in a prediction process; a string with the reason if it cannot be evaluated."""
+        """Return the decision on a request, in a prediction process; a string with the reason if it cannot be
+        evaluated.
+        """
         call, deadline = job.call, Deadline(job.at)
         try:
             arriving = self.arriving(self.cluster(), job.admitted, deadline.expired)
@@ -349,7 +351,7 @@ class Endpoint:
         return self._parsed(call)
 
     def _parsed(self, call: AdmissionCall) -> replies.Reply | Evaluation:
-        """The response if the request needs no evaluation; otherwise the evaluation.
+        """Return the response if the request needs no evaluation; otherwise the evaluation.
 
         Evaluates a large request immediately, so that only one request at a time has its large objects in memory.
         """
@@ -404,7 +406,7 @@ class Endpoint:
         return grant, cluster, self.without_names(config) if grant.is_shown else config
 
     def _access(self, hook: Hook, request: AdmissionRequest, config: Config) -> prediction_access.RequestAccess:
-        """The access of the requester to predictions, for one request."""
+        """Return the access of the requester to predictions, for one request."""
         count = partial(self.metrics.count, self.metrics.predictions_shown)
         shared = prediction_access.PredictionAccess(self.budget, count, self.reviews)
         return prediction_access.RequestAccess(shared, request, config, annotates=hook is Hook.MUTATE)
@@ -641,7 +643,7 @@ class Evaluation:
         return answer
 
     def _may_read(self) -> bool:
-        """True if an access review allows the requester to read all names."""
+        """Report whether an access review allows the requester to read all names."""
         assert self.services.reviews is not None
         return not self.deadline.expired() and self.services.reviews.ask(self.request.user)
 
@@ -681,5 +683,5 @@ _MAX_SECONDS: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
 
 @lru_cache(maxsize=64)
 def _passed(exemption: str) -> Answered:
-    """The cached response for an exemption, without a uid."""
+    """Return the cached response for an exemption, without a uid."""
     return Answered.from_decision(passed("", exemption))

@@ -68,7 +68,9 @@ def needs_reservation(decision: Decision) -> bool:
 
 
 def deny_default(request: AdmissionRequest, decision: Decision, why: str) -> Decision:
-    """The denial of a class because the global default is reserved, with the audit annotations of the decision."""
+    """Return the denial of a class because the global default is reserved, with the audit annotations of the
+    decision.
+    """
     subject = request.subject
     location, ref = subject.locate(("globalDefault",)), subject.ref
     rule, remedy = global_default_not_unique.ID, "try again, or set globalDefault: false"

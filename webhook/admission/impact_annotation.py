@@ -80,7 +80,7 @@ class Impacts:
         time_is_up: Callable[[], bool] = never,
         is_last: bool = False,
     ) -> Impact | None:
-        """The impact of an object on a cluster state, from the cache or from `work_out`.
+        """Return the impact of an object on a cluster state, from the cache or from `work_out`.
 
         Incomplete impacts are not cached. `is_last`: no later call needs this impact.
         """
@@ -106,7 +106,7 @@ def _weight(impact: Impact | None) -> int:
 
 
 def outcome_of(impact: Impact) -> Outcome:
-    """The outcome of a prediction."""
+    """Return the outcome of a prediction."""
     if impact.rest == "unknown":
         return Outcome.INCOMPLETE
     if impact.why_not:
@@ -117,7 +117,7 @@ def outcome_of(impact: Impact) -> Outcome:
 
 
 def wanted(subject: ReviewedObject, config: Config) -> bool:
-    """True if forewarn annotates objects of this kind."""
+    """Report whether forewarn annotates objects of this kind."""
     if subject.operation not in (Operation.CREATE, Operation.UPDATE):
         return False
     return config.annotate in (Annotate.ALL, "pods" if subject.object.get("kind") == "Pod" else "workloads")
@@ -189,7 +189,7 @@ class ReinvocationCache:
         self._lock = Lock()
 
     def recall(self, subject: ReviewedObject, work_out: Callable[[], str | None]) -> str | None:
-        """The object's annotation if forewarn has written it recently; otherwise the result of `work_out`."""
+        """Return the object's annotation if forewarn has written it recently; otherwise the result of `work_out`."""
         return self.recent(subject) or work_out()
 
     def recent(self, subject: ReviewedObject) -> str | None:

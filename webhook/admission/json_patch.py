@@ -23,13 +23,13 @@ class PatchOperation(NamedTuple):
     value: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """The operation as JSON."""
+        """Return the operation as JSON."""
         written: dict[str, Any] = {"op": self.op, "path": pointer(self.path)}
         return written if self.op == "remove" else {**written, "value": self.value}
 
 
 def pointer(path: Path) -> str:
-    """A path as JSON Pointer (RFC 6901): `~` and `/` inside a key are escaped."""
+    """Return a path as JSON Pointer (RFC 6901): `~` and `/` inside a key are escaped."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
@@ -50,7 +50,7 @@ def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
 
 
 def apply_patch(obj: ApiObject, operations: Iterable[PatchOperation]) -> dict[str, Any]:
-    """A copy of the object with the operations applied. Raises PatchError if one does not apply.
+    """Return a copy of the object with the operations applied. Raises PatchError if one does not apply.
 
     The copy shares unchanged parts with the object, so modify neither.
     """

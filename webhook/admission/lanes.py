@@ -36,7 +36,7 @@ _RESERVE: Final = 0.25
 
 @lru_cache(maxsize=64)
 def parse_timeout(text: str) -> float:
-    """A Go duration in seconds; the default if not positive or invalid. Cached: API servers use few values."""
+    """Return a Go duration in seconds; the default if not positive or invalid. Cached: API servers use few values."""
     timeout = parse_duration(text) or 0.0
     return min(timeout, MAX_SECONDS) if timeout > 0 else DEFAULT_SECONDS
 
@@ -52,15 +52,15 @@ class Deadline(NamedTuple):
         return cls(received + seconds * (1 - _RESERVE))
 
     def within(self, seconds: float) -> Deadline:
-        """The earlier of this deadline and `seconds` from now."""
+        """Return the earlier of this deadline and `seconds` from now."""
         return Deadline(min(self.at, monotonic() + seconds))
 
     def seconds(self) -> float:
-        """The remaining time; never negative."""
+        """Return the remaining time; never negative."""
         return max(0.0, self.at - monotonic())
 
     def expired(self) -> bool:
-        """True if no time remains for predictions."""
+        """Report whether no time remains for predictions."""
         return monotonic() >= self.at
 
 
@@ -77,7 +77,9 @@ class Attempt:
         self.used_up = False
 
     def expired(self) -> bool:
-        """True if the time is used up; stays true. Runs cheaper requests first, unless the thread has a shared lock."""
+        """Report whether the time is used up; stays true. Runs cheaper requests first, unless the thread has a shared
+        lock.
+        """
         if not self.used_up:
             took = thread_time() - self._started
             self.used_up = took >= self._seconds or self._deadline.expired()
@@ -266,7 +268,7 @@ class Lane:
             result.set_result(value)
 
     def _next(self, seconds: float | None) -> tuple[Result, Callable[[], Any]] | None:
-        """The next function with its result; None after `seconds` without one, or after `stop`."""
+        """Return the next function with its result; None after `seconds` without one, or after `stop`."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._is_ready(), seconds)
             if self._stopped or not self._is_ready():
@@ -276,7 +278,7 @@ class Lane:
             return result, run
 
     def _is_ready(self) -> bool:
-        """True if a thread may run the first function. Hold the lock."""
+        """Report whether a thread may run the first function. Hold the lock."""
         return bool(self._waiting)
 
     def _begin(self) -> None:

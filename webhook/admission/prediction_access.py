@@ -59,7 +59,7 @@ AnnotationLookup = Callable[[ReviewedObject, Callable[[], str | None]], str | No
 
 
 def read_classes(confirm: Confirm, expired: Callable[[], bool]) -> Mapping[str, PriorityClass] | None:
-    """The PriorityClasses from the API server; None without a response or if the time is up."""
+    """Return the PriorityClasses from the API server; None without a response or if the time is up."""
     with suppress(OSError):
         return None if expired() else confirm()
     return None
@@ -105,7 +105,7 @@ class ReviewContext(NamedTuple):
     shown: Callable[[], Shown] = lambda: EXACT
 
     def live_classes(self) -> Mapping[str, PriorityClass] | None:
-        """The result of `read_classes`. Needs `confirm`."""
+        """Return the result of `read_classes`. Needs `confirm`."""
         assert self.confirm is not None
         return read_classes(self.confirm, self.time.expired)
 
@@ -167,7 +167,7 @@ class PredictionProcess:
         self._answers = BufferedReader(self._timed)
 
     def ask(self, question: object, until: float) -> Any:
-        """The process's answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
+        """Return the process's answer to a question. `until`: deadline on the monotonic clock. Raises Unanswered."""
         self._timed.until = until + GRACE_SECONDS
         try:
             self._socket.settimeout(max(self._timed.until - monotonic(), _INSTANT))
@@ -234,7 +234,7 @@ class Predictors:
 
 
 def forked_by(evaluating: Lane, run: Callable[[Any], Any], seconds: float = _FORK_SECONDS) -> PredictionProcess:
-    """A process that the evaluating thread forks between two requests. Raises Unanswered after `seconds`."""
+    """Return a process that the evaluating thread forks between two requests. Raises Unanswered after `seconds`."""
     forked: Future[PredictionProcess] | None = evaluating.submit(Cost.RULES, lambda: PredictionProcess(run))
     if forked is None:
         raise Unanswered("the queue is full")
@@ -329,7 +329,7 @@ def _what(finding: Finding) -> tuple[str, str, str]:
 
 
 def changes_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
-    """True if the update of a workload changes its Pods or their number."""
+    """Report whether the update of a workload changes its Pods or their number."""
     try:
         new, old = pod_template_of(subject.object, paths), pod_template_of(subject.old or {}, paths)
     except InvalidObject:
@@ -368,13 +368,13 @@ class _Bucket(NamedTuple):
     full_at: float = 0.0
 
     def recovered(self, budget: Budget, now: float) -> _Bucket:
-        """The bucket at a later time. Predictions recover evenly over the hour."""
+        """Return the bucket at a later time. Predictions recover evenly over the hour."""
         hours = max(now - self.at, 0.0) / _HOUR
         exact, coarse = self.exact - budget.exact * hours, self.coarse - budget.coarse * hours
         return _Bucket(max(exact, 0.0), max(coarse, 0.0), now, self.full_at)
 
     def level(self, budget: Budget) -> Level:
-        """The level that the remaining budget allows."""
+        """Return the level that the remaining budget allows."""
         if self.exact + COST <= budget.exact:
             return Level.EXACT
         return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
@@ -442,7 +442,7 @@ _FIRST: Final = "preempts-running-pods"
 
 
 def is_on_behalf(user: User, obj: ApiObject) -> bool:
-    """True if a controller may write the response into Events of the namespace.
+    """Report whether a controller may write the response into Events of the namespace.
 
     Any requester can write the owner references of an object, so they may only reduce what the response shows.
     """
@@ -560,7 +560,9 @@ class RequestAccess:
         return tuple(name for name in dict.fromkeys(namespaces) if reviews.cached_answer(self._user, name) is None)
 
     def _may_list(self, namespaces: Sequence[str]) -> bool | None:
-        """True if the requester may list Pods in all these namespaces, by cached access reviews; None if unknown."""
+        """Report whether the requester may list Pods in all these namespaces, by cached access reviews; None if
+        unknown.
+        """
         reviews = self._shared.reviews
         if self._is_controller or reviews is None:
             return False

@@ -25,7 +25,7 @@ class Reply(NamedTuple):
 
 
 def rejection(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
-    """A response without an AdmissionReview: a metav1.Status."""
+    """Return a response without an AdmissionReview: a metav1.Status."""
     reason = _REASONS.get(status) or HTTPStatus(status).phrase.replace(" ", "")
     return Reply(status, status_body(status, reason, message), JSON + headers)
 

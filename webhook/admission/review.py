@@ -108,7 +108,9 @@ class Grant(NamedTuple):
     is_shown: bool = False
 
     def covers(self, group: str, resource: str, subresource: str) -> bool:
-        """True if the webhook's rules include this resource. Source: apiserver webhook/predicates/rules/rules.go."""
+        """Report whether the webhook's rules include this resource. Source: apiserver
+        webhook/predicates/rules/rules.go.
+        """
         target = (group, resource, subresource)
         return _ALL in self.resources or any(
             all(own in ("*", given) for own, given in zip(granted, target, strict=True)) for granted in self.resources
@@ -144,7 +146,7 @@ class Callers:
     proven: bool = False
 
     def may_ask(self, tokens: Collection[str]) -> bool:
-        """True if the webhook answers callers with these tokens."""
+        """Report whether the webhook answers callers with these tokens."""
         required = self.required()
         return not required or _has_one(tokens, required)
 
@@ -168,13 +170,13 @@ EVERYBODY: Final = Callers()
 
 
 def bearer(authorization: str) -> str:
-    """The token of an Authorization header; empty if there is none."""
+    """Return the token of an Authorization header; empty if there is none."""
     scheme, _, token = authorization.strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """The tokens of a file, one per line. Raises BadTokens with the file's name."""
+    """Return the tokens of a file, one per line. Raises BadTokens with the file's name."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
     except OSError as error:
@@ -309,11 +311,11 @@ class AdmissionResponse:
     patch: tuple[PatchOperation, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """The body of the HTTP response: the complete AdmissionReview."""
+        """Return the body of the HTTP response: the complete AdmissionReview."""
         return with_uid(self.without_uid(), self.uid)
 
     def without_uid(self) -> bytes:
-        """The `response` object without its uid, as JSON; `with_uid` completes it."""
+        """Return the `response` object without its uid, as JSON; `with_uid` completes it."""
         response: dict[str, Any] = {"allowed": self.allowed}
         if not self.allowed:
             status: dict[str, Any] = {"status": "Failure", "message": self.message, "reason": self.reason}
@@ -335,7 +337,7 @@ _HEAD: Final = b'{"apiVersion":"%s","kind":"%s","response":{"uid":' % (API_VERSI
 
 
 def with_uid(body: bytes, uid: str) -> bytes:
-    """The AdmissionReview as JSON, from the result of `AdmissionResponse.without_uid` and a uid."""
+    """Return the AdmissionReview as JSON, from the result of `AdmissionResponse.without_uid` and a uid."""
     return b"%s%s,%s}" % (_HEAD, _dumps(uid), body[1:])
 
 

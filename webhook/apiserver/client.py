@@ -371,7 +371,7 @@ class ApiServer:
         return Answer(_object(received), _warnings(answered.getlist("Warning")), date=answered.get("Date", ""))
 
     def text(self, path: str, limit: int, times: Timeouts, query: Mapping[str, str] | None = None) -> Answer:
-        """The text at a path, for example a Pod's response through the API server; at most `limit` bytes."""
+        """Return the text at a path, for example a Pod's response through the API server; at most `limit` bytes."""
         headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
         received, answered = self._exchange(HttpCall("GET", path, query or {}, headers, times, repeats=1), limit)
         return Answer({}, text=received.decode(errors="replace"), date=answered.get("Date", ""))
@@ -417,7 +417,7 @@ class ApiServer:
     def _page(
         self, resource: KindSpec, query: Mapping[str, str], timeouts: Timeouts | None, limit: int
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """The objects of one page, and the other fields of the list. Raises ApiError."""
+        """Return the objects of one page, and the other fields of the list. Raises ApiError."""
         times = timeouts or self._timeouts
         response = self._open(HttpCall("GET", resource.path, query, {"Accept-Encoding": "gzip"}, times, repeats=1))
         until, begun = self._clock() + times.total, b""
@@ -556,7 +556,7 @@ _TOKEN: Final = "!#$&'*+-.^_`|~"
 
 
 def headers_of(user: Any) -> list[tuple[str, str]]:
-    """The headers that impersonate a user, in order; none if nothing is to be impersonated.
+    """Return the headers that impersonate a user, in order; none if nothing is to be impersonated.
 
     `user`: the `user` of the kubeconfig's context. Options replace its fields one by one. Raises ApiError for fields
     of a wrong type, and for groups, uid or extra without a user, as kubectl does.
@@ -659,7 +659,7 @@ class Connection:
         self._pool.clear()
 
     def _credentials(self) -> dict[str, str]:
-        """The Authorization header with a bearer token, renewed if it expires soon. Raises ApiError."""
+        """Return the Authorization header with a bearer token, renewed if it expires soon. Raises ApiError."""
         with self._lock:
             try:
                 settings = self._configuration.auth_settings().values()
@@ -695,7 +695,7 @@ def connect(context: str = "") -> Connection:
 
 
 def contexts() -> list[str]:
-    """The names of the kubeconfig's contexts, sorted. Raises ApiError."""
+    """Return the names of the kubeconfig's contexts, sorted. Raises ApiError."""
     path = _required_kubeconfig("")
     try:
         return sorted({str(context["name"]) for context in _merged(path)["contexts"]})
@@ -731,14 +731,14 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> Any:
 
 
 def _merged(path: str) -> Any:
-    """The merged kubeconfig. Raises any exception if it is missing or malformed."""
+    """Return the merged kubeconfig. Raises any exception if it is missing or malformed."""
     from kubernetes import config
 
     return config.kube_config.KubeConfigMerger(path).config.value
 
 
 def _user_of(path: str, context: str) -> Any:
-    """The fields of a context's user. Raises any exception if the kubeconfig is missing or malformed."""
+    """Return the fields of a context's user. Raises any exception if the kubeconfig is missing or malformed."""
     value = _merged(path)
     context = context or value["current-context"]
     name = next(entry for entry in value["contexts"] if entry["name"] == context).value["context"].get("user")
@@ -746,7 +746,7 @@ def _user_of(path: str, context: str) -> Any:
 
 
 def current_context() -> str:
-    """The name of the kubeconfig's current context; "" without a kubeconfig or current context."""
+    """Return the name of the kubeconfig's current context; "" without a kubeconfig or current context."""
     with suppress(Exception):  # missing or malformed
         current = _merged(_kubeconfig())["current-context"]
         return next((name for name in contexts() if name == current), "")
@@ -754,7 +754,9 @@ def current_context() -> str:
 
 
 def impersonated_user(context: str) -> str:
-    """The user that requests of a context impersonate; "" if none, or if the kubeconfig is missing or malformed."""
+    """Return the user that requests of a context impersonate; "" if none, or if the kubeconfig is missing or
+    malformed.
+    """
     user = None
     with suppress(Exception):  # missing or malformed
         user = _user_of(_kubeconfig(), context)
@@ -788,7 +790,7 @@ def _check_aliases(path: str) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """The root cause of an error in one line, without urllib3's texts about the pool."""
+    """Return the root cause of an error in one line, without urllib3's texts about the pool."""
     cause = getattr(error, "reason", None)
     if isinstance(cause, BaseException):
         return _reason(cause)

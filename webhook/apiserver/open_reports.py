@@ -28,7 +28,7 @@ _WRITTEN: Final = "forewarn.dev/reported-namespaces"
 
 
 def is_served(api: ObjectApi) -> bool:
-    """True if the API server has both kinds. Raises ObjectApiError."""
+    """Report whether the API server has both kinds. Raises ObjectApiError."""
     resources = (get_or_none(api, GROUP) or {}).get("resources") or ()
     return {"reports", "clusterreports"} <= {resource.get("name") for resource in resources}
 

@@ -52,7 +52,7 @@ class Live:
     """The cluster source `live`."""
 
     def __call__(self, context: str = "") -> Iterator[dict[str, Any]]:
-        """All objects that forewarn reads, from a context (default: the current one). Raises SourceError."""
+        """Yield all objects that forewarn reads, from a context (default: the current one). Raises SourceError."""
         api = _api(context)
         yield from read_all(api, _name(context))
         yield from version_of(api)
@@ -66,7 +66,7 @@ class Live:
         return f"{f'context {name}' if name else 'the cluster of this Pod'}{f' as {user}' if user else ''}"
 
     def contexts(self, context: str = "") -> list[str]:  # noqa: ARG002  (the signature of a source's attributes)
-        """The names of the kubeconfig's contexts. Raises SourceError."""
+        """Return the names of the kubeconfig's contexts. Raises SourceError."""
         try:
             return client.contexts()
         except client.ApiError as error:
@@ -98,12 +98,12 @@ class Live:
             raise SourceError(_name(context), f"more than {MAX_EACH} Events about preempted Pods")
 
     def definitions(self, context: str) -> Iterator[dict[str, Any]]:
-        """The CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
+        """Yield the CustomResourceDefinitions; none without permission to list them. Raises SourceError."""
         objects = _optional(_api(context), _name(context), (_DEFINITIONS,))
         yield from (obj for obj in objects if isinstance(obj.get("spec"), dict))
 
     def report_writer(self, context: str) -> Callable[[Sequence[Finding]], Written]:
-        """A function that writes findings as OpenReports (`open_reports.write_reports`).
+        """Return a function that writes findings as OpenReports (`open_reports.write_reports`).
 
         Raises SourceError, also if the API server does not serve these kinds.
         """
@@ -128,7 +128,7 @@ class Live:
         return write
 
     def capacity_buffers(self, context: str) -> Iterator[dict[str, Any]]:
-        """The CapacityBuffers of the cluster, at most MAX_BUFFERS + 1; none if they are not served. Raises
+        """Yield the CapacityBuffers of the cluster, at most MAX_BUFFERS + 1; none if they are not served. Raises
         SourceError."""
 
         def of_first_version() -> Iterator[dict[str, Any]]:
@@ -140,11 +140,11 @@ class Live:
         return islice(of_first_version(), MAX_BUFFERS + 1)
 
     def autoscalers(self, context: str) -> Iterator[dict[str, Any]]:
-        """The HorizontalPodAutoscalers of the cluster. Raises SourceError."""
+        """Return the HorizontalPodAutoscalers of the cluster. Raises SourceError."""
         return _listed(_api(context), context, _AUTOSCALERS, ())
 
     def autoscalers_if_permitted(self, context: str) -> Iterator[dict[str, Any]]:
-        """The HorizontalPodAutoscalers; none without permission. Raises SourceError."""
+        """Return the HorizontalPodAutoscalers; none without permission. Raises SourceError."""
         return islice(_listed(_api(context), context, _AUTOSCALERS), _MAX_AUTOSCALERS)
 
     def node_groups(self, context: str) -> Iterator[dict[str, Any]]:

@@ -84,7 +84,7 @@ def _typed(error: ServerError, method: str, path: str) -> ObjectApiError:
 
 
 def get_or_none(api: ObjectApi, path: str) -> dict[str, Any] | None:
-    """The object at a path; None if it does not exist. Raises ObjectApiError."""
+    """Return the object at a path; None if it does not exist. Raises ObjectApiError."""
     try:
         return api.get(path)
     except NotFound:

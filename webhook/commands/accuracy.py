@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def read_table(port: int) -> dict[str, Any]:
-    """The table of the webhook with this health port. Raises NoTable."""
+    """Return the table of the webhook with this health port. Raises NoTable."""
     try:
         table: dict[str, Any] = json.loads(request_table(port))
         list(_lines(table))  # fails for another document

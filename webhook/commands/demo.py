@@ -83,7 +83,7 @@ def _serving() -> Iterator[HTTPSConnection]:
 
 
 def _listening(log: Iterable[str]) -> str:
-    """The address of the webhook, from its log. Exits if the webhook does."""
+    """Return the address of the webhook, from its log. Exits if the webhook does."""
     lines = []
     for line in log:
         lines.append(line)

@@ -81,7 +81,9 @@ def _print(output: Output, lines: Sequence[Line]) -> int:
 
 
 def _version(api: ApiServer, seconds: float) -> tuple[dict[str, object], float | None]:
-    """The response of /version, and the seconds by which its clock is ahead. Raises ApiError without a response."""
+    """Return the response of /version, and the seconds by which its clock is ahead. Raises ApiError without a
+    response.
+    """
     try:
         answer = api.ask("GET", "/version", timeouts=Timeouts(seconds, seconds, seconds))
     except ApiError as error:
@@ -92,7 +94,7 @@ def _version(api: ApiServer, seconds: float) -> tuple[dict[str, object], float |
 
 
 def rendered(lines: Sequence[Line], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """A table with one line per check, and its fix below; problems first, then warnings."""
+    """Yield a table with one line per check, and its fix below; problems first, then warnings."""
     areas, checks, words = (max((len(str(line[column])) for line in lines), default=0) for column in (0, 1, 2))
     for line in sorted(lines, key=lambda line: _ORDER.index(line.status)):
         status = paint(f"{line.status:{words}}", _STYLES[line.status])

@@ -97,7 +97,7 @@ def split(arguments: Sequence[str]) -> Given:
 
 
 def translated(call: Given) -> list[str]:
-    """The command line of `forewarn` that is equivalent to one of `kubectl forewarn`."""
+    """Return the command line of `forewarn` that is equivalent to one of `kubectl forewarn`."""
     rest = call[1]
     if not rest or rest[0].startswith("-"):
         return list(rest)
@@ -145,7 +145,7 @@ class Kubeconfig(NamedTuple):
 
 
 def kubeconfig() -> Kubeconfig:
-    """The kubeconfig files, merged as kubectl merges them: the first one that names something decides.
+    """Return the kubeconfig files, merged as kubectl merges them: the first one that names something decides.
 
     Missing and unreadable files are skipped: the command itself reports the error.
     """

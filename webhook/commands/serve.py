@@ -343,7 +343,7 @@ def _state(
 
 
 def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Callable[[], object]:
-    """A function that reloads the scheduler's configuration if the file has changed."""
+    """Return a function that reloads the scheduler's configuration if the file has changed."""
     if settings.scheduler_file is None:
         return lambda: None
 
@@ -357,7 +357,7 @@ def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Call
 
 
 def _reviews(state: StateSource) -> AccessReviews | None:
-    """The access reviews; None without an API server."""
+    """Return the access reviews; None without an API server."""
     if state.api is None:
         return None
     from time import monotonic
@@ -370,7 +370,7 @@ def _reviews(state: StateSource) -> AccessReviews | None:
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:
-    """Functions that return the current configuration, and that reload the files if they have changed."""
+    """Return functions that return the current configuration, and that reload the files if they have changed."""
     config, admission = settings.config, settings.admission_config
     paths = [path for path in (config, admission) if path]
 

@@ -158,7 +158,9 @@ class Issuer:
                 self._served[ca] = self._now()
 
     def bundle(self) -> bytes:
-        """The CAs that API servers must trust, in PEM: also those of certificates that replicas may still serve."""
+        """Return the CAs that API servers must trust, in PEM: also those of certificates that replicas may still
+        serve.
+        """
         now = self._now()
         self._served = {ca: seen for ca, seen in self._served.items() if abs(now - seen) < HANDOVER}
         return b"".join(dict.fromkeys((*self.authorities.certificates, *self._served)))

@@ -51,7 +51,7 @@ class Lease:
         return at(self.object, "metadata", "annotations") or {}
 
     def held_by(self, holder: str, seconds: int, now: datetime, annotations: Mapping[str, str]) -> ApiObject:
-        """The Lease to write for this holder, renewed at `now` (UTC)."""
+        """Return the Lease to write for this holder, renewed at `now` (UTC)."""
         spec = at(self.object, "spec") or {}
         time = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
         changes = spec.get("leaseTransitions") or 0

@@ -208,7 +208,7 @@ def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
 
 
 def _token(webhook: ApiObject) -> str:
-    """The token in a webhook's path; "" without one."""
+    """Return the token in a webhook's path; "" without one."""
     base, _, token = str(at(webhook, "clientConfig", "service", "path") or "").rpartition("/")
     return token if base in _PATHS else ""
 

@@ -62,7 +62,7 @@ class Served:
 
 
 def token_key_of(secret: ApiObject) -> str:
-    """The token key in the Secret; "" if it is missing or invalid. Raises BadSecret."""
+    """Return the token key in the Secret; "" if it is missing or invalid. Raises BadSecret."""
     text = decoded(at(secret, "data") or {}, "token-key").decode("ascii", "replace")
     return text if _KEY.fullmatch(text) else ""
 
@@ -99,7 +99,7 @@ class ServingCertificate:
 
 
 def decoded(data: Mapping[str, str], key: str) -> bytes:
-    """The decoded value of a key in a Secret; b"" if it is missing. Raises BadSecret."""
+    """Return the decoded value of a key in a Secret; b"" if it is missing. Raises BadSecret."""
     try:
         return base64.b64decode(data.get(key) or "", validate=True)
     except ValueError as error:
@@ -107,7 +107,7 @@ def decoded(data: Mapping[str, str], key: str) -> bytes:
 
 
 def bad(key: str, why: object) -> BadSecret:
-    """The error for an invalid Secret, with its fix."""
+    """Return the error for an invalid Secret, with its fix."""
     return BadSecret(
         f"the Secret's {key}: {why}. Fix: remove all of the Secret's data; forewarn-ca-injector fills it again"
     )

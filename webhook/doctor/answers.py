@@ -101,7 +101,7 @@ class Replica(NamedTuple):
         return sum(numbers) if numbers else None
 
     def label(self, name: str, label: str) -> str:
-        """The value of a label of a metric with one sample; "" if the metric is missing."""
+        """Return the value of a label of a metric with one sample; "" if the metric is missing."""
         return next((metric.labels.get(label, "") for metric in self.metrics if metric.name == name), "")
 
 
@@ -383,7 +383,7 @@ def _health(replica: Replica, now: float) -> Iterator[Line]:
 
 
 def _last(client: Client) -> Line:
-    """A line about the newest Deployment with a predicted preemption, among the first pages."""
+    """Return a line about the newest Deployment with a predicted preemption, among the first pages."""
     listed = client.all("/apis/apps/v1/deployments", "the Deployments of all namespaces")
     if listed.why:
         return PREDICTED.unknown("last prediction", listed.why)

@@ -63,7 +63,7 @@ class Webhook(NamedTuple):
         return "/mutate" if self.kind == MUTATING else "/validate"
 
     def patch(self, op: str, field: str, value: object = None) -> str:
-        """The kubectl command that changes one field of this webhook only."""
+        """Return the kubectl command that changes one field of this webhook only."""
         path = f"/webhooks/{self.place}"
         change = {"op": op, "path": f"{path}/{field}", **({} if op == "remove" else {"value": value})}
         is_it = {"op": "test", "path": f"{path}/name", "value": self.fields.get("name")}
@@ -430,7 +430,7 @@ def _of_deployment(installation: Installed, deployment: ApiObject) -> Installed:
 
 
 def _mounted(spec: ApiObject, container: ApiObject) -> str:
-    """The Secret that is mounted at FOREWARN_TLS_CERT; empty if there is none."""
+    """Return the Secret that is mounted at FOREWARN_TLS_CERT; empty if there is none."""
     files = (at(env, "value") for env in at(container, "env") or () if at(env, "name") == "FOREWARN_TLS_CERT")
     file = str(next(files, "") or "")
     mounts = [
@@ -540,7 +540,7 @@ def _endpoints(client: Client, installation: Installed) -> Line:
 
 
 def _pods(client: Client, installation: Installed) -> list[dict[str, Any]]:
-    """The Pods of the replicas and of the CA injector that are not terminating."""
+    """Return the Pods of the replicas and of the CA injector that are not terminating."""
     query = {"labelSelector": f"{_LABEL} in ({NAME}, {INJECTOR})"}
     pods = client.all(f"/api/v1/namespaces/{part(installation.namespace)}/pods", "pods", query).objects
     return [pod for pod in pods if not at(pod, "metadata", "deletionTimestamp")]
@@ -558,7 +558,7 @@ def _fails_probes(pod: ApiObject) -> bool:
 
 
 def _stopped(pod: ApiObject) -> ApiObject | None:
-    """The status of the first container that should run and does not; None if there is none."""
+    """Return the status of the first container that should run and does not; None if there is none."""
     for status in list_at(pod, "status", "containerStatuses"):
         if at(status, "state", "waiting") or at(status, "state", "terminated"):
             return status if isinstance(status, dict) else None
@@ -587,7 +587,7 @@ def _crashed(client: Client, installation: Installed, pods: Sequence[ApiObject])
 
 
 def _last_words(log: str) -> str:
-    """The message and reason in the last line of a log."""
+    """Return the message and reason in the last line of a log."""
     line = log.strip().rpartition("\n")[2]
     with suppress(ValueError, RecursionError):
         fields = json.loads(line)
@@ -765,7 +765,7 @@ def _certificate(
 
 
 def _decoded(text: str) -> bytes | None:
-    """The bytes of a text in base64; None if it is not base64."""
+    """Return the bytes of a text in base64; None if it is not base64."""
     with suppress(ValueError):
         return base64.b64decode(text, validate=True)
     return None

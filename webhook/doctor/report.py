@@ -67,18 +67,18 @@ class Area(NamedTuple):
         return self._line(check, Status.OK, message, "")
 
     def problem(self, check: str, message: str, fix: str) -> Line:
-        """A line for an error or a misleading setting."""
+        """Return a line for an error or a misleading setting."""
         return self._line(check, Status.PROBLEM, message, fix)
 
     def warning(self, check: str, message: str, fix: str) -> Line:
-        """A line for a setting that may be intended."""
+        """Return a line for a setting that may be intended."""
         return self._line(check, Status.WARNING, message, fix)
 
     def unknown(self, check: str, message: str, fix: str = "") -> Line:
         return self._line(check, Status.UNKNOWN, message, fix)
 
     def absent(self, check: str, seen: Seen, problem: str, fix: str) -> Line:
-        """A line for an object that was not read: a problem if the object does not exist."""
+        """Return a line for an object that was not read: a problem if the object does not exist."""
         return self.problem(check, problem, fix) if seen.is_missing else self.unknown(check, seen.why)
 
     def _line(self, check: str, status: Status, message: str, fix: str) -> Line:
@@ -86,7 +86,7 @@ class Area(NamedTuple):
 
 
 def kubectl_patch(what: str, *changes: object) -> str:
-    """The kubectl command that applies these changes (JSON Patch) to an object."""
+    """Return the kubectl command that applies these changes (JSON Patch) to an object."""
     return f"kubectl patch {what} --type=json -p {shlex.quote(json.dumps(changes))}"
 
 
@@ -240,5 +240,5 @@ def packaged(name: str) -> dict[str, Any]:
 
 
 def part(name: str) -> str:
-    """A name, escaped for a URL path."""
+    """Return a name, escaped for a URL path."""
     return quote(name, safe="")

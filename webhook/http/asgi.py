@@ -293,7 +293,7 @@ class Routes:
             await send_reply(reply, send, close=self._health.draining)
 
     async def _not_a_webhook(self, hook: Hook | None, receive: Receive) -> Reply:
-        """The response to another method than POST (405) or another path (404)."""
+        """Return the response to another method than POST (405) or another path (404)."""
         reply = _NOT_FOUND if hook is None else _NOT_ALLOWED
         self._endpoint.metrics.reject_by_status(reply.status)
         await self._discard(receive, _DISCARDED_OF_STRANGERS)
@@ -363,7 +363,7 @@ class Routes:
             return self._http_error(request, replies.TOO_MANY)
 
     async def _received(self, request: _Request, in_flight: InFlightRequest) -> AdmissionCall | Reply:
-        """The call with its body, or a rejection of the body. Raises TimeoutError."""
+        """Return the call with its body, or a rejection of the body. Raises TimeoutError."""
         if request.size > MAX_SMALL:
             if not request.is_known:
                 return await self._rejected(request, replies.TOO_LARGE_FOR_A_STRANGER)
@@ -480,11 +480,11 @@ _JSON: Final = tuple((name.encode(), value.encode()) for name, value in JSON)
 
 @lru_cache(maxsize=64)
 def _timeout(query: bytes) -> str:
-    """The `timeout` parameter of a query; cached, because API servers use only a few values."""
+    """Return the `timeout` parameter of a query; cached, because API servers use only a few values."""
     return dict(parse_qsl(query.decode("latin-1"))).get("timeout", "") if query else ""
 
 
 def client_of(scope: Message) -> str:
-    """The address of the client; "" if unknown."""
+    """Return the address of the client; "" if unknown."""
     client = scope.get("client")
     return str(client[0]) if client else ""

@@ -89,12 +89,12 @@ class Connections:
         return connection
 
     def opening(self) -> list[Connection]:
-        """The connections before the end of their handshakes."""
+        """Return the connections before the end of their handshakes."""
         unused = chain(self._ranks[False, Rank.UNUSED].values(), self._ranks[True, Rank.UNUSED].values())
         return [connection for group in unused for connection in group if not connection.is_open]
 
     def has_caller(self, network: str) -> bool:
-        """True if an API server has sent a request from a network."""
+        """Report whether an API server has sent a request from a network."""
         return network in self._callers
 
     def leave(self, connection: Connection) -> bool:

@@ -28,6 +28,6 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket, scheme: str) -> str:
-    """The address of a listening socket, as a URL."""
+    """Return the address of a listening socket, as a URL."""
     host, port, *_ = listening.getsockname()
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -51,7 +51,7 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
 
 
 def untimely(certificate: Certificate, now: datetime) -> str:
-    """The reason why a certificate is not valid at this time; "" if it is valid."""
+    """Return the reason why a certificate is not valid at this time; "" if it is valid."""
     return validity_of(certificate.chain).fault(now)
 
 
@@ -152,7 +152,7 @@ class SwappingContext:
 
 
 def client_names(peer: Mapping[str, Any]) -> frozenset[str]:
-    """The common names, DNS names and URIs in a client's certificate, as `getpeercert()` returns it."""
+    """Return the common names, DNS names and URIs in a client's certificate, as `getpeercert()` returns it."""
     common = {value for part in peer.get("subject", ()) for key, value in part if key == "commonName"}
     return frozenset(common | {value for kind, value in peer.get("subjectAltName", ()) if kind in _KINDS})
 

@@ -105,5 +105,5 @@ class Turns:
 
 
 def group_of(network: str) -> str:
-    """The /24 network of an IPv4 address; an IPv6 network itself."""
+    """Return the /24 network of an IPv4 address; an IPv6 network itself."""
     return f"{network.rpartition('.')[0]}.0/24" if "." in network and ":" not in network else network

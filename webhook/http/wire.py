@@ -72,7 +72,7 @@ class Wire(asyncio.BufferedProtocol):
         self._transport._force_close(error)  # noqa: SLF001  (TLS of uvloop calls it)
 
     def get_buffer(self, _size: int) -> memoryview:
-        """A part of the buffer of TLS, if TLS has started."""
+        """Return a part of the buffer of TLS, if TLS has started."""
         return self._buffer
 
     def buffer_updated(self, size: int) -> None:

@@ -23,7 +23,7 @@ class Getter(Protocol):
     """The methods of an API server that discovery needs."""
 
     def get(self, path: str) -> dict[str, Any]:
-        """The object at this path. Raises ApiError."""
+        """Return the object at this path. Raises ApiError."""
 
 
 def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
@@ -92,12 +92,12 @@ def _follow(wanted: dict[str, Find], follow: Callable[[KindSpec], object], stopp
 
 
 def _custom(api: Getter, kind: str, template: tuple[str, ...]) -> Sequence[KindSpec]:
-    """The kind. Raises ApiError, also if it is not served."""
+    """Return the kind. Raises ApiError, also if it is not served."""
     return (discover(api, kind, template),)
 
 
 def _served(api: Getter, together: Sequence[KindSpec]) -> Sequence[KindSpec]:
-    """The kinds if all of them are served; otherwise none."""
+    """Return the kinds if all of them are served; otherwise none."""
     try:
         resources = list_at(api.get(f"/apis/{together[0].api_version}"), "resources")
     except ApiError:

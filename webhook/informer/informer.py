@@ -230,7 +230,7 @@ class ClusterState:
 
 
 def _named(obj: dict[str, Any]) -> Key:
-    """The namespace and name of an object. Raises InvalidObject without a name."""
+    """Return the namespace and name of an object. Raises InvalidObject without a name."""
     key = key_of(obj)
     if not key[1]:
         raise InvalidObject("is missing", ("metadata", "name"), ref_of(obj))
@@ -539,7 +539,7 @@ class Informer:
             thread.join(max(0.0, until - monotonic()))
 
     def cluster(self) -> ClusterSnapshot | None:
-        """The latest cluster state; None until every required kind has been listed."""
+        """Return the latest cluster state; None until every required kind has been listed."""
         return self._state.latest
 
     def use(self, release: Release) -> None:

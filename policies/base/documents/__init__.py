@@ -69,7 +69,7 @@ class Field(NamedTuple):
 
 @cache
 def fields_of(record: Any) -> tuple[Field, ...]:
-    """The fields of a dataclass or NamedTuple in JSON; empty for other types.
+    """Return the fields of a dataclass or NamedTuple in JSON; empty for other types.
 
     The key is the name in camel case, or of a `Spelled` field the name itself. A field with an empty default is
     optional, unless it is `Always` in JSON, and so is a `Sparse` one.
@@ -96,13 +96,13 @@ def fields_of(record: Any) -> tuple[Field, ...]:
 
 @cache
 def properties_of(record: Any) -> Mapping[str, in_json]:
-    """The properties of a type that are keys of its JSON document, by key."""
+    """Return the properties of a type that are keys of its JSON document, by key."""
     members = {name: member for base in reversed(record.__mro__) for name, member in vars(base).items()}
     return {key_of(name): member for name, member in members.items() if isinstance(member, in_json)}
 
 
 def key_of(name: str) -> str:
-    """The key in JSON of a name."""
+    """Return the key in JSON of a name."""
     return re.sub(r"_(pdbs|[a-z0-9])", lambda match: match[1].upper().replace("PDBS", "PDBs"), name.rstrip("_"))
 
 
@@ -112,7 +112,7 @@ def is_empty(value: Any) -> bool:
 
 
 def to_dict(value: Any) -> dict[str, Any]:
-    """The JSON object of a dataclass or NamedTuple."""
+    """Return the JSON object of a dataclass or NamedTuple."""
     of: Any = type(value)
     document: dict[str, Any] = {}
     for member in properties_of(of).values():
@@ -132,7 +132,7 @@ def to_dict(value: Any) -> dict[str, Any]:
 
 
 def json_of(value: Any) -> Any:
-    """The JSON data of a value."""
+    """Return the JSON data of a value."""
     of: Any = type(value)
     if hasattr(value, "to_dict"):
         return value.to_dict()
@@ -151,7 +151,7 @@ class Document:
     """A result that is its own JSON document."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document, in the format of `-o json`."""
+        """Return the JSON document, in the format of `-o json`."""
         return to_dict(self)
 
 

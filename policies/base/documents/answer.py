@@ -81,7 +81,7 @@ class Effects(NamedTuple):
         return self[: self._fields.index("new_nodes")]
 
     def conditions(self, with_new_nodes: Effects | None = None) -> frozenset[str]:
-        """The conditions of `--fail-on` that are met: the names of the counters that are not 0, with hyphens.
+        """Return the conditions of `--fail-on` that are met: the names of the counters that are not 0, with hyphens.
 
         `with_new_nodes`: decide about Pending Pods, lost replicas and workloads that are down, unless None.
         """
@@ -166,7 +166,7 @@ class Table(NamedTuple):
     subheads: int = 0
 
     def as_objects(self) -> list[dict[str, Cell]]:
-        """The rows by their column heads, as JSON keys."""
+        """Return the rows by their column heads, as JSON keys."""
         keys = [key_of(head.lower().replace(" ", "_")) for head in self.columns]
         return [dict(zip(keys, row, strict=True)) for row in self.rows]
 

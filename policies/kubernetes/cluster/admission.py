@@ -125,7 +125,7 @@ def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
 
 
 def exceeded_quotas(cluster: ClusterSnapshot) -> dict[str, str]:
-    """The ResourceQuotas (`namespace/name`) above their limits, with the usage of each exceeded resource,
+    """Return the ResourceQuotas (`namespace/name`) above their limits, with the usage of each exceeded resource,
     such as `1,682 of 900 pods, 1,422.5 of 900 requests.cpu`.
     """
     found = {}

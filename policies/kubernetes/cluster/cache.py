@@ -61,12 +61,12 @@ class Origin:
 
 
 def seconds_of(origin: Origin) -> float:
-    """The time of a cluster state in seconds since 1970; 0 if it is unknown."""
+    """Return the time of a cluster state in seconds since 1970; 0 if it is unknown."""
     return datetime.strptime(origin.time, TIME).replace(tzinfo=UTC).timestamp() if origin.time else 0.0
 
 
 def age_of(origin: Origin, now: datetime) -> float | None:
-    """The age of a cluster state in seconds; None if its time is unknown."""
+    """Return the age of a cluster state in seconds; None if its time is unknown."""
     return now.timestamp() - seconds_of(origin) if origin.time else None
 
 
@@ -200,7 +200,7 @@ class ClusterSnapshot:
         return self.namespaces.get(("", name))
 
     def lacks_namespace(self, name: str, created: Collection[str] = ()) -> bool:
-        """Whether kube-apiserver rejects objects of a namespace, because no Namespace has this name.
+        """Report whether kube-apiserver rejects objects of a namespace, because no Namespace has this name.
 
         `created`: names of the Namespaces that an apply creates. False if the state has no other Namespaces, or other
         objects of this one. Source: apiserver, pkg/admission/plugin/namespace/lifecycle.
@@ -217,7 +217,9 @@ class ClusterSnapshot:
         return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
 
     def stored(self, kind: str, namespace: str, name: str) -> ApiObject | None:
-        """A PriorityClass, Pod, ResourceQuota, PodGroup or Workload (`group/Kind`) as API object; None if unknown."""
+        """Return a PriorityClass, Pod, ResourceQuota, PodGroup or Workload (`group/Kind`) as API object; None if
+        unknown.
+        """
         key = (namespace, name)
         found = (
             (kind == registry.PRIORITY_CLASS and self.priority_classes.get(name))

@@ -201,7 +201,9 @@ def listed_as_empty(obj: Mapping[str, Any]) -> str:
 
 
 def is_snapshot_version(obj: Mapping[str, Any]) -> bool:
-    """Whether this is the object of cluster snapshots with the version of the API server and the time of the read."""
+    """Report whether this is the object of cluster snapshots with the version of the API server and the time of the
+    read.
+    """
     return obj.get("kind") == "Version" and obj.get("apiVersion") == "forewarn.dev/v1"
 
 
@@ -270,7 +272,7 @@ REMOVED_BY_SUPPORTED: Final = {
 
 
 def removed_version(api_version: object, kind: object, minor: int | None = None) -> Removed | None:
-    """The replacement of a version that `minor` (None: every supported one) lacks; None for other versions."""
+    """Return the replacement of a version that `minor` (None: every supported one) lacks; None for other versions."""
     removed = REMOVED_BY_SUPPORTED.get(key := f"{api_version}/{kind}")
     if not removed or not minor or removed.minor > minor:
         return REMOVED.get(key)

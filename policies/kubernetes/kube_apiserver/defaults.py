@@ -93,7 +93,7 @@ def with_limit_range_defaults(pod: ApiObject, limit_ranges: Iterable[LimitRange]
 
 
 def _defaults(limit_ranges: Iterable[LimitRange]) -> tuple[dict[str, str], dict[str, str]]:
-    """The default (requests, limits); the first LimitRange with a value counts."""
+    """Return the default (requests, limits); the first LimitRange with a value counts."""
     requests: ResourceList = {}
     limits: ResourceList = {}
     for limit_range in limit_ranges:

@@ -53,7 +53,7 @@ def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
 
 
 def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) -> Resolved:
-    """The priority fields for a PriorityClass, or "" (the default). Raises Forbidden (`establishPriority`)."""
+    """Return the priority fields for a PriorityClass, or "" (the default). Raises Forbidden (`establishPriority`)."""
     if class_name:
         priority_class = classes.get(class_name)
         if priority_class is None:
@@ -84,18 +84,18 @@ def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Ma
 def establish_new_priority(
     class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]
 ) -> Resolved:
-    """The priority fields of a new Pod with this class or "", after forewarn's webhook. Raises Forbidden."""
+    """Return the priority fields of a new Pod with this class or "", after forewarn's webhook. Raises Forbidden."""
     given = class_by_namespace(class_name, namespace, classes)
     return establish_priority(given if given in classes else class_name, classes)
 
 
 def priority_mismatch(priority: int, computed: int) -> str:
-    """The message for a Pod with another priority than its class."""
+    """Return the message for a Pod with another priority than its class."""
     return _mismatch("integer value of priority", priority, "pod", computed)
 
 
 def preemption_policy_mismatch(policy: str, computed: str, holder: str = "pod") -> str:
-    """The message for a Pod, or another `holder`, with another preemptionPolicy than its class."""
+    """Return the message for a Pod, or another `holder`, with another preemptionPolicy than its class."""
     return _mismatch("string value of PreemptionPolicy", policy, holder, computed)
 
 
@@ -115,7 +115,7 @@ def _check_policy(spec: ApiObject, resolved: Resolved, holder: str = "pod") -> N
 
 
 def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved:
-    """The priority fields of a new Pod with this spec. Raises Forbidden at the first error (`admitPod`)."""
+    """Return the priority fields of a new Pod with this spec. Raises Forbidden at the first error (`admitPod`)."""
     resolved = establish_priority(spec.get("priorityClassName") or "", classes)
     given = spec.get("priority")
     if given is not None and given != resolved.priority:
@@ -127,7 +127,7 @@ def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved
 def admit_pod_group(
     spec: ApiObject, classes: Mapping[str, PriorityClass], *, with_policy: bool = False
 ) -> dict[str, Any]:
-    """The spec of a new PodGroup after the plugin. Raises Forbidden at the first error (`admitPodGroup`).
+    """Return the spec of a new PodGroup after the plugin. Raises Forbidden at the first error (`admitPodGroup`).
 
     `with_policy`: the feature gate PodGroupPreemptionPolicy is on; then `spec` has kube-apiserver's defaults.
     """
@@ -153,11 +153,11 @@ def resolved_spec(spec: ApiObject, resolved: Resolved) -> dict[str, Any]:
 
 
 def already_default(name: str) -> str:
-    """The message for a second global default (`validatePriorityClass`)."""
+    """Return the message for a second global default (`validatePriorityClass`)."""
     return f"PriorityClass {name} is already marked as default. Only one default can exist"
 
 
 def check_default(name: str, is_update: bool, classes: Iterable[PriorityClass]) -> str:
-    """The reason why a class must not become the global default; "" if it may (`validatePriorityClass`)."""
+    """Return the reason why a class must not become the global default; "" if it may (`validatePriorityClass`)."""
     current = default_priority_class(classes)
     return "" if current is None or (is_update and current.name == name) else already_default(current.name)

@@ -69,7 +69,7 @@ class InvalidScope(ValueError):
 
 
 def matching_resources(names: Iterable[str]) -> set[str]:
-    """The resources of a quota that Pods use (`MatchingResources`)."""
+    """Return the resources of a quota that Pods use (`MatchingResources`)."""
     return {name for name in charging(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
 
 
@@ -89,7 +89,7 @@ def is_covered_by(limited: ScopeSelector, quota_scopes: Iterable[ScopeSelector])
 
 
 def matches_scope(selector: ScopeSelector, pod: ApiObject) -> bool:
-    """True if a Pod matches one scope; unknown scopes match nothing. Raises InvalidScope."""
+    """Report whether a Pod matches one scope; unknown scopes match nothing. Raises InvalidScope."""
     match selector.scope_name:
         case "Terminating":
             return is_terminating(pod)
@@ -113,7 +113,9 @@ def is_terminating(pod: ApiObject) -> bool:
 
 
 def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
-    """Whether a PriorityClass scope matches a class name; NotIn and DoesNotExist also match Pods without a class."""
+    """Report whether a PriorityClass scope matches a class name; NotIn and DoesNotExist also match Pods without a
+    class.
+    """
     if selector.operator == "Exists":
         return bool(class_name)
     # Values must be valid label values (`NewRequirement`). Class names may be longer.
@@ -176,7 +178,7 @@ _MUST_BE_SET: Final = frozenset(name for name in COMPUTE if not name.endswith(_N
 
 
 def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
-    """The requests and limits under their names in quotas (`podComputeUsageHelper`)."""
+    """Return the requests and limits under their names in quotas (`podComputeUsageHelper`)."""
     used = {"pods": _ONE}
     for name in _NAMED:
         if name in requests:
@@ -211,7 +213,7 @@ class Pods:
         return matching_resources(names)
 
     def matching_scopes(self, selectors: Iterable[ScopeSelector], obj: ApiObject) -> list[ScopeSelector]:
-        """The selectors that the Pod matches (`MatchingScopes`). Raises InvalidScope."""
+        """Return the selectors that the Pod matches (`MatchingScopes`). Raises InvalidScope."""
         return [selector for selector in selectors if matches_scope(selector, obj)]
 
     def matches(self, quota: ResourceQuota, obj: ApiObject) -> bool:
@@ -312,7 +314,7 @@ class ExceededQuota(str):
         return message
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """The arguments of `__new__`, for copies in other processes."""
+        """Return the arguments of `__new__`, for copies in other processes."""
         return self.quota, self.amounts
 
     @property

@@ -68,7 +68,7 @@ class PodDisruptionBudget:
         )
 
     def to_api(self) -> ApiObject:
-        """The API object without status."""
+        """Return the API object without status."""
         metadata = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": self.spec}
 
@@ -89,7 +89,9 @@ class PodDisruptionBudget:
         return self.selector.matches(labels)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether the disruption controller counts a Pod of the PDB's namespace. An empty selector matches all Pods."""
+        """Report whether the disruption controller counts a Pod of the PDB's namespace. An empty selector matches all
+        Pods.
+        """
         return self.selector is not None and self.selector.matches(labels)
 
     def counts(self, pod: Pod) -> bool:

@@ -102,36 +102,38 @@ def text(obj: ApiObject, *path: str | int, default: str = "") -> str:
 
 
 def texts(obj: ApiObject, part: str, *names: str) -> list[str]:
-    """The string fields of a part such as `metadata`; "" if absent or null. Raises InvalidObject for other types."""
+    """Return the string fields of a part such as `metadata`; "" if absent or null. Raises InvalidObject for other
+    types.
+    """
     fields = mapping(obj, part)
     return [value if type(value := fields.get(name, "")) is str else text(obj, part, name) for name in names]
 
 
 def text_at(obj: ApiObject, *path: str) -> str:
-    """The string at a path of an object; "" for other types and absent fields."""
+    """Return the string at a path of an object; "" for other types and absent fields."""
     value = at(obj, *path)
     return value if isinstance(value, str) else ""
 
 
 def list_at(obj: ApiObject, *path: str | int) -> Sequence[Any]:
-    """The list at a path of an object; empty for other types and absent fields."""
+    """Return the list at a path of an object; empty for other types and absent fields."""
     value = at(obj, *path)
     return value if isinstance(value, list) else ()
 
 
 def objects_at(obj: ApiObject, *path: str | int) -> list[ApiObject]:
-    """The objects in the list at a path of an object; none for other types and absent fields."""
+    """Return the objects in the list at a path of an object; none for other types and absent fields."""
     return [item for item in list_at(obj, *path) if isinstance(item, OBJECT)]
 
 
 def mapping_at(obj: ApiObject, *path: str | int) -> ApiObject:
-    """The object at a path of an object; empty for other types and absent fields."""
+    """Return the object at a path of an object; empty for other types and absent fields."""
     value = at(obj, *path)
     return value if isinstance(value, OBJECT) else NOTHING
 
 
 def has_controller(obj: ApiObject) -> bool:
-    """True if one of the owner references is that of a controller; false for other types."""
+    """Report whether one of the owner references is that of a controller; false for other types."""
     return any(owner.get("controller") for owner in objects_at(obj, "metadata", "ownerReferences"))
 
 
@@ -200,7 +202,9 @@ def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
 
 
 def timestamp(obj: ApiObject, *path: str | int) -> int | None:
-    """A metav1.Time field in seconds since 1970; None if absent or empty. Raises InvalidObject for invalid times."""
+    """Return a metav1.Time field in seconds since 1970; None if absent or empty. Raises InvalidObject for invalid
+    times.
+    """
     value = text(obj, *path)
     if not value:
         return None
@@ -211,7 +215,7 @@ def timestamp(obj: ApiObject, *path: str | int) -> int | None:
 
 
 def moment_of(text: str) -> datetime | None:
-    """An RFC 3339 time, in UTC if it has no time zone; None if the text is not a time."""
+    """Return an RFC 3339 time, in UTC if it has no time zone; None if the text is not a time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -220,7 +224,9 @@ def moment_of(text: str) -> datetime | None:
 
 
 def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
-    """The reference to an object, with the fields that are readable. `namespace`: used if the object has none."""
+    """Return the reference to an object, with the fields that are readable. `namespace`: used if the object has
+    none.
+    """
     metadata = obj.get("metadata")
     if not isinstance(metadata, OBJECT):
         metadata = NOTHING
@@ -249,7 +255,7 @@ def group_kind(obj: ApiObject) -> str:
 
 
 def items(obj: ApiObject, *path: str | int) -> Iterable[ApiObject]:
-    """The objects of a list field, in order; none if absent or null. Raises InvalidObject for other types."""
+    """Return the objects of a list field, in order; none if absent or null. Raises InvalidObject for other types."""
     values = sequence(obj, *path)
     return _objects(values, obj, path) if values else ()
 

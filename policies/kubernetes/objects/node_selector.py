@@ -92,7 +92,9 @@ class NodeAffinity:
     preferred: tuple[PreferredSchedulingTerm, ...] | None = None
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether a node satisfies nodeSelector and required affinity (upstream `RequiredNodeAffinity.Match`)."""
+        """Report whether a node satisfies nodeSelector and required affinity (upstream
+        `RequiredNodeAffinity.Match`).
+        """
         wanted = self.node_selector or {}
         if len(wanted) > FEW:
             charge(len(wanted) // 32)  # the first expression usually decides

@@ -79,13 +79,17 @@ class TopologySpreadConstraint:
         return self.selector is not None and self.selector.matches(labels)
 
     def includes(self, node: Node, spec: PodSpec) -> bool:
-        """Whether the constraint of a Pod with this spec counts the Pods on a node (`matchNodeInclusionPolicies`)."""
+        """Report whether the constraint of a Pod with this spec counts the Pods on a node
+        (`matchNodeInclusionPolicies`).
+        """
         if self.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):
             return False
         return self.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
 
     def counts_pods(self, semantics: Semantics) -> bool:
-        """Whether kube-scheduler counts Pods for the constraint. Up to 1.37, an empty selector counts no Pods."""
+        """Report whether kube-scheduler counts Pods for the constraint. Up to 1.37, an empty selector counts no
+        Pods.
+        """
         return self.selector is not None and (semantics.empty_selectors_count or not self.selector.empty)
 
 
@@ -807,7 +811,9 @@ class Pod:
         return self.uid or self.key
 
     def bound_to(self, node_name: str, node_labels: Mapping[str, str]) -> Pod:
-        """The Pod bound to a node. As the API server does, copies the node's zone and region to the Pod's labels."""
+        """Return the Pod bound to a node. As the API server does, copies the node's zone and region to the Pod's
+        labels.
+        """
         topology = {key: node_labels[key] for key in TOPOLOGY_LABELS if key in node_labels}
         labels = shared_labels({**self.labels, **topology})
         return replace(self, node_name=node_name, nominated_node_name="", labels=labels, created=None)
@@ -826,7 +832,9 @@ _BEFORE_TERMINATION: Final = attrgetter(*(f.name for f in fields(Pod)[:-3]))
 
 
 def wait_seconds(victims: Iterable[Pod]) -> int:
-    """The seconds until the last Pod has terminated, if all terminate at the same time within their grace periods."""
+    """Return the seconds until the last Pod has terminated, if all terminate at the same time within their grace
+    periods.
+    """
     return max((pod.spec.termination_grace_period for pod in victims), default=0)
 
 

@@ -164,13 +164,13 @@ class PersistentVolume(View):
     """Whether the source is local or hostPath, so that the volume exists only on one node."""
 
     def bound_to(self, claim: PersistentVolumeClaim) -> bool:
-        """True if the volume is reserved for this claim. Source: component-helpers `IsVolumeBoundToClaim`."""
+        """Report whether the volume is reserved for this claim. Source: component-helpers `IsVolumeBoundToClaim`."""
         if self.claim is None or self.claim[:2] != (claim.namespace, claim.name):
             return False
         return not self.claim[2] or self.claim[2] == claim.uid
 
     def reachable_from(self, labels: Mapping[str, str], migrated_plugins: frozenset[str] = frozenset()) -> bool:
-        """True if a node with these labels can mount the volume. Source: component-helpers `CheckNodeAffinity`.
+        """Report whether a node with these labels can mount the volume. Source: component-helpers `CheckNodeAffinity`.
 
         `migrated_plugins`: in-tree plugins whose volumes the CSI driver handles on this node.
         """
@@ -200,7 +200,9 @@ class StorageClass(View):
         return self.binding_mode == "WaitForFirstConsumer"
 
     def allows(self, labels: Mapping[str, str]) -> bool:
-        """True if a node with these labels is in the allowed topologies (upstream `MatchTopologySelectorTerms`)."""
+        """Report whether a node with these labels is in the allowed topologies (upstream
+        `MatchTopologySelectorTerms`).
+        """
         if not self.allowed_topologies:
             return True
         return any(term and all(labels.get(key) in values for key, values in term) for term in self.allowed_topologies)

@@ -56,7 +56,9 @@ def migrated_volume(source: ApiObject, labels: Mapping[str, str]) -> MigratedVol
 
 
 def driver_of_provisioner(provisioner: str) -> str | None:
-    """The CSI driver for an in-tree provisioner; "" if forewarn does not translate it, None for other provisioners."""
+    """Return the CSI driver for an in-tree provisioner; "" if forewarn does not translate it, None for other
+    provisioners.
+    """
     if provisioner in ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"):
         return ""
     return next(
@@ -167,7 +169,7 @@ class Disk:
     monitors: frozenset[str] = frozenset()
 
     def conflicts(self, other: Disk) -> bool:
-        """True if two Pods with these disks conflict on one node. Source: upstream `isVolumeConflict`."""
+        """Report whether two Pods with these disks conflict on one node. Source: upstream `isVolumeConflict`."""
         if self.kind != other.kind or self.id != other.id:
             return False
         if self.kind == "rbd" and not self.monitors & other.monitors:

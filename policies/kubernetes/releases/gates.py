@@ -127,7 +127,7 @@ NOT_READ: Final = "no code that forewarn predicts reads it"
 
 
 def state(gate: str, minor: int, table: Mapping[str, str] = FEATURE_GATES) -> str:
-    """The default of a gate: on or off, `!` if it is locked; `-` if the release does not have it.
+    """Return the default of a gate: on or off, `!` if it is locked; `-` if the release does not have it.
 
     A release that is not in the table counts as the nearest one that is. Raises KeyError.
     """
@@ -136,13 +136,13 @@ def state(gate: str, minor: int, table: Mapping[str, str] = FEATURE_GATES) -> st
 
 
 def default(gate: str, minor: int) -> bool:
-    """The default of a gate; that of the release before if a gate was removed, off before its first release."""
+    """Return the default of a gate; that of the release before if a gate was removed, off before its first release."""
     states = (state(gate, phase) for phase in reversed(PREDICTED_MINORS) if phase <= max(minor, KNOWN_MINORS[0]))
     return next((phase.startswith("on") for phase in states if phase != "-"), False)
 
 
 def fault(gate: str, minor: int, *, on: bool) -> str:
-    """Why the components of a release do not start with a gate in this state; "" if they do."""
+    """Return why the components of a release do not start with a gate in this state; "" if they do."""
     if gate not in FEATURE_GATES:
         return f"no Kubernetes release from 1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]} has the feature gate {gate}"
     now = state(gate, minor)
@@ -157,7 +157,7 @@ def fault(gate: str, minor: int, *, on: bool) -> str:
 
 
 def unmet_dependency(gates: Mapping[str, bool], minor: int) -> str:
-    """Why the components of a release do not start with these gates together; "" if they do (`DEPENDENCIES`)."""
+    """Return why the components of a release do not start with these gates together; "" if they do (`DEPENDENCIES`)."""
     for name in DEPENDENCIES:
         others = state(name, minor, DEPENDENCIES)
         for other in others.split(",") if others != "-" else ():

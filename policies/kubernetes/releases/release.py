@@ -207,7 +207,7 @@ def known_minor(version: str) -> int:
 
 
 def named_minors() -> str:
-    """The predicted minors: `1.36, 1.37, 1.38 (preview, unverified)`."""
+    """Return the predicted minors: `1.36, 1.37, 1.38 (preview, unverified)`."""
     known, previews = (f"1.{minor}" for minor in KNOWN_MINORS), (f"1.{minor} ({PREVIEW})" for minor in PREVIEW_MINORS)
     return ", ".join((*known, *previews))
 

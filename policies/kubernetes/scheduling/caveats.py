@@ -151,7 +151,7 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot, *, ties:
 
 
 def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
-    """True if another Pod on the node ties with a victim in priority and start time."""
+    """Report whether another Pod on the node ties with a victim in priority and start time."""
     return len(without_ties(candidate, snapshot)) < len(candidate.victims)
 
 

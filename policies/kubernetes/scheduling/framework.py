@@ -177,7 +177,7 @@ class QueueSortPlugin(_Named, Protocol):
     """The order of the queue; a profile has exactly one."""
 
     def less(self, first: Any, second: Any) -> bool:
-        """True if the first queued Pod is popped before the second.
+        """Report whether the first queued Pod is popped before the second.
 
         Queued Pods have the attributes `pod` and `timestamp`.
         """

@@ -59,7 +59,7 @@ def as_reason(text: str) -> Reason:
 
 
 def insufficient(resources: Iterable[str]) -> str:
-    """The resources as a phrase: `insufficient cpu and memory`."""
+    """Return the resources as a phrase: `insufficient cpu and memory`."""
     return f"insufficient {' and '.join(resources)}"
 
 
@@ -138,7 +138,7 @@ def _counted(reasons: Mapping[str, int]) -> list[tuple[Reason, int]]:
 
 
 def in_line(phrases: Sequence[str]) -> str:
-    """All of a few short phrases, or the first and the number of the others."""
+    """Return all of a few short phrases, or the first and the number of the others."""
     text = "; ".join(phrases)
     if len(phrases) <= _FEW and len(text) <= _SHORT:
         return text

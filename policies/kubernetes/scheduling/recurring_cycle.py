@@ -528,7 +528,7 @@ class RecurringCycle:
         )
 
     def _constraints(self) -> Sequence[CapacityConstraint]:
-        """The constraints of the request, without the nomination of the Pod itself."""
+        """Return the constraints of the request, without the nomination of the Pod itself."""
         every = self._request.constraints
         if self._own is not None:
             every = [constraint._replace(present=constraint.present.copy()) for constraint in every]

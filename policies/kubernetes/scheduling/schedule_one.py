@@ -784,7 +784,7 @@ class Prediction:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The prediction as a JSON object in the format of recorded answers."""
+        """Return the prediction as a JSON object in the format of recorded answers."""
         return to_dict(self.document)
 
 

@@ -154,7 +154,7 @@ class NodeNames(Sequence[str]):
         return len(self.rows)
 
     def __getitem__(self, place: Any) -> Any:
-        """The name, or a list of names for a slice."""
+        """Return the name, or a list of names for a slice."""
         if isinstance(place, slice):
             return [self._infos[row].name for row in self.rows[place].tolist()]
         return self._infos[self.rows[place]].name

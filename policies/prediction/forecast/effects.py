@@ -64,7 +64,7 @@ class Predicted:
         return id(prediction.pod) not in self._in_groups
 
     def preemptor_of(self, victim: Pod) -> str:
-        """The Pod or PodGroup that preempts a victim first."""
+        """Return the Pod or PodGroup that preempts a victim first."""
         return self._first[victim.identity][1]
 
     def _preemptions(self) -> Iterator[tuple[Pod, str]]:
@@ -75,7 +75,7 @@ class Predicted:
             yield from ((victim, group.id) for victim in group.victims)
 
     def outcomes_of(self, placement: Placement) -> Counter[str]:
-        """The number of an object's new Pods by outcome; as "preempted" if a later new Pod preempts them again.
+        """Return the number of an object's new Pods by outcome; as "preempted" if a later new Pod preempts them again.
 
         Without those in PodGroups.
         """
@@ -86,12 +86,12 @@ class Predicted:
         return counts + Counter({name: pods for name, pods in placement.without_prediction.items() if name != "group"})
 
     def outcomes_of_group(self, group: GroupForecast) -> Counter[str]:
-        """The number of a PodGroup's Pods by outcome; of one that fits, the Pods without a node stay Pending."""
+        """Return the number of a PodGroup's Pods by outcome; of one that fits, the Pods without a node stay Pending."""
         left = len(group.pods) - len(group.places) if group.outcome == "fits" else 0
         return Counter({group.outcome: len(group.pods) - left}) + Counter(pending=left)
 
     def pending_before(self, group: GroupForecast) -> int:
-        """How many Pods of a PodGroup that stay Pending are Pending already."""
+        """Return how many Pods of a PodGroup that stay Pending are Pending already."""
         stored = sum((pod.namespace, pod.name) in self.cluster.waiting_pods for pod in group.pods)
         return min(self.outcomes_of_group(group)["pending"], stored)
 

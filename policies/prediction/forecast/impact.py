@@ -395,7 +395,7 @@ def _victims(victims: Sequence[Pod], audience: Audience) -> PreemptionBy:
 
 
 def more(shown: Sequence[Any]) -> int:
-    """The number of items that JSON does not show."""
+    """Return the number of items that JSON does not show."""
     return max(len(shown) - MAX_SHOWN, 0)
 
 

@@ -145,7 +145,7 @@ def may_be_helped(pod: Pod, snapshot: Snapshot, freed: Freed) -> bool:
 
 
 def help_pending(waiting: Waiting, snapshot: Snapshot, deleted: Sequence[Pod]) -> bool:
-    """True if a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
+    """Report whether a Pending Pod may use the capacity of these deleted Pods. Raises CutShort."""
     freed = freed_by(deleted)
     return bool(waiting.omitted) or any(may_be_helped(pod, snapshot, freed) for pod in waiting.pods)
 

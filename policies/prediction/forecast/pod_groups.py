@@ -76,7 +76,7 @@ def check_extents(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
 
 
 def new_pods_of(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> int:
-    """The number of new Pods of an object that is too large to read; 0 if it has no Pods or is invalid."""
+    """Return the number of new Pods of an object that is too large to read; 0 if it has no Pods or is invalid."""
     try:
         template = pod_template_of(subject.object, paths)
         if template is None:
@@ -189,7 +189,7 @@ class GroupForecast(NamedTuple):
         return tuple(pod for unit in self.units for pod in unit.pods)
 
     def violated_pdbs(self, snapshot: Snapshot) -> list[str]:
-        """The PDBs that the preemption violates, as `namespace/name`. `snapshot`: before the preemption."""
+        """Return the PDBs that the preemption violates, as `namespace/name`. `snapshot`: before the preemption."""
         return violated_pdbs(self.victims, self.units, snapshot) if self.num_pdb_violations else []
 
     @property

@@ -71,7 +71,7 @@ def ending_on_nominated_node(prediction: Prediction) -> list[Pod]:
 
 
 def waits_for(ending: Sequence[Pod], node: str) -> str:
-    """A phrase about a nominated Pod that waits for these Pods."""
+    """Return a phrase about a nominated Pod that waits for these Pods."""
     pods = f"{plural(len(ending), 'Pod')} of lower priority to terminate on {node}"
     return f"waits for {pods} ({listed([victim.key for victim in ending])})"
 
@@ -112,7 +112,7 @@ def _more_than_any_node_has(exceeded: Mapping[str, InsufficientResource]) -> Rea
 
 
 def _amount(resource: str, amount: int) -> str:
-    """An amount in kube-scheduler's units as text, with enough digits to compare a request with a node."""
+    """Return an amount in kube-scheduler's units as text, with enough digits to compare a request with a node."""
     if resource not in _UNITS:
         return str(amount)
     divisor, unit = _UNITS[resource]
@@ -173,7 +173,7 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
 
 
 def on_no_node(prediction: Prediction) -> str:
-    """The most frequent reason as a phrase, or that of the Pod's only node; "" without nodes."""
+    """Return the most frequent reason as a phrase, or that of the Pod's only node; "" without nodes."""
     only = prediction.pod.spec.node_affinity.only_node
     if only and (reasons := why_not(prediction, only)):
         return most_frequent([f"{only}, its only node: {in_short(reasons[0][1])}"])
@@ -181,7 +181,7 @@ def on_no_node(prediction: Prediction) -> str:
 
 
 def most_frequent(phrases: list[str]) -> str:
-    """The first phrases of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
+    """Return the first phrases of `by_nodes`: ` (3 nodes: insufficient cpu)`; "" without any."""
     return f" ({in_line(phrases)})" if phrases else ""
 
 
@@ -311,7 +311,7 @@ def _explained(prediction: Prediction, node_name: str, status: Status, *, emptie
 
 
 def _exceeded(prediction: Prediction, node_info: NodeInfo) -> dict[str, InsufficientResource]:
-    """Resource -> the request that exceeds what the node can allocate, even without Pods."""
+    """Return resource -> the request that exceeds what the node can allocate, even without Pods."""
     framework, name = prediction.framework, NodeResourcesFit.name
     if name not in framework.profile.at("filter"):
         return {}

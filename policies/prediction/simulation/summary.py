@@ -537,7 +537,7 @@ class _Line(NamedTuple):
 
 
 def timeline_lines(simulation: Simulation, paint: Callable[[str, str], str] = lambda text, _: text) -> Iterator[str]:
-    """The important events as text lines, collapsed."""
+    """Yield the important events as text lines, collapsed."""
     lines = list(_lines(simulation))
     width = max((len(duration(second)) for second, _ in lines), default=0)
     for second, text in lines[:_MAX_LINES]:
@@ -557,7 +557,7 @@ def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
 def _line(
     event: Event, eviction: Eviction | None, levels: Levels, names: Names, nominated: dict[str, str]
 ) -> _Line | None:
-    """The line to which an event belongs; None if the text omits the event."""
+    """Return the line to which an event belongs; None if the text omits the event."""
     second, group = int(event.t), names.name_of(event.origin.workload) if event.origin else event.node
     if eviction is not None:
         by = names.name_of(event.by_origin.workload) if event.by_origin else ""

@@ -83,7 +83,7 @@ class GoTypes:
         return Struct(short, fields, package or "v1")
 
     def _of(self, name: str) -> Type:
-        """The type with a name of Go; a named type that is no struct is a string."""
+        """Return the type with a name of Go; a named type that is no struct is a string."""
         if name in _BUILT_IN:
             return _BUILT_IN[name]
         if name.startswith("[]"):

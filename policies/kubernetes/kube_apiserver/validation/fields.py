@@ -139,7 +139,7 @@ def _template(obj: ApiObject, path: Path, restart: Sequence[str] = ("Always",)) 
 
 
 def _controller(obj: ApiObject, path: Path) -> _Faults:
-    """The selector and the template of a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
+    """Return the selector and the template of a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
     selector, kind = (*path, "selector"), str(obj.get("kind")).lower()
     if at(obj, *selector) is None:
         yield required(selector)
@@ -316,7 +316,7 @@ _CRON_FIELDS: Final = 5
 
 
 def _pod(obj: ApiObject, path: Path) -> _Faults:
-    """The tolerations of a Pod (`ValidateTolerations`)."""
+    """Return the tolerations of a Pod (`ValidateTolerations`)."""
     for number, toleration in enumerate(items(obj, *path, "tolerations")):
         here = (*path, "tolerations", number)
         key, operator, value, effect = (text(toleration, name) for name in ("key", "operator", "value", "effect"))
@@ -397,7 +397,7 @@ def _metric(metric: ApiObject, path: Path) -> _Faults:
 
 
 def _metric_source(metric: ApiObject, path: Path, expected: str) -> _Faults:
-    """The errors of the name and the target of a metric. `expected`: the field of its type."""
+    """Return the errors of the name and the target of a metric. `expected`: the field of its type."""
     here, target = (*path, expected), (*path, expected, "target")
     names = {"resource": ("name",), "containerResource": ("name", "container")}.get(expected, ())
     yield from (required((*here, name)) for name in names if not text(metric, expected, name))

@@ -43,7 +43,7 @@ class Named(str):
 
 
 def keyed(path: Path, key: str) -> str:
-    """The path of an entry in a map, for example `spec.hard[cpu]`."""
+    """Return the path of an entry in a map, for example `spec.hard[cpu]`."""
     return f"{field_path(path)}[{key}]"
 
 
@@ -52,7 +52,7 @@ def required(path: Path, detail: str = "", field: str = "") -> FieldError:
 
 
 def forbidden(path: Path, detail: str) -> FieldError:
-    """An error: the value is well-formed, but not permitted here."""
+    """Return an error: the value is well-formed, but not permitted here."""
     return FieldError(path, _with("Forbidden", detail))
 
 
@@ -64,7 +64,7 @@ _CHARACTERS: Final = 2_048
 
 
 def invalid(path: Path, value: object, detail: str, field: str = "") -> FieldError:
-    """An error: the value is malformed. Text is printed as Go quotes it, other values as JSON."""
+    """Return an error: the value is malformed. Text is printed as Go quotes it, other values as JSON."""
     return FieldError(path, _with(f"Invalid value: {_shown(value)}", detail), field)
 
 
@@ -73,7 +73,7 @@ def duplicate(path: Path, value: object) -> FieldError:
 
 
 def not_supported(path: Path, value: str, supported: Sequence[str], field: str = "") -> FieldError:
-    """An error: the value is not in the enumeration."""
+    """Return an error: the value is not in the enumeration."""
     detail = f"supported values: {', '.join(go_quote(v) for v in supported)}"
     return FieldError(path, _with(f"Unsupported value: {go_json(value)}", detail), field)
 
@@ -83,12 +83,12 @@ def too_many(path: Path, count: int, limit: int) -> FieldError:
 
 
 def too_long(path: Path, limit: int) -> FieldError:
-    """An error: the text has too many bytes."""
+    """Return an error: the text has too many bytes."""
     return FieldError(path, f"Too long: may not be more than {limit} bytes")
 
 
 def aggregate(errors: Iterable[FieldError | str]) -> str:
-    """The errors as one text without duplicates: one alone, several in brackets (`utilerrors.NewAggregate`)."""
+    """Return the errors as one text without duplicates: one alone, several in brackets (`utilerrors.NewAggregate`)."""
     texts = list(dict.fromkeys(map(str, islice(errors, MAX_FAULTS))))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -98,7 +98,7 @@ def go_quote(text: str) -> str:
 
 
 def go_json(value: object) -> str:
-    """A value as Go's json.Marshal prints it."""
+    """Return a value as Go's json.Marshal prints it."""
     text = json.dumps(_Plain().convert(value), ensure_ascii=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -180,7 +180,7 @@ _KEY_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
 
 
 def dns1123_label(name: str) -> list[str]:
-    """The errors of a DNS label (namespaces, containers)."""
+    """Return the errors of a DNS label (namespaces, containers)."""
     faults = _too_long(name, 63)
     if not _MATCH[_LABEL](name):
         has_dots = _MATCH[_SUBDOMAIN](name)
@@ -189,7 +189,7 @@ def dns1123_label(name: str) -> list[str]:
 
 
 def dns1123_subdomain(name: str, unit: str = "characters") -> list[str]:
-    """The errors of a DNS subdomain (most objects). `unit`: see `_too_long`."""
+    """Return the errors of a DNS subdomain (most objects). `unit`: see `_too_long`."""
     faults = _too_long(name, 253, unit)
     if not _MATCH[_SUBDOMAIN](name):
         faults.append(_form(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
@@ -197,7 +197,7 @@ def dns1123_subdomain(name: str, unit: str = "characters") -> list[str]:
 
 
 def qualified_name(key: str) -> list[str]:
-    """The errors of a label key, resource name or finalizer: `[prefix/]name`."""
+    """Return the errors of a label key, resource name or finalizer: `[prefix/]name`."""
     prefix, slash, name = key.rpartition("/")
     if key.count("/") > 1:
         return [f"a valid label key {KEY_FORM}"]
@@ -213,7 +213,7 @@ def qualified_name(key: str) -> list[str]:
 
 
 def label_value(value: str) -> list[str]:
-    """The errors of a label value."""
+    """Return the errors of a label value."""
     faults = _too_long(value, 63, "bytes")
     if not _MATCH[_VALUE](value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
@@ -221,14 +221,14 @@ def label_value(value: str) -> list[str]:
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
-    """The errors of a name as part of a URL path."""
+    """Return the errors of a name as part of a URL path."""
     if name in (".", "..") and not prefix:
         return [f"may not be '{name}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in name]
 
 
 def mask_trailing_dash(prefix: str) -> str:
-    """A generateName as upstream validates it: without a trailing dash, which upstream replaces by a letter."""
+    """Return a generateName as upstream validates it: without a trailing dash, which upstream replaces by a letter."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
@@ -256,7 +256,7 @@ _STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
 
 
 def validate_object_meta(obj: ApiObject, *, namespaced: bool, own_generation: bool = False) -> list[FieldError]:
-    """All errors in a new object's metadata; the name must be a DNS subdomain (`ValidateObjectMeta`).
+    """Return all errors in a new object's metadata; the name must be a DNS subdomain (`ValidateObjectMeta`).
 
     `own_generation`: the generation that the client sends is checked, because the server does not set it.
     """
@@ -269,7 +269,7 @@ def validate_object_meta(obj: ApiObject, *, namespaced: bool, own_generation: bo
 
 
 def validate_object_meta_update(new: ApiObject, old: ApiObject, *, namespaced: bool) -> list[FieldError]:
-    """All errors of a change of metadata (registry/rest `validateCommonFields`, `ValidateObjectMetaUpdate`).
+    """Return all errors of a change of metadata (registry/rest `validateCommonFields`, `ValidateObjectMetaUpdate`).
 
     Not checked: absent fields that the server sets itself (resourceVersion, times, generation).
     """
@@ -287,7 +287,7 @@ def validate_object_meta_update(new: ApiObject, old: ApiObject, *, namespaced: b
 
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
-    """The errors of labels, or of a nodeSelector (`ValidateLabels`)."""
+    """Return the errors of labels, or of a nodeSelector (`ValidateLabels`)."""
     errors: list[FieldError] = []
     work = meter()
     for key, value in sorted(labels.items()):
@@ -367,7 +367,7 @@ def _owner(reference: ApiObject, path: Path) -> list[FieldError]:
 
 
 def _owner_as_go(reference: ApiObject) -> dict[str, Any]:
-    """An owner reference with its fields in the order of the Go type."""
+    """Return an owner reference with its fields in the order of the Go type."""
     always = {key: reference.get(key) or "" for key in ("apiVersion", "kind", "name", "uid")}
     given = {k: reference[k] for k in ("controller", "blockOwnerDeletion") if reference.get(k) is not None}
     return always | given
@@ -384,7 +384,7 @@ def _finalizers(finalizers: list[str]) -> list[FieldError]:
 
 
 def _kube_finalizers(metadata: ApiObject) -> list[FieldError]:
-    """The additional errors of finalizers (pkg/apis/core/validation `validateKubeFinalizerName`)."""
+    """Return the additional errors of finalizers (pkg/apis/core/validation `validateKubeFinalizerName`)."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid((*_META, "finalizers", index), name or "", detail)

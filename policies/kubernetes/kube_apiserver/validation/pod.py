@@ -124,7 +124,7 @@ def validate_scheduling_group(spec: ApiObject) -> list[FieldError]:
 
 
 def validate_pod_level(resources: PodResources) -> list[FieldError]:
-    """The errors of Pod-level resources (upstream `validatePodResources`)."""
+    """Return the errors of Pod-level resources (upstream `validatePodResources`)."""
     path = ("spec", "resources")
     errors = validate_requirements(resources.limits, resources.requests, path, pod_level=True)
     huge_pages = {name: limit for name, limit in container_limits(resources).items() if is_huge_page(name)}
@@ -196,7 +196,7 @@ class Tagged:
         return {} if self.form is Form.STRUCT else []
 
     def is_set(self, obj: ApiObject | None, name: str) -> bool:
-        """True if an object sets the field."""
+        """Report whether an object sets the field."""
         value = self.value(obj, name)
         return self.form is Form.STRUCT or (value is not None if self.form is Form.POINTER else bool(value))
 
@@ -210,7 +210,7 @@ class Tags:
     union: tuple[str, ...] = ()
 
     def struct(self, package: str) -> decode.Struct:
-        """The type for decoding. `package`: the Go package in error messages."""
+        """Return the type for decoding. `package`: the Go package in error messages."""
         return decode.Struct(
             self.name, {name: _decoded(tagged, package) for name, tagged in self.fields.items()}, package
         )
@@ -334,19 +334,19 @@ def _by_name(items: Sequence[ApiObject]) -> dict[str, ApiObject]:
 
 
 def at_least(least: int) -> Check:
-    """The check of `+k8s:minimum`."""
+    """Return the check of `+k8s:minimum`."""
     detail = f"must be greater than or equal to {least}"
     return lambda path, value: [invalid(path, value, detail)] if value < least else []
 
 
 def maximum(limit: int) -> Check:
-    """The check of `+k8s:maximum`."""
+    """Return the check of `+k8s:maximum`."""
     detail = f"must be less than or equal to {limit}"
     return lambda path, value: [invalid(path, value, detail)] if value > limit else []
 
 
 def one_of(*values: str) -> Check:
-    """The check of `+k8s:enum`; the values are in the order of the message."""
+    """Return the check of `+k8s:enum`; the values are in the order of the message."""
     return lambda path, value: [] if value in values else [not_supported(path, value, values)]
 
 
@@ -374,7 +374,7 @@ class GroupVersion:
     default_mode: Any
 
     def tags(self, kind: str) -> Tags:
-        """The tags of the spec of a `group/Kind`."""
+        """Return the tags of the spec of a `group/Kind`."""
         return self.group if kind == POD_GROUP else self.workload
 
 
@@ -517,7 +517,7 @@ def admission_gates(obj: ApiObject, semantics: Semantics) -> tuple[bool, bool]:
 
 
 def defaulted_group(obj: ApiObject, semantics: Semantics) -> dict[str, Any]:
-    """The spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
+    """Return the spec of a decodable PodGroup or Workload with kube-apiserver's defaults."""
     version = GROUP_VERSIONS[obj["apiVersion"]]
     spec = version.tags(group_kind(obj)).encoded(obj.get("spec") or NOTHING)
     if group_kind(obj) != POD_GROUP:
@@ -583,7 +583,7 @@ def _dropped(
 
 
 def _with_gates(version: GroupVersion, kind: str, semantics: Semantics) -> Tags:
-    """The tags of a spec with the feature gates applied: fields of disabled gates are forbidden."""
+    """Return the tags of a spec with the feature gates applied: fields of disabled gates are forbidden."""
     gated = {*_gated(version, semantics)} - {*_OF_OTHER_GATES}
 
     def off(name: str, tagged: Tagged) -> Tagged:

@@ -50,7 +50,7 @@ def validate_priority_class(obj: ApiObject) -> list[FieldError]:
 
 
 def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """The errors of changed immutable fields of a class, in upstream's order (`ValidatePriorityClassUpdate`)."""
+    """Return the errors of changed immutable fields of a class, in upstream's order (`ValidatePriorityClassUpdate`)."""
     errors = []
     if new.value != old.value:
         errors.append(forbidden(("value",), "may not be changed in an update."))
@@ -60,14 +60,14 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
 
 
 def policy_fault(policy: Any) -> str:
-    """The error of a preemptionPolicy; "" if it is valid (`ValidatePreemptionPolicy`)."""
+    """Return the error of a preemptionPolicy; "" if it is valid (`ValidatePreemptionPolicy`)."""
     if policy is None or policy in POLICIES:
         return ""
     return required(()).text if policy == "" else not_supported((), policy, POLICIES).text
 
 
 def name_faults(name: str) -> list[str]:
-    """The errors of a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
+    """Return the errors of a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
     if not name:
         return [required((), "name or generateName is required").text]
     return [invalid((), name, fault).text for fault in dns1123_subdomain(name)]

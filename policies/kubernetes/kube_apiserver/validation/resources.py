@@ -78,7 +78,7 @@ def is_huge_page(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """True if the name is reserved for Kubernetes (`IsNativeResource`)."""
+    """Report whether the name is reserved for Kubernetes (`IsNativeResource`)."""
     return "/" not in name or _DEFAULT_NAMESPACE in name
 
 
@@ -93,7 +93,7 @@ def is_standard_quota(name: str) -> bool:
 
 
 def validate_quota_resource_name(name: str, path: Path, field: str) -> list[FieldError]:
-    """The errors of a resource name in a quota (upstream `ValidateResourceQuotaResourceName`)."""
+    """Return the errors of a resource name in a quota (upstream `ValidateResourceQuotaResourceName`)."""
     errors = _validate_resource_name(name, path, field)
     if "/" not in name and not is_standard_quota(name):
         errors.append(invalid(path, Named(name), "must be a standard resource for quota", field))
@@ -101,7 +101,9 @@ def validate_quota_resource_name(name: str, path: Path, field: str) -> list[Fiel
 
 
 def validate_quantity_value(name: str, value: Quantity, path: Path, field: str) -> list[FieldError]:
-    """The errors of an amount: negative, or a fraction of a countable resource (`ValidateResourceQuantityValue`)."""
+    """Return the errors of an amount: negative, or a fraction of a countable resource
+    (`ValidateResourceQuantityValue`).
+    """
     errors = []
     if value.nano < 0:
         errors.append(invalid(path, str(value), "must be greater than or equal to 0", field))
@@ -113,7 +115,7 @@ def validate_quantity_value(name: str, value: Quantity, path: Path, field: str) 
 def validate_requirements(
     limits: ResourceList, requests: ResourceList, path: Path, *, pod_level: bool = False
 ) -> list[FieldError]:
-    """The errors of requests and limits, by name, without claims (`validateResourceRequirements`)."""
+    """Return the errors of requests and limits, by name, without claims (`validateResourceRequirements`)."""
     errors: list[FieldError] = []
     charge(5 * (len(limits) + len(requests)))
     for part, amounts in (("limits", limits), ("requests", requests)):
@@ -195,7 +197,7 @@ def _validate_against_limit(name: str, request: Quantity, limit: Quantity | None
 
 
 def _validate_huge_pages(name: str, quantity: Quantity, path: Path) -> list[FieldError]:
-    """The error of a fraction of a huge page (`validateResourceQuantityHugePageValue`)."""
+    """Return the error of a fraction of a huge page (`validateResourceQuantityHugePageValue`)."""
     if not is_huge_page(name):
         return []
     try:
@@ -275,23 +277,23 @@ def read_pod_resources(pod: ApiObject, *, limits_too: bool = False) -> PodResour
 
 
 def container_requests(pod: PodResources) -> ResourceList:
-    """The sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
+    """Return the sum of the containers' requests in the spec (`AggregateContainerRequests` without status)."""
     return _aggregate(pod, lambda container: container.requests)
 
 
 def container_limits(pod: PodResources) -> ResourceList:
-    """The sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
+    """Return the sum of the containers' limits in the spec (`AggregateContainerLimits` without status)."""
     return _aggregate(pod, lambda container: container.limits)
 
 
 def pod_requests(pod: PodResources) -> ResourceList:
-    """The requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
+    """Return the requests of the Pod, including the containers' status (`PodRequests` with UseStatusResources)."""
     total = _aggregate(pod, lambda c: _effective(pod, c.requests, c.actual_requests, c.allocated or {}))
     return add(total | _pod_level(pod.requests), pod.overhead)
 
 
 def pod_limits(pod: PodResources) -> ResourceList:
-    """The limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
+    """Return the limits of the Pod, including the containers' status (`PodLimits` with UseStatusResources)."""
     total = _aggregate(pod, lambda c: _effective(pod, c.limits, c.actual_limits, {})) | _pod_level(pod.limits)
     return add(total, {name: q for name, q in pod.overhead.items() if total.get(name)})
 
@@ -348,7 +350,7 @@ def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str
 
 
 def _with_defaults(pod: PodResources, *, limits_too: bool) -> PodResources:
-    """The resources with Pod-level defaults (upstream `defaultHugePagePodLimits` and `defaultPodRequests`).
+    """Return the resources with Pod-level defaults (upstream `defaultHugePagePodLimits` and `defaultPodRequests`).
 
     `limits_too`: those of upstream `DefaultPodLevelResources`.
     """
@@ -366,7 +368,7 @@ def _with_defaults(pod: PodResources, *, limits_too: bool) -> PodResources:
 
 
 def _missing_limits(pod: PodResources, requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
-    """The limits of resources that every container limits (upstream `defaultPodLevelLimits`)."""
+    """Return the limits of resources that every container limits (upstream `defaultPodLevelLimits`)."""
     sums, containers = container_limits(pod), (*pod.containers, *pod.init_containers)
     return {
         name: max(request, sums[name])
@@ -417,7 +419,7 @@ def validate_resource_quota(obj: ApiObject) -> list[FieldError]:
 
 
 def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """All errors of a change of a quota in upstream's order. `scopes` is immutable, scopeSelector is not."""
+    """Return all errors of a change of a quota in upstream's order. `scopes` is immutable, scopeSelector is not."""
     errors = validate_object_meta_update(new, old, namespaced=True) + validate_quota_spec(new)
     scopes = at(new, *_SCOPES)
     if set(scopes or ()) != set(at(old, *_SCOPES) or ()):
@@ -426,7 +428,7 @@ def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[Field
 
 
 def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
-    """The errors of `spec`: resources by name, then scopes, then the selector (`ValidateResourceQuotaSpec`)."""
+    """Return the errors of `spec`: resources by name, then scopes, then the selector (`ValidateResourceQuotaSpec`)."""
     errors: list[FieldError] = []
     hard, work = resource_list(obj, "spec", "hard"), meter()
     for name, quantity in sorted(hard.items()):
@@ -440,7 +442,7 @@ def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
 
 
 def is_scope_valid_for(scope: str, resource: str) -> bool:
-    """True if a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
+    """Report whether a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
     return not is_standard_quota(resource) or scope not in _FITTING or resource in _FITTING[scope]
 
 

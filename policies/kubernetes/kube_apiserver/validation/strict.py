@@ -40,7 +40,9 @@ class Unknown(NamedTuple):
 
 
 def type_of(obj: ApiObject, minor: int | None = None) -> str:
-    """The type of an object in the tables; "" if they do not contain its kind and version, or `minor` has neither."""
+    """Return the type of an object in the tables; "" if they do not contain its kind and version, or `minor` has
+    neither.
+    """
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     entry = _tables()["kinds"].get(f"{api_version}/{kind}", "") if isinstance(kind, str) else ""
     name, _, span = entry.partition("@")

@@ -449,7 +449,9 @@ class PodTopologySpread(Plugin, FilterInColumns):
             yield rejected(amounts.exceeded(demand), NOT_MATCHED)
 
     def _requires_all_topologies(self, pod: Pod) -> bool:
-        """Whether a node without a topology key scores 0: always, except for the default constraints of the system."""
+        """Report whether a node without a topology key scores 0: always, except for the default constraints of the
+        system.
+        """
         return bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
 
     def constraints_of(self, pod: Pod, action: str) -> Constraints:

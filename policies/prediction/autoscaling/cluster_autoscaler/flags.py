@@ -53,7 +53,7 @@ class Flag(NamedTuple):
 
 
 def flags_of(settings: type) -> Mapping[str, Flag]:
-    """The flags that the fields of a NamedTuple declare, by name."""
+    """Return the flags that the fields of a NamedTuple declare, by name."""
     hints = get_type_hints(settings, include_extras=True).items()
     declared = ((field, hint.__origin__, *hint.__metadata__) for field, hint in hints if hasattr(hint, "__metadata__"))
     return {flag: Flag(field, read, of is bool) for field, of, read, flag in declared}

@@ -94,7 +94,7 @@ class InstanceType:
         return replace(self, requirements=requirements, offerings=tuple(left))
 
     def is_of(self, pool: str) -> bool:
-        """Whether a NodePool can launch the type."""
+        """Report whether a NodePool can launch the type."""
         return self.node_pools is None or pool in self.node_pools
 
     @cached_property
