@@ -124,3 +124,38 @@ def test_the_linter_the_webhook_and_predict_agree(kind: str) -> None:
         different += [(seed, counts)] if len(set(counts.values())) > 1 else []
     assert not different
     assert compared >= len(SEEDS) // 2
+
+
+def check_annotation(impact: Impact) -> None:
+    document = impact.to_dict()
+    listed = document.get("preemptions", [])
+    preempting = sum(not each.get("staysPending", False) for each in listed) + document.get("morePreemptions", 0)
+    without_node = document.get("pending", 0) + document.get("rejectedByQuota", 0)
+    assert preempting + without_node <= document["newPods"]
+    assert document["predicted"] <= document["newPods"]
+    for each in (*listed, *document.get("byOldTemplate", [])):
+        assert bool(each.get("node")) != bool(each.get("nodes"))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "new"])
+def test_the_outcomes_of_an_object_add_up_to_its_new_pods(kind: str) -> None:
+    """In the impact of the linter and the webhook, the annotation, and the placement of `predict`."""
+    preempted = 0
+    for seed, made, change in manifests(kind):
+        state = cluster(*made)
+        impact = impact_of(ReviewedObject(change), state, Config())
+        [placement] = place_all(state, [change]).placed
+        if impact is None:
+            continue
+        preempted += bool(impact.preempting)
+        assert impact.outcomes.total() == impact.new, seed
+        assert all(number >= 0 for number in impact.outcomes.values()), seed
+        check_annotation(impact)
+        if placement.rollout is not None:
+            assert sum(placement.outcomes.values()) == placement.rollout.new == impact.new, seed
+        else:
+            assert sum(placement.outcomes.values()) + placement.omitted == impact.new, seed
+        nodes = {pod.identity: pod.node_name for pod in state.pods.values()}
+        for prediction in impact.preempting:
+            assert all(nodes.get(victim.identity) in (None, victim.node_name) for victim in prediction.victims)
+    assert preempted

@@ -565,7 +565,7 @@ class Forecast:
         gone = min(rehearsal.deleted_again, missing)  # Pods with the old template of a Deployment that also grows
         missing -= gone
         return impact._replace(
-            new=impact.new - gone,
+            new=max(impact.new - gone, others),  # a Deployment that also grows may leave Pods of its old template
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             by_old_template=rehearsal.by_old_template,
             fitting=fitting,

@@ -265,12 +265,16 @@ class Impact(NamedTuple):
 
     @property
     def outcomes(self) -> Counter[str]:
-        """The number of new Pods by outcome: `Prediction.outcome`, "in-vain", "refused" by a quota, "later", or `rest`.
-        Their sum is `new`.
+        """The number of new Pods by outcome: `Prediction.outcome`, "in-vain", or one of `other_outcomes`. Their sum is
+        `new`.
         """
         counts = Counter[str](p.outcome for p in self.predictions if p.pod.uid not in self.in_vain)
-        counts.update({"fits": self.fitting, "in-vain": len(self.in_vain), "later": self.after_rejected})
-        counts["refused"] += self.rejected - self.after_rejected
+        return counts + Counter({"in-vain": len(self.in_vain)}) + self.other_outcomes
+
+    @property
+    def other_outcomes(self) -> Counter[str]:
+        """The number of new Pods without a prediction by outcome: "fits", "refused" by a quota, "later", or `rest`."""
+        counts = Counter(fits=self.fitting, later=self.after_rejected, refused=self.rejected - self.after_rejected)
         if self.rest:
             counts[self.rest] += self.new - self.predicted - self.rejected
         return counts

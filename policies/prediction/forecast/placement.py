@@ -121,7 +121,7 @@ class Placement:
         """
         if self.rollout is None:
             return dict(Counter(refused=self.rejected, later=self.later) + Counter())
-        return dict(self.rollout.outcomes - Counter(outcomes(self.predictions)))
+        return dict(self.rollout.other_outcomes + Counter())
 
     @property
     def frees_quota(self) -> bool:
