@@ -537,3 +537,12 @@ def test_ten_thousand_budgets_do_not_keep_it_past_its_time() -> None:
     started = process_time()
     assert any("time ran out" in text for text in evaluated(state, new, expired))
     assert process_time() - started < 2
+
+
+@pytest.mark.parametrize(("used", "pods"), [("2", ""), ("1", "a new Pod"), ("0", "each of 2 new Pods")])
+def test_pods_that_a_quota_rejects_preempt_nothing_if_time_runs_out(used: str, pods: str) -> None:
+    made = [*full_node("n1", pods=4), gold(9), quota({"pods": "2"}, {"pods": used})]
+    spec = make_pod("").spec(priorityClassName="gold", priority=None).request(cpu="1").obj["spec"]
+    new = workload("ReplicaSet", "new", 3, spec)
+    told = [text for text in evaluated(cluster(*made), new, lambda: True) if "time ran out" in text]
+    assert [text.partition(" may")[0] for text in told] == ([f"time ran out: {pods}"] if pods else [])

@@ -407,7 +407,7 @@ def quota_exceeded(subject: ReviewedObject, context: Context) -> Iterator[Proble
     if fault.kind == "must-specify":
         return  # quota-requirement-missing
     noun = "Pods" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replicas"
-    problem = _exceeded_message(use, fault, noun)
+    problem = _exceeded_message(use, fault, noun, _admitted_later(subject, context, use))
     text = Text(
         problem,
         _exceeded_fix(use, fault, group_kind(subject.object)),
@@ -431,8 +431,20 @@ def _finishes(subject: ReviewedObject, use: Use) -> bool:
     return max_unavailable(subject.object, use.arrivals.replicas) > 0
 
 
-def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
-    """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
+def _admitted_later(subject: ReviewedObject, context: Context, use: Use) -> int:
+    """Return how many new Pods quotas admit after victims have terminated in the same namespace; 0 if no more."""
+    if use.first > use.arrivals.replicas or use.stops_after is not None or not use.template.is_template:
+        return 0
+    impact = context.once(Predicted).impact_of(subject)
+    admitted = 0 if impact is None or not impact.preempting else impact.new - impact.rejected
+    return admitted if admitted > use.first - 1 and impact is not None and impact.new == use.arrivals.replicas else 0
+
+
+def _exceeded_message(use: Use, fault: Fault, noun: str, later: int) -> str:
+    """The message, for example `ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`.
+
+    `later`: see `_admitted_later`.
+    """
     quota = use.quota_named(fault.quota)
     if quota is None or not fault.resources:
         return cut(f"{rule_text.pods_of(use.template)} will be rejected: {fault.message}", rule_text.MAX_CHARACTERS)
@@ -446,7 +458,8 @@ def _exceeded_message(use: Use, fault: Fault, noun: str) -> str:
         return f"{subject} stops the rollout after {use.stops_after} of {replicas} new Pods"
     if use.first > replicas:
         return f"{subject} admits {use.first - replicas - 1} of {surge} surge Pods in a rollout{requested}"
-    return f"{subject} admits {use.first - 1} of {replicas} {noun}{requested}"
+    when = f" at first, {later} after preemption" if later else ""
+    return f"{subject} admits {use.first - 1} of {replicas} {noun}{when}{requested}"
 
 
 _LONGEST_QUOTA: Final = 40
@@ -478,7 +491,7 @@ def _exceeded_notes(subject: ReviewedObject, context: Context, use: Use, fault: 
     if _finishes(subject, use):
         yield "The rollout continues with maxUnavailable"
     if use.present:
-        yield f"{use.present} of its Pods already run"
+        yield f"{use.present} of its Pods already exist"
 
 
 def _exceeded_fix(use: Use, fault: Fault, kind: str) -> str:

@@ -317,7 +317,8 @@ class Forecast:
         if why_not and not is_grouped:
             return impact._replace(rest="not-predicted", why_not=why_not)
         if self._expired():
-            return impact._replace(rest="unknown")
+            rejected = 0 if quotas.most is None or change.deleted_first else max(impact.new - quotas.most, 0)
+            return impact._replace(rejected=rejected, rest="unknown" if rejected < impact.new else "")
         try:
             if is_grouped:
                 return self._of_group(change, impact, quotas.most, why_not)

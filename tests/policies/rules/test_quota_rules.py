@@ -125,7 +125,7 @@ def test_of_an_update_only_what_comes_new_counts() -> None:
     assert lint(deployment(4, surge=1), cluster=cluster) == []
     assert lint(deployment(5), cluster=cluster) == []
     assert messages(deployment(6), cluster=cluster) == [
-        "ResourceQuota few (pods: 6, used: 5) admits 5 of 6 replicas. 4 of its Pods already run"
+        "ResourceQuota few (pods: 6, used: 5) admits 5 of 6 replicas. 4 of its Pods already exist"
     ]
 
 
@@ -162,7 +162,7 @@ def test_without_a_change_of_the_template_no_rollout_comes() -> None:
     (told,) = messages(deployment(4, surge=1, cpu="1"), cluster=cluster)
     assert told == (
         "ResourceQuota few (pods: 4, used: 4) admits 0 of 1 surge Pods in a rollout. "
-        f"{CONTINUES}. 4 of its Pods already run"
+        f"{CONTINUES}. 4 of its Pods already exist"
     )
 
 

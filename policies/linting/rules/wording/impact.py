@@ -311,7 +311,8 @@ def not_predicted(details: NotPredicted, audience: Audience) -> Text:
     elif impact.rest != "unknown":
         problem = "the rollout is too large to predict it to its end; its first new Pods preempt no Pod"
     elif not impact.predicted:
-        pods = "its Pod" if new == 1 else f"each of {new} new Pods"
+        admitted = new - impact.rejected
+        pods = "its Pod" if new == 1 else f"each of {admitted} new Pods" if admitted > 1 else "a new Pod"
         problem = f"time ran out: {pods} may preempt other Pods"
     else:
         problem = f"time ran out after {impact.predicted} of {new} new Pods; no preemption until then"
