@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -109,7 +110,9 @@ def parse_path(text: str, *, is_name: bool = False) -> ClassPath:
 
 
 def _steps(text: str) -> tuple[str, ...]:
-    parts = ((part.removesuffix(ITEMS), part.endswith(ITEMS)) for part in text.split("."))
+    """Return the steps of a path. A dot in a key is written as `\\.`."""
+    names = (part.replace("\\.", ".") for part in re.split(r"(?<!\\)\.", text))
+    parts = ((name.removesuffix(ITEMS), name.endswith(ITEMS)) for name in names)
     return tuple(step for name, items in parts for step in ((name, ITEMS) if items else (name,)))
 
 

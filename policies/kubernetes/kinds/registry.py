@@ -147,9 +147,11 @@ REMOVED_SCHEDULER_FIELDS: Final = {
 APPLICATION: Final = "argoproj.io/Application"
 APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
 HELM_RELEASE: Final = "helm.toolkit.fluxcd.io/HelmRelease"
+SCALED_OBJECT: Final = "keda.sh/ScaledObject"
+CLUSTER_QUEUE: Final = "kueue.x-k8s.io/ClusterQueue"
 DEPLOYERS: Final = (APPLICATION, APPLICATION_SET, HELM_RELEASE)
 """Kinds of Argo CD and Flux, besides FLUX_KUSTOMIZATION, whose objects may name directories to deploy."""
-ONLY_LINTED: Final = (FLUX_KUSTOMIZATION, AUTOSCALER, SCHEDULER_CONFIGURATION)
+ONLY_LINTED: Final = (FLUX_KUSTOMIZATION, AUTOSCALER, SCALED_OBJECT, CLUSTER_QUEUE, SCHEDULER_CONFIGURATION)
 """Kinds of files that only rules of the linter read."""
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -220,7 +222,7 @@ def incomplete_list(obj: Any) -> str:
 def is_namespaced(kind: str) -> bool:
     """Report whether a `group/Kind` is namespaced; true for unknown kinds."""
     spec = BY_GROUP_KIND.get(kind)
-    return spec is None or spec.namespaced
+    return kind not in (WORKLOAD_PRIORITY_CLASS, CLUSTER_QUEUE) if spec is None else spec.namespaced
 
 
 def plurals(kind: str) -> tuple[str, ...]:

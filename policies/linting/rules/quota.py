@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, plural, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charge, charging
-from forewarn.policies.kubernetes.kinds.registry import AUTOSCALER, CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping, text_at
+from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping
 from forewarn.policies.kubernetes.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.linting.rules.support import rule_text
@@ -17,6 +17,7 @@ from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Con
 from forewarn.policies.linting.rules.support.details import UncoveredClass, UnknownClass
 from forewarn.policies.linting.rules.support.names import is_misspelt, meant_system_class, recommended_to
 from forewarn.policies.linting.rules.support.predictions import Predicted
+from forewarn.policies.linting.rules.support.scalers import scaler_of
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.quota import Fault
@@ -122,7 +123,8 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
 
     Why: a ResourceQuota limits nothing if it selects only classes that do not exist, or if its PriorityClass scopes
     exclude each other. A ResourceQuota with the scope PriorityClass counts only Pods and the resources that they use.
-    For example, it does not count count/deployments.apps.
+    For example, it does not count count/deployments.apps. A ResourceQuota counts an extended resource such as
+    nvidia.com/gpu only with the prefix `requests.`.
 
     Cluster:
 
@@ -143,11 +145,12 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
         +       values: [gold]
 
     Fix: use an existing class, remove one of the scopes that exclude each other, or count the resource in a
-    ResourceQuota without scopes.
+    ResourceQuota without scopes. Write `requests.nvidia.com/gpu`.
     """
     from forewarn.policies.linting.rules.support.quota_use import placed_selectors
 
     quota = context.quota_of(subject)
+    yield from _without_prefix(subject, context)
     if not quota.scope_selectors or any(s.scope_name == "VolumeAttributesClass" for s in quota.scope_selectors):
         return
     unknown = 0
@@ -173,6 +176,18 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
         message = cut(f"no Pod matches all of its scopes: {shown}", rule_text.MAX_CHARACTERS)
         yield Problem(message, ("spec", "scopeSelector"), "remove one of these scopes", severity=_note(context))
     yield from _never_charged(quota, context)
+
+
+def _without_prefix(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield extended resources that no Pod is charged for, because `requests.` is missing."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_extended
+
+    for name in map(str, mapping(subject.object, "spec", "hard") if context.phase is Phase.LINT else ()):
+        if is_extended(name) and not name.startswith("count/") and ".storageclass.storage.k8s.io/" not in name:
+            message = (
+                f"{cut(name, _LONGEST_SCOPE)} limits nothing: Pods are charged for requests.{cut(name, _LONGEST_SCOPE)}"
+            )
+            yield Problem(message, ("spec", "hard", name), f"write requests.{name}")
 
 
 def _note(context: Context) -> Severity | None:
@@ -784,17 +799,14 @@ def _is_gke(context: Context) -> bool:
     return _GKE_QUOTA in cluster.resource_quotas or any(_GKE_LABEL in node.labels for node in nodes)
 
 
-_MAX_REPLICAS: Final = ("spec", "maxReplicas")
-
-
 @rule(
     Target.OTHER,
     severity=Severity.WARNING,
     depends_on=("quotas", "pods"),
-    objects={Target.OTHER: "HorizontalPodAutoscalers"},
+    objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects"},
 )
 def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A HorizontalPodAutoscaler may scale a workload beyond a ResourceQuota.
+    """A HorizontalPodAutoscaler, or a ScaledObject of KEDA, may scale a workload beyond a ResourceQuota.
 
     Why: under load, kube-apiserver rejects the Pods that exceed the quota.
 
@@ -833,23 +845,19 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
 
     Fix: lower `maxReplicas`, or raise the quota.
     """
-    most = rule_text.integer(at(subject.object, *_MAX_REPLICAS))
-    is_autoscaler = group_kind(subject.object) == AUTOSCALER and context.phase is Phase.LINT
-    if not is_autoscaler or most is None or subject.is_partial or subject.is_patched or not context.has_quotas(subject):
+    scaler = scaler_of(subject) if context.phase is Phase.LINT else None
+    if scaler is None or scaler.maximum is None or not context.has_quotas(subject):
         return
     from forewarn.policies.kubernetes.kube_apiserver.quota import first_rejected
     from forewarn.policies.linting.rules.support.quota_use import QuotaUse
 
-    target = at(subject.object, "spec", "scaleTargetRef")
-    kind = f"{text_at(target or {}, 'apiVersion').rpartition('/')[0]}/{text_at(target or {}, 'kind')}"
-    for workload in context.of_kind(kind):
-        if (workload.ref.name, workload.effective_namespace) != (at(target, "name"), subject.effective_namespace):
-            continue
+    for workload in filter(scaler.scales, context.of_kind(scaler.kind)):
         use = context.once(QuotaUse).use_by(workload)
         if use is None or (use.first and use.first <= use.arrivals.replicas):
             continue  # quota-exceeded
-        first, check_ = first_rejected(use.pod, use.before, replicas=max(most - use.present, 0))
+        first, check_ = first_rejected(use.pod, use.before, replicas=max(scaler.maximum - use.present, 0))
         if first and check_.faults and check_.faults[0].resources:
             quota = cut(check_.faults[0].quota, _LONGEST_QUOTA)
-            message = f"ResourceQuota {quota} admits {first - 1 + use.present} of {most} replicas (maxReplicas)"
-            yield Problem(message, _MAX_REPLICAS, f"set maxReplicas ≤ {first - 1 + use.present}, or raise the quota")
+            path, admitted = scaler.limits[1], first - 1 + use.present
+            message = f"ResourceQuota {quota} admits {admitted} of {scaler.maximum} replicas ({path[-1]})"
+            yield Problem(message, path, f"set {path[-1]} ≤ {admitted}, or raise the quota")

@@ -852,6 +852,8 @@ def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Ite
         return
     if name in context.options.deleted_classes or meant_system_class(name, context) or meant_elsewhere(name, context):
         return  # unknown-priority-class
+    if name in context.once(_workload_classes).sorted:
+        return  # workload-priority-class-misplaced
     is_elsewhere = name in context.options.input_classes
     yield Problem(
         f"can't verify PriorityClass {quote(name)}" + (": only other directories define it" if is_elsewhere else ""),

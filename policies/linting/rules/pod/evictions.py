@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import EVICTIONS_FAIL, Problem, Severity, Text, cut, grouped, plural, quote
-from forewarn.policies.base.light import NamedTuple
+from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import TooLarge, charge
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.kubernetes.kinds.registry import (
@@ -34,6 +34,7 @@ from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
 from forewarn.policies.linting.rules.support.rule_text import MAX_WORKLOADS, Comparisons, naming, selected, workloads_in
+from forewarn.policies.linting.rules.support.scalers import scalers_of_workloads
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
@@ -180,7 +181,8 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
 
     Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
     are Deployments or StatefulSets that set `replicas`. For `maxUnavailable: 0` and `minAvailable: 100%`, which are
-    often intended, the finding is a note. With `--cluster`, the rule also reads the PodDisruptionBudgets and Pods of
+    often intended, the finding is a note. The minimum of a HorizontalPodAutoscaler or of a ScaledObject counts, and the
+    default of a variable as `replicas`. With `--cluster`, the rule also reads the PodDisruptionBudgets and Pods of
     the cluster. It compares PodDisruptionBudgets with each other only if they set `metadata.namespace`.
 
     Example:
@@ -233,13 +235,33 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
     selector, namespace = at(subject.object, "spec", "selector"), subject.effective_namespace
-    total, names = _replicas(selector, namespace, context)
+    total, names, workload = _selected_workloads(selector, namespace, context)
     if 0 < total <= least:
         message = naming(
             f"minAvailable {least} allows no eviction of the {plural(total, 'replica')} of ", names, len(names)
         )
         text = Text(message, f"{_ALLOW_ONE['minAvailable']}, or run more replicas")
         yield Problem(text, ("spec", "minAvailable"), harm=EVICTIONS_FAIL)
+    elif workload is not None and context.phase is Phase.LINT and (when := _at_minimum(workload, least, context)):
+        message = f"minAvailable {least} allows no eviction {when}"
+        yield Problem(message, ("spec", "minAvailable"), _ALLOW_ONE["minAvailable"], harm=EVICTIONS_FAIL)
+
+
+def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str:
+    """Return when a workload has no more replicas than `least`, as words; "" if never, or if unknown."""
+    for scaler in context.once(scalers_of_workloads).get((workload.effective_namespace, workload.ref.name), ()):
+        minimum = scaler.minimum
+        if scaler.scales(workload) and minimum is not None and max(minimum, 1) <= least:
+            who = f"{scaler.subject.ref.kind} {cut(scaler.subject.ref.name, _LONGEST_NAME)}"
+            return f"while {who} is at {scaler.limits[0][-1]} {minimum}"
+    replicas = at(workload.object, "spec", "replicas")
+    default = _DEFAULT.fullmatch(replicas) if isinstance(replicas, str) else None
+    return f"while replicas has the default {default[1]}" if default and int(default[1]) <= least else ""
+
+
+_LONGEST_NAME: Final = 40
+_DEFAULT: Final = later(r"\$\{\w+:?[=-](\d{1,4})\}")
+"""A variable of Flux or envsubst with a default."""
 
 
 class _Overlaps(NamedTuple):
@@ -321,20 +343,30 @@ def _pods(pdbs: Mapping[tuple[str, str], PodDisruptionBudget], context: Context)
             yield namespace, pdb.spec["selector"].get("matchLabels") or NOTHING, "", ""
 
 
-def _replicas(selector: Any, namespace: str, context: Context) -> tuple[int, Sequence[str]]:
-    """Return the replicas of the selected workloads, and their names; (0, ()) if a number is not known."""
-    known, key = context.once(_known_replicas), (namespace, json.dumps(selector, sort_keys=True, default=str))
+class _Selected(NamedTuple):
+    """The workloads that a selector selects. `total`: their replicas; 0 if a number is not known. `only`: the workload,
+    if it is one.
+    """
+
+    total: int
+    names: Sequence[str]
+    only: ReviewedObject | None
+
+
+def _selected_workloads(selector: Any, namespace: str, context: Context) -> _Selected:
+    known, key = context.once(_known_selections), (namespace, json.dumps(selector, sort_keys=True, default=str))
     if key not in known:
         workloads = _not_controlled(selector, namespace, context)
         replicas = [at(w.object, "spec", "replicas") if group_kind(w.object) in _SCALED else None for w in workloads]
         total = sum(number for number in replicas if isinstance(number, int))
+        is_known = all(isinstance(number, int) for number in replicas)
         names = [f"{workload.ref.kind} {workload.ref.name}" for workload in workloads]
-        known[key] = (total, names) if all(isinstance(number, int) for number in replicas) else (0, ())
+        known[key] = _Selected(total * is_known, names, workloads[0] if len(workloads) == 1 else None)
     return known[key]
 
 
-def _known_replicas(_: Context) -> dict[tuple[str, str], tuple[int, Sequence[str]]]:
-    """What `_replicas` has found, by namespace and selector."""
+def _known_selections(_: Context) -> dict[tuple[str, str], _Selected]:
+    """What `_selected_workloads` has found, by namespace and selector."""
     return {}
 
 
@@ -575,6 +607,7 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     labels = at(selector, "matchLabels")
     if not isinstance(labels, dict) or not labels or selected(selector, [namespace], context):
         return
+    yield from _in_another_namespace(subject, selector, context)
     workloads = list(workloads_in([namespace], context))
     if not any(context.template(each.subject) for each in workloads) or _is_used(selector, namespace, context):
         return
@@ -592,6 +625,23 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
     yield Problem(message, ("spec", "selector"), "write labels of the workload's Pods", severity=Severity.NOTE)
 
 
+def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:
+    """Yield the namespace of the only workloads that a PodDisruptionBudget without Pods in its own would select."""
+    own = namespace_of(subject.object)
+    names = {each.effective_namespace for each in context.change_set.subjects if namespace_of(each.object)}
+    others = sorted(names - {own}) if own and len(names) <= _MAX_NAMESPACES else []
+    if next(workloads_in([own], context), None) is not None or not others:
+        return
+    places = {each.subject.effective_namespace for each in selected(selector, others, context)}
+    if len(places) == 1:
+        place = places.pop()
+        message = (
+            f"selects no Pod in namespace {cut(own, _LONGEST_NAME)}; its workload is in {cut(place, _LONGEST_NAME)}"
+        )
+        yield Problem(message, ("metadata", "namespace"), f"set namespace: {place}")
+
+
+_MAX_NAMESPACES: Final = 100
 _COSTLY: Final = 10
 """How many comparisons of a selector take as long as the search for a misspelling."""
 

@@ -10,7 +10,7 @@ from forewarn.policies.base.findings import Action, Problem, Severity, Text, cut
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.kinds.class_paths import GROUPS
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, POD_GROUP, POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind, int32, mapping, text_at
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, at, group_kind, int32, list_at, mapping, text_at
 from forewarn.policies.kubernetes.objects.pod_group import PodGroup
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
@@ -294,7 +294,13 @@ def pod_group_missing(subject: ReviewedObject, context: Context) -> Iterator[Pro
 _MIN_COUNT: Final = ("spec", "schedulingPolicy", "gang", "minCount")
 
 
-@rule(Target.POD_GROUP, severity=Severity.WARNING, depends_on=("pods",), objects={Target.POD_GROUP: "PodGroups"})
+@rule(
+    Target.POD_GROUP,
+    Target.OTHER,
+    severity=Severity.WARNING,
+    depends_on=("pods",),
+    objects={Target.POD_GROUP: "PodGroups", Target.OTHER: "Jobs of Volcano"},
+)
 def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A PodGroup has fewer Pods than its `minCount`.
 
@@ -302,7 +308,7 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
     Pods exist. Until then, they stay Pending, without a condition or Event.
 
     Details: the rule counts Pods and replicas in the input, and stored Pods of the cluster. It ignores groups that have
-    no Pods in the input, or an unknown number.
+    no Pods in the input, or an unknown number. It also compares `minAvailable` of a Job of Volcano with its tasks.
 
     Example:
 
@@ -325,7 +331,10 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
 
     Fix: lower `minCount`, or create as many Pods as `minCount`.
     """
-    least = int32(subject.object, *_MIN_COUNT) if subject.ref.kind == "PodGroup" else None
+    if group_kind(subject.object) == _VOLCANO_JOB:
+        yield from _of_volcano(subject)
+        return
+    least = int32(subject.object, *_MIN_COUNT) if group_kind(subject.object) == POD_GROUP else None
     if not least or groups_are_off(context):
         return
     members = members_of(subject.effective_namespace, rule_text.name_of(subject), context)
@@ -339,6 +348,22 @@ def pod_group_too_small(subject: ReviewedObject, context: Context) -> Iterator[P
             _MIN_COUNT,
             detail={"minCount": least, "pods": members},
         )
+
+
+_VOLCANO_JOB: Final = "batch.volcano.sh/Job"
+
+
+def _of_volcano(subject: ReviewedObject) -> Iterator[Problem]:
+    """Yield a Job of Volcano that needs more Pods than its tasks have."""
+    least = rule_text.integer(at(subject.object, "spec", "minAvailable"))
+    tasks = list_at(subject.object, "spec", "tasks")
+    replicas = [rule_text.integer(at(task, "replicas")) if at(task, "replicas") is not None else 1 for task in tasks]
+    if least is None or not tasks or subject.is_partial or subject.is_patched or None in replicas:
+        return
+    total = sum(number or 0 for number in replicas)
+    if total < least:
+        message = f"minAvailable is {least}, but the tasks have {plural(total, 'Pod')}; they stay Pending"
+        yield Problem(message, ("spec", "minAvailable"), f"lower minAvailable to {total}")
 
 
 @rule(*POD_SPECS, severity=Severity.ERROR, action=Action.WARN, depends_on=("classes", "podgroups"))
