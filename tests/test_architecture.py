@@ -1,16 +1,22 @@
 """The terms and paths of docs/internals/architecture.md exist in the code."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from forewarn.policies.base.documents import key_of
+from forewarn.policies.base.documents.answer import Effects
+
 ARCHITECTURE = Path("docs/internals/architecture.md")
 TERMS = ARCHITECTURE.read_text().partition("## Terms")[2].partition("## Modules")[0]
+COUNTERS, TERMS = TERMS.partition("Other terms:")[::2]
 ROWS = re.findall(r"^\| ([a-z ]+) \| (.+) \| `([\w.]+)` \|$", TERMS, re.MULTILINE)
 
 
@@ -100,3 +106,46 @@ def _vague_names(path: Path) -> Iterator[str]:
 def test_names_of_functions_parameters_and_modules_are_not_vague() -> None:
     paths = [path for package in ("policies", "webhook") for path in Path(package).rglob("*.py")]
     assert [name for path in paths for name in _vague_names(path)] == []
+
+
+NAMES = re.findall(r"^\| ((?:`\w+`,? ?)+) \| ((?:`\w+`,? ?)+) \|$", COUNTERS, re.MULTILINE)
+OTHER_NAMES = {name for _, others in NAMES for name in re.findall(r"\w+", others)} | {"settled_at"}
+OTHER_KEYS = {key_of(name) for name in OTHER_NAMES} | {"settled"}
+
+
+def test_the_glossary_has_all_counters_and_at_most_30_terms() -> None:
+    counters = [name for own, _ in NAMES for name in re.findall(r"\w+", own)]
+    assert sorted(counters) == sorted(name for name in Effects._fields if name != "down_seconds")
+    assert len(counters) + len(ROWS) <= 30
+
+
+def test_counters_have_no_other_name_in_code() -> None:
+    """In the rooms that ask questions and answer them; others have names of upstream."""
+    found = []
+    for path in (path for room in ("base", "questions", "cli") for path in Path("policies", room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [getattr(node, field, "") for field in ("id", "arg", "attr", "name")]
+            found += [f"{path}:{node.lineno} {name}" for name in names if name in OTHER_NAMES]  # type: ignore[attr-defined]
+    assert found == []
+
+
+def _keys(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {}) if isinstance(schema.get("properties"), dict) else ()
+        for value in schema.values():
+            yield from _keys(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _keys(value)
+
+
+def test_counters_have_no_other_name_in_json_options_and_headings() -> None:
+    schemas = [json.loads(path.read_text()) for path in Path("docs/reference/schemas").glob("*.json")]
+    assert {key for schema in schemas for key in _keys(schema)} & OTHER_KEYS == set()
+    options = re.findall(r"--([a-z-]+)", Path("docs/reference/cli.md").read_text())
+    assert {option.replace("-", "_") for option in options} & OTHER_NAMES == set()
+    pages = [re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL) for path in Path("docs").rglob("*.md")]
+    headings = [
+        word for page in pages for line in re.findall(r"^#+ (.+)$", page, re.MULTILINE) for word in line.split()
+    ]
+    assert {*headings} & OTHER_NAMES == set()

@@ -153,11 +153,11 @@ def test_the_page_shows_types_that_a_type_checker_accepts() -> None:
     assert names | {"Diagnosis"} <= {*forewarn.__all__}
 
 
-def test_the_number_of_fewer_replicas_is_the_sum_of_its_workloads() -> None:
+def test_the_number_of_lost_replicas_is_the_sum_of_its_workloads() -> None:
     cluster = forewarn.load(CLUSTER)
     for change in CHANGES:
         answer = forewarn.whatif(cluster, change)
-        assert answer.fewer == sum(workload.missed for workload in answer.workloads), change
+        assert answer.counters.lost == sum(workload.lost for workload in answer.workloads), change
 
 
 def test_the_page_shows_the_methods_of_results() -> None:

@@ -368,7 +368,7 @@ def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> 
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
         elif within is not None and standing.not_started and _is_selected(selector, standing, answer):
             yield _pending(standing)
-    if not answer.summary.settled:
+    if not answer.summary.steady:
         what, fix = unsettled(answer.summary.stopped, answer.summary.horizon)
         yield f"simulation {what}. Fix: {fix}"
     for bound in answer.bound:

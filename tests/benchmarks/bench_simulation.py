@@ -229,7 +229,7 @@ def measure(name: str, world: World) -> None:
         f"{name}: {ended - ready:.1f} s of processor (made in {ready - started:.1f} s, {memory} MB); "
         f"{len(world.nodes)} nodes, {len(world.pods)} pods, {attempts} cycles ({attempts / (ended - ready):.0f}/s); "
         f"{len(told.evictions)} Pods preempted in {told.cascade_depth} levels, "
-        f"steady state after {told.settled_at:.0f} s, {told.new_pods_running} of {told.new_pods} new run"
+        f"steady state after {told.steady_at:.0f} s, {told.new_pods_running} of {told.new_pods} new run"
     )
 
 

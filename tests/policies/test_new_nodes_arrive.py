@@ -45,7 +45,7 @@ def test_lost_replicas_run_again_on_new_nodes(capsys: Capture) -> None:
     arrived = answer["withNewNodes"]
     assert (arrived["nodes"], arrived["milliCpu"]) == ({"spot-large": 2}, 8000)
     assert (arrived["running"], arrived["pending"]) == (8, 0)
-    assert (arrived["milliCpuByGroup"], arrived["fewer"], arrived["worst"]["running"]) == ({"spot-large": 8000}, 0, 2)
+    assert (arrived["milliCpuByGroup"], arrived["lost"], arrived["worst"]["running"]) == ({"spot-large": 8000}, 0, 2)
     (back,) = arrived["workloads"]
     assert (back["workload"], back["before"], back["worst"], back["after"]) == ("reports/nightly", 4, 0, 4)
     assert back["withoutNewNodes"] == 0
@@ -178,14 +178,14 @@ ZONAL = {"a-1": "a", "a-2": "a", "b-1": "b", "b-2": "b"}
 def test_groups_come_from_the_cluster(tmp_path: Path, capsys: Capture) -> None:
     cluster = labelled(tmp_path, ZONAL, status(("a", 2, 0, 9), ("b", 2, 0, 9)))
     answer = lost(capsys, cluster=cluster)
-    assert answer["autoscalers"]["nodeGroups"]["lost"] == ["a"]
+    assert answer["autoscalers"]["nodeGroups"]["lostGroups"] == ["a"]
     assert list(answer["withNewNodes"]["nodes"]) == ["b"]
     assert answer["withNewNodes"]["pending"] == 0
 
 
 def test_a_group_over_several_zones_grows_in_the_zones_that_are_left(tmp_path: Path, capsys: Capture) -> None:
     answer = lost(capsys, cluster=labelled(tmp_path, dict.fromkeys(ZONAL, "all"), status(("all", 4, 0, 9))))
-    assert answer["autoscalers"]["nodeGroups"]["lost"] == []
+    assert answer["autoscalers"]["nodeGroups"]["lostGroups"] == []
     assert answer["withNewNodes"]["pending"] == 0
 
 

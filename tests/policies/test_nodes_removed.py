@@ -293,7 +293,7 @@ def test_a_pod_that_tolerates_the_taint_returns_to_a_node_that_is_not_cordoned(
         spec["tolerations"] = tolerated
     found = answer(capsys, tmp_path, [*objects, flags(f"--cordon-node-before-terminating={cordons}")])
     assert removed(found) == ["c", "b"]
-    assert until <= found["withNewNodes"]["settledAt"] < until + 10
+    assert until <= found["withNewNodes"]["steadyAt"] < until + 10
 
 
 def test_no_removal_soon_after_a_scale_up(tmp_path: Path, capsys: Capture) -> None:

@@ -277,7 +277,7 @@ def by_predict(state: str, *arguments: str) -> Answer:
         frozenset(victims),
         ends,
         beyond,
-        counts.get("refused", 0),
+        counts.get("rejected", 0),
         no_class=False,
         nodes=frozenset(pods[0]["selected"]) if len(pods) == 1 and counts.keys() <= {pods[0]["outcome"]} else None,
     )

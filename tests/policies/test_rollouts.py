@@ -660,7 +660,7 @@ def test_a_controller_creates_no_surge_pod_after_a_rejected_one() -> None:
     quota = Made("v1", "ResourceQuota", "tight", "default").spec(hard={"pods": "2"})
     made.append(quota.status(hard={"pods": "2"}, used={"pods": "2"}))
     (placement,) = place_all(cluster(*made), [changed(made, priority=200)]).placed
-    assert placement.without_prediction == {"refused": 1, "later": 1}
+    assert placement.without_prediction == {"rejected": 1, "later": 1}
     assert placement.is_blocked
 
 

@@ -11,4 +11,4 @@ for prediction in result.predictions:
 
 for zone in cluster.zones:
     answer = forewarn.whatif(cluster, forewarn.LoseZone(zone))
-    print(zone, answer.fewer, answer.pending, [preemption.victim for preemption in answer.preemptions])
+    print(zone, answer.counters.lost, answer.counters.pending, [preemption.victim for preemption in answer.preemptions])

@@ -115,7 +115,7 @@ class Predicted:
             victims=len(self.victims),
             preempted=len(self.victims) + len(preempted) - placeholders,
             pending=sum(counts[name] for name in PENDING) - sum(map(self.pending_before, self.groups)),
-            rejected=counts["refused"] + rejected_objects,
+            rejected=counts["rejected"] + rejected_objects,
             jobs_failed=sum(loss.fails and loss.kind == JOB.rpartition("/")[2] for loss in losses),
             pdbs_violated=max(len(violated), int(beyond)),
             blocked=sum(each.is_blocked_rollout for each in self.applied.placed),

@@ -273,8 +273,8 @@ class Impact(NamedTuple):
 
     @property
     def other_outcomes(self) -> Counter[str]:
-        """The number of new Pods without a prediction by outcome: "fits", "refused" by a quota, "later", or `rest`."""
-        counts = Counter(fits=self.fitting, later=self.after_rejected, refused=self.rejected - self.after_rejected)
+        """The number of new Pods without a prediction by outcome: "fits", "rejected" by a quota, "later", or `rest`."""
+        counts = Counter(fits=self.fitting, later=self.after_rejected, rejected=self.rejected - self.after_rejected)
         if self.rest:
             counts[self.rest] += self.new - self.predicted - self.rejected
         return counts

@@ -116,11 +116,11 @@ class Placement:
 
     @property
     def without_prediction(self) -> dict[str, int]:
-        """The number of new Pods that `predictions` omits, by outcome: "refused" by a quota, "later"; of a rollout also
+        """The number of new Pods that `predictions` omits, by outcome: "rejected" by a quota, "later"; of a rollout
         "fits", or `Impact.rest`.
         """
         if self.rollout is None:
-            return dict(Counter(refused=self.rejected, later=self.later) + Counter())
+            return dict(Counter(rejected=self.rejected, later=self.later) + Counter())
         return dict(self.rollout.other_outcomes + Counter())
 
     @property

@@ -466,7 +466,7 @@ class _Run(Simulation):
     def rehearsal(self) -> Rehearsal:
         """Run the simulation and return the result. Raises CutShort if the simulation does not settle."""
         self.run()
-        if not self.settled:
+        if not self.steady:
             raise CutShort("too much happens")
         levels = Levels()
         evictions = [level for event in self.timeline.events if (level := levels.next(event)) is not None]

@@ -343,7 +343,7 @@ class Simulation:
         """Number of events at known times; the simulation does not end before them."""
         self._goes_on_until = float("-inf")
         """A time before which the run does not end; later events only delay the end."""
-        self.settled = True
+        self.steady = True
         """True if nothing would happen after the end of the simulation."""
         self.stopped = ""
         """The reason why the simulation was stopped; "" if it was not."""
@@ -494,7 +494,7 @@ class Simulation:
         settled = time > quiet and not self.expects_more
         if not settled and time <= self.world.horizon:
             return False
-        self.clock.now, self.settled = self._goes_on_until if settled else self.world.horizon, settled
+        self.clock.now, self.steady = self._goes_on_until if settled else self.world.horizon, settled
         return True
 
     @property
@@ -511,7 +511,7 @@ class Simulation:
         return bool(self.stopped)
 
     def _give_up(self, why: str) -> None:
-        self.stopped, self.settled = why, False
+        self.stopped, self.steady = why, False
 
     def final(self) -> dict[str, dict[str, Any]]:
         """Return `namespace/name` of every existing Pod -> its node ("" without one), nomination and termination."""

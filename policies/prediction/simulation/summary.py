@@ -150,8 +150,8 @@ class Summary(NamedTuple):
     all_run_at: Hidden[float | None]
     """The time at which the last new Pod was bound; None if one is not bound."""
     violated_pdbs: Mapping[str, int]
-    settled_at: float
-    settled: bool
+    steady_at: float
+    steady: bool
     """Whether nothing more would happen; False if the run was stopped or reached its horizon."""
     stopped: str = ""
     """The reason why the run was stopped, a limit of work; "" if it was not."""
@@ -194,18 +194,18 @@ class Summary(NamedTuple):
     @property
     def ended_at(self) -> float:
         """The duration of the simulation in seconds, unless nothing more happened."""
-        return self.settled_at if self.stopped else self.horizon
+        return self.steady_at if self.stopped else self.horizon
 
     @property
     def is_cut_off(self) -> bool:
         """Whether Pods changed in the last quarter of a run that ended while Pods changed. In a run that is shorter
         than the quiet time, no other sign tells whether more follows."""
-        return self.is_changing and self.ended_at - self.settled_at <= self.ended_at / 4
+        return self.is_changing and self.ended_at - self.steady_at <= self.ended_at / 4
 
     @property
     def is_unfinished(self) -> bool:
         """Whether the run ended before a steady state, and more may follow."""
-        return not self.settled and (self.expects_more or self.is_cut_off or not self.is_changing)
+        return not self.steady and (self.expects_more or self.is_cut_off or not self.is_changing)
 
     @property
     def effects(self) -> Effects:
@@ -268,10 +268,10 @@ def summarize(simulation: Simulation, others: Container[str] = ()) -> Summary:
         new_pods_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(new) else None,
         violated_pdbs=simulation.scheduler.violated_pdbs.counts,
-        settled_at=last,
-        settled=simulation.settled,
+        steady_at=last,
+        steady=simulation.steady,
         horizon=world.horizon,
-        is_changing=not simulation.settled and (bool(simulation.stopped) or world.horizon - last < world.quiet),
+        is_changing=not simulation.steady and (bool(simulation.stopped) or world.horizon - last < world.quiet),
         expects_more=simulation.expects_more,
         stopped=simulation.stopped,
         missing=list(missing(simulation, names).values()),

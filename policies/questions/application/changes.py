@@ -185,11 +185,11 @@ def _until_scheduled(start: Start, scope: str, name: str) -> Question:
         question, reaction, more = tried(count)
     while not more and count - too_few > 1:
         middle = (too_few + count) // 2
-        fewer = tried(middle)
-        if fewer[2]:
+        smaller = tried(middle)
+        if smaller[2]:
             too_few = middle
         else:
-            count, (question, reaction, _) = middle, fewer
+            count, (question, reaction, _) = middle, smaller
     notes = [*without_help(reaction)]
     notes += ["more nodes may be needed: the limit of the search is reached"] if more else []
     title = question.title

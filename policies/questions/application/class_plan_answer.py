@@ -68,9 +68,9 @@ def _clause(plan: Plan, effects: Effects) -> str:
     seconds = sum(step.ended_at - step.started_at for step in plan.steps)
     took = f"{duration(seconds)}, " if seconds else ""
     first = [f"new Pods of {plural(len(plan.rejected), 'workload')} rejected"] if plan.rejected else []
-    stuck = sum(len(step.unfinished) for step in plan.steps)
-    if stuck and not first:
-        first = [plural(stuck, "rollout does not finish", "rollouts do not finish")]
+    unfinished = sum(len(step.unfinished) for step in plan.steps)
+    if unfinished and not first:
+        first = [plural(unfinished, "rollout does not finish", "rollouts do not finish")]
     return f"{took}{joined([*first, *consequences(effects)][:2]) or NO_EFFECT}"
 
 
@@ -114,8 +114,8 @@ def _of_side_effects(plan: Plan) -> Iterator[str]:
 def _of_other_order(other: OtherOrder) -> Iterator[str]:
     """Yield what the order that was not chosen preempts."""
     names = listed(list(other.unfinished), _NAMED)
-    stuck = f", and the rollout of {names} does not finish" if names else ""
-    preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{stuck}"
+    unfinished = f", and the rollout of {names} does not finish" if names else ""
+    preempt = f"the steps preempt {plural(other.preempted, 'Pod')}{unfinished}"
     first = "new classes get preemptionPolicy Never first"
     yield f"if {first}, {preempt}" if other.never_first else f"{first}: without this, {preempt}"
 

@@ -99,7 +99,7 @@ class Reset(NamedTuple):
     later: str = ""
 
     @property
-    def fewer(self) -> int:
+    def removed(self) -> int:
         """By how many replicas the apply scales down the workload."""
         return int(self.before) - int(self.after) if self.field == "replicas" and self.before else 0
 
@@ -387,12 +387,12 @@ def _with_reasons(cluster: OnCluster, faults: Sequence[Exception]) -> OnCluster:
         number = 1 if isinstance(fault, PodsRejected) else 0 if is_rejection(fault) else 2
         reasons[number].append(one_line(str(fault)))
     rejected, of_pods, unpredicted = reasons
-    refused = [*filter(is_rejection, faults)]
-    why = why_rejected(refused) if refused else None
+    rejections = [*filter(is_rejection, faults)]
+    why = why_rejected(rejections) if rejections else None
     if (answer := cluster.answer) is not None:
         of_faults = {f"not simulated: {fault}" for fault in answer.faults}
         notes = [note for note in answer.notes if note not in of_faults]
-        answer = replace(answer, document=document_of(Simulated(answer.answer, None, refused, notes)))
+        answer = replace(answer, document=document_of(Simulated(answer.answer, None, rejections, notes)))
     return cluster._replace(rejected=rejected, rejected_pods=of_pods, unpredicted=unpredicted, why=why, answer=answer)
 
 
@@ -412,7 +412,7 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
     unknown = [
         each
         for each in (answer.workloads if any(note.endswith(OF_NEW_VOLUMES) for note in answer.not_modelled) else ())
-        if each.not_started and not each.missed and UNBOUND_IMMEDIATE.reasons[0] in each.message
+        if each.not_started and not each.lost and UNBOUND_IMMEDIATE.reasons[0] in each.message
     ]
     if not unknown:
         return applied, []
@@ -543,7 +543,7 @@ def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedName
     answer, reserving = applied.answer, applied.answer.placeholders
     own, new_pods = own_workloads(answer), answer.new_pods
     counts: dict[str, Iterable[tuple[str, int]]] = {
-        "lost": ((each.namespace, each.missed) for each in own),
+        "lost": ((each.namespace, each.lost) for each in own),
         "preempted": ((each.victim, 1) for each in applied.preemptions if each.workload not in reserving),
         "pending": ((each.namespace, each.more_pending) for each in own),
         "rejected": _rejected(applied),

@@ -133,7 +133,7 @@ def _on_cluster(diff: Diff, cluster: OnCluster, disclose: Disclose, question: st
         document = _restricted(document, {changed.namespace for changed in diff.objects}, disclose)
     clause = _clause_on(diff, cluster, document.clause)
     has_new_priorities = cluster.answer is not None and bool(cluster.answer.answer.new_pods)
-    is_notable = gaps or cluster.pruned or has_new_priorities or any(each.fewer for each in cluster.resets)
+    is_notable = gaps or cluster.pruned or has_new_priorities or any(each.removed for each in cluster.resets)
     return replace(
         document,
         status=AnswerStatus.WARN if is_notable and document.status is AnswerStatus.OK else document.status,
@@ -205,19 +205,19 @@ def _gaps(cluster: OnCluster) -> Iterator[str]:
 def _notes(cluster: OnCluster) -> Iterator[str]:
     """Yield what an apply also does because of the state of the cluster, and what happens after it."""
     of = {cause: [each for each in cluster.resets if each.cause == cause] for cause in ("drift", "unset", "autoscaler")}
-    fewer = {cause: sum(each.fewer for each in resets) for cause, resets in of.items()}
-    down = {cause: f"the apply scales down {plural(number, 'replica')}" for cause, number in fewer.items()}
-    if fewer["autoscaler"]:
+    removed = {cause: sum(each.removed for each in resets) for cause, resets in of.items()}
+    down = {cause: f"the apply scales down {plural(number, 'replica')}" for cause, number in removed.items()}
+    if removed["autoscaler"]:
         until = "until their HorizontalPodAutoscalers act"
         yield f"outage risk: {down['autoscaler']} {until}. {_FIX_OF_AUTOSCALED}"
     elif number := len(of["autoscaler"]):
         before = "the counters are those before that"
         yield f"HorizontalPodAutoscalers then scale {plural(number, 'workload')}: {before}. {_FIX_OF_AUTOSCALED}"
-    if fewer["unset"]:
+    if removed["unset"]:
         yield f"{down['unset']}, because spec.replicas is removed. {_FIX_OF_REPLICAS}"
-    if fewer["drift"]:
+    if removed["drift"]:
         yield f"drift: {down['drift']}, because the cluster has more than the manifests. {_FIX_OF_REPLICAS}"
-    if number := sum(not each.fewer for each in of["drift"]):
+    if number := sum(not each.removed for each in of["drift"]):
         yield f"drift: the apply also resets {plural(number, 'field')} of workloads in the cluster"
     if cluster.rejected_pods:
         yield "workloads with rejected Pods are not simulated; their rollouts delete old Pods, and start no new ones"

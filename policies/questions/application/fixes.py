@@ -63,11 +63,11 @@ def _is_better(before: Effects, after: Effects, counter: str) -> bool:
 def _difference(before: Effects, after: Effects, counter: str) -> str:
     """The counters that fall, at most two, and all that rise: `blocked 40 → 0, but lost 11 → 12`."""
     names = [counter, *(name for name in Effects._fields if name not in (counter, "down_seconds", "victims"))]
-    fewer = [name for name in names if getattr(before, name) > getattr(after, name)][:_MAX_EFFECTS]
+    lower = [name for name in names if getattr(before, name) > getattr(after, name)][:_MAX_EFFECTS]
     more = [name for name in names if getattr(before, name) < getattr(after, name)]
     texts = [
         ", ".join(f"{label(name)} {getattr(before, name):,} → {getattr(after, name):,}" for name in changed)
-        for changed in (fewer, more)
+        for changed in (lower, more)
         if changed
     ]
     return ", but ".join(texts)

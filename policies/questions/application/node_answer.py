@@ -194,9 +194,9 @@ def _of_shutdown(groups: Sequence[Group]) -> AnswerDocument:
 
 def _too_short(short: Sequence[tuple[int, int, KubeletPod, int]]) -> str:
     _, _, pod, seconds = max(short, key=lambda each: each[:2])
-    fewer = plural(len(short), "Pod gets", "Pods get")
+    count = plural(len(short), "Pod gets", "Pods get")
     worst = "at worst " if len(short) > 1 else ""
-    return f"{fewer} less than the grace period: {worst}{_named(pod)}, {seconds} s of {pod.grace} s"
+    return f"{count} less than the grace period: {worst}{_named(pod)}, {seconds} s of {pod.grace} s"
 
 
 def _named(pod: KubeletPod) -> str:

@@ -92,16 +92,16 @@ def why_rejected(faults: Sequence[Exception]) -> Why:
     """Return the reasons why kube-apiserver rejects objects, or forewarn does not predict them; equal ones once."""
     from forewarn.policies.base.documents.answer import Cause, Why
 
-    refused = [*filter(is_rejection, faults)]
-    reasons = grouped(reversed(text.partition(" (")[::2]) for text in _with_reasons(refused or faults))
-    kind = "rejected" if refused else "notPredicted"
+    rejected = [*filter(is_rejection, faults)]
+    reasons = grouped(reversed(text.partition(" (")[::2]) for text in _with_reasons(rejected or faults))
+    kind = "rejected" if rejected else "notPredicted"
     causes = [
         Cause(len(names), kind, f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''} ({why}")
         for why, names in sorted(reasons.items(), key=lambda item: -len(item[1]))
     ]
     if missing := len(faults) - sum(cause.number for cause in causes):
         causes.append(Cause(missing, "notPredicted", "not predicted; see the errors"))
-    what = "REJECTED" if refused else "NOT PREDICTED"
+    what = "REJECTED" if rejected else "NOT PREDICTED"
     return Why("rejected", len(faults), f"{plural(len(faults), 'OBJECT IS', 'OBJECTS ARE')} {what}", causes)
 
 

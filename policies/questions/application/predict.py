@@ -161,7 +161,7 @@ class PredictResult(Result):
     def outcomes(self) -> Counter[str]:
         """The number of new Pods by outcome: "fits", "preempts", "pending", "not-predicted", "waits" (for terminating
         Pods, without preempting others), "in-vain" (a Pod preempts and stays Pending), "preempted" (by a later new
-        Pod), "refused" (a ResourceQuota rejects them), "later" (created when earlier Pods run), or "unknown".
+        Pod), "rejected" (a ResourceQuota rejects them), "later" (created when earlier Pods run), or "unknown".
         """
         return self.predicted.outcomes
 

@@ -150,8 +150,8 @@ def _clause(result: PredictResult, effects: Effects, grown: Effects | None) -> s
             text = f"{rollouts}, {run:,} of {new:,} new Pods run"
         elif not by_preemption and effects.pending:
             text += f", {effects.pending:,} {'stays' if effects.pending == 1 else 'stay'} Pending"
-        elif not by_preemption and result.outcomes["refused"]:
-            text += f", {result.outcomes['refused']:,} rejected"
+        elif not by_preemption and result.outcomes["rejected"]:
+            text += f", {result.outcomes['rejected']:,} rejected"
     if grown is not None:
         left = f"{grown.pending:,} Pending" if grown.pending else "no Pod Pending"
         text += f"; {plural(grown.new_nodes, 'new node leaves', 'new nodes leave')} {left}"
@@ -177,7 +177,7 @@ def _of_one(result: PredictResult, how: str) -> str:
     node = f" on {predictions[-1].node}" if predictions and predictions[-1].node else ""
     if any(counts[name] for name in PENDING):
         return "the new Pod stays Pending"
-    if counts["refused"]:
+    if counts["rejected"]:
         return "the new Pod is rejected"
     if counts["waits"]:
         return f"the new Pod waits for terminating Pods{node}"
@@ -243,12 +243,12 @@ def _warnings(result: PredictResult, effects: Effects) -> Iterator[str]:
 
 def _of_rejections(result: PredictResult, effects: Effects) -> Iterator[str]:
     """Yield the quotas that reject Pods beside what the reasons tell, and those that are exceeded already."""
-    refused = [placement for placement in result.placements if placement.rejection]
-    if (effects.pending or _missing(result) or result.faults) and refused:
-        by = rejecting([(_namespace(each), each.rejection) for each in refused])
-        yield f"{by} rejects {plural(result.outcomes['refused'], 'new Pod')}"
-    namespaces = {_namespace(placement) for placement in refused}
-    for name, usage in exceeded_quotas(result.cluster).items() if refused else ():
+    rejected = [placement for placement in result.placements if placement.rejection]
+    if (effects.pending or _missing(result) or result.faults) and rejected:
+        by = rejecting([(_namespace(each), each.rejection) for each in rejected])
+        yield f"{by} rejects {plural(result.outcomes['rejected'], 'new Pod')}"
+    namespaces = {_namespace(placement) for placement in rejected}
+    for name, usage in exceeded_quotas(result.cluster).items() if rejected else ():
         if name.partition("/")[0] in namespaces:
             yield f"quota {name} is exceeded already ({usage})"
 
@@ -329,9 +329,9 @@ def _not_predicted(result: PredictResult) -> Iterator[tuple[int, str, str]]:
 
 def _rejected(result: PredictResult) -> Iterator[tuple[int, str, str]]:
     for placement in result.placements:
-        if refused := placement.without_prediction.get("refused"):
+        if rejected := placement.without_prediction.get("rejected"):
             by = rejecting([(_namespace(placement), placement.rejection)]) or "a ResourceQuota"
-            yield refused, Kind.QUOTA, f"{by} rejects them"
+            yield rejected, Kind.QUOTA, f"{by} rejects them"
 
 
 def _namespace(placement: Placement) -> str:
@@ -407,7 +407,7 @@ def _tables(result: PredictResult) -> Iterator[Table]:
     if violated := sorted({pdb for each in result.predicted.alone for pdb in each.violated_pdbs}):
         yield Table(("PDB VIOLATED",), [[name] for name in violated], detail=int(len(violated) > _MAX_SHOWN))
     rejected: Rows = [
-        [each.name, each.without_prediction.get("refused", 0), in_short(each.rejection)]
+        [each.name, each.without_prediction.get("rejected", 0), in_short(each.rejection)]
         for each in result.placements
         if each.rejection
     ]
@@ -437,7 +437,7 @@ _OBJECT: Final = ("OBJECT", "NEW PODS", "FIT", "PREEMPT", "PENDING", "REJECTED",
 
 def _object(name: str, counts: Tally[str], victims: int) -> list[str | int]:
     pending = sum(counts[outcome] for outcome in PENDING)
-    known = counts["fits"], counts["preempts"], pending, counts["refused"]
+    known = counts["fits"], counts["preempts"], pending, counts["rejected"]
     return [name, counts.total(), *known, victims, counts.total() - sum(known)]
 
 

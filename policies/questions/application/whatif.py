@@ -129,14 +129,9 @@ class WhatIf(Result):
         return described(self, self.document.headline)
 
     @property
-    def fewer(self) -> int:
-        """Number of replicas that no longer run: the sum of `missed` of the workloads."""
-        return self.answer.fewer
-
-    @property
-    def pending(self) -> int:
-        """Number of Pods that are Pending at the end."""
-        return sum(workload.pending for workload in self.workloads)
+    def counters(self) -> Effects:
+        """The counters of the answer."""
+        return self.document.effects
 
     @property
     def preemptions(self) -> Sequence[Preemption]:

@@ -81,7 +81,7 @@ def document_of(result: Simulated) -> AnswerDocument:
         warnings=[*_warnings(result)],
         why=_why(result, answer, effects),
         tables=[*_tables(result, answer)],
-        priority=max((each.priority for each in own_workloads(answer) if each.missed), default=None),
+        priority=max((each.priority for each in own_workloads(answer) if each.lost), default=None),
         more=_more(result),
     )
 
@@ -135,9 +135,9 @@ def _wanted(answer: Answer) -> Iterator[str]:
             pdbs = plural(len(answer.blocks.drains), "PDB blocks", "PDBs block")
             yield f"{stops}; {pdbs} {plural(len(nodes), 'node')}" if nodes else stops
     elif answer.drained:
-        drained, stuck = len(answer.drained), len(answer.not_drained)
-        if stuck:
-            drains = f"{drained - stuck} of {plural(drained, 'node')} drained"
+        drained, blocked = len(answer.drained), len(answer.not_drained)
+        if blocked:
+            drains = f"{drained - blocked} of {plural(drained, 'node')} drained"
             after = f" after {duration(answer.summary.ended_at)}"
             yield f"not finished: {drains}{after}" if answer.is_cut_short else drains
     if answer.new_nodes is not None:
@@ -229,7 +229,7 @@ def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
         yield f"before the change: quota {name} is exceeded ({quota})"
     if without is not None:
         waiting = sum(each.pods for each in without.summary.waiting)
-        counts = {"preempted": len(without.summary.evictions), "Pending": waiting, "lost": without.fewer}
+        counts = {"preempted": len(without.summary.evictions), "Pending": waiting, "lost": without.lost}
         if shown := [f"{name} {count:,}" for name, count in counts.items() if count]:
             yield f"without the change: {' | '.join(shown)}"
     if result.answer.restart_alone is not None:
@@ -463,9 +463,7 @@ def of_workloads(answer: Answer) -> Iterator[Table]:
     """Yield a row for each affected workload, or if they are many, a row for each class and the workloads with -v."""
     own = {each.workload: each for each in own_workloads(answer)}
     preempted = Tally(each.workload for each in answer.preempted if each.workload not in answer.placeholders)
-    rows = [
-        each for each in own.values() if each.missed or each.more_pending or each.failure or preempted[each.workload]
-    ]
+    rows = [each for each in own.values() if each.lost or each.more_pending or each.failure or preempted[each.workload]]
     classes = {each.workload: (each.priority_class, each.priority) for each in answer.preempted} | {
         each.workload: (each.priority_class, each.priority) for each in rows
     }
@@ -491,7 +489,7 @@ def _workload_table(
     for each in rows:
         down = _down(outages.pop(each.workload, None))
         name, value = classes[each.workload]
-        counts = each.missed, each.more_pending, preempted[each.workload]
+        counts = each.lost, each.more_pending, preempted[each.workload]
         why = in_short(each.message) or each.failure or down
         cells.append([each.workload, name or NO_CLASS, value, f"{each.before} → {each.after}", *counts, why])
     for workload in others:
@@ -518,7 +516,7 @@ def _class_table(
     affected: dict[tuple[str, int], _Affected] = {}
     for each in rows:
         own = affected.setdefault(classes[each.workload], _Affected())
-        own.lost += each.missed
+        own.lost += each.lost
         own.pending += each.more_pending
         own.workloads[each.workload] = each
     for workload, count in preempted.items():
@@ -529,10 +527,10 @@ def _class_table(
     for (name, value), own in sorted(affected.items(), key=lambda item: (-item[0][1], item[0][0])):
         worst = max(
             (each for each in own.workloads.values() if each),
-            key=lambda each: (each.missed, each.more_pending),
+            key=lambda each: (each.lost, each.more_pending),
             default=None,
         )
-        shown = f"{worst.workload}  {worst.before} → {worst.after}" if worst and worst.missed else ""
+        shown = f"{worst.workload}  {worst.before} → {worst.after}" if worst and worst.lost else ""
         cells.append([name or NO_CLASS, value, own.lost, own.pending, own.preempted, len(own.workloads), shown])
     totals = [sum(int(row[column]) for row in cells) for column in range(2, 6)]
     return Table(

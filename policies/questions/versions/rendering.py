@@ -142,8 +142,8 @@ class _Renderer:
         helm = ENABLE_HELM in flags
         try:
             self._checker.check(path, Limits(self._trees, helm, ANY_FILE in flags, network))
-        except Refused as refused:
-            return tools.Failure(refused.why, refused.file, refused.line)
+        except Refused as fault:
+            return tools.Failure(fault.why, fault.file, fault.line)
 
         def arguments(files: str) -> list[str]:
             options = sorted({*flags})

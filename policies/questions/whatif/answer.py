@@ -68,25 +68,25 @@ class WorkloadCount(NamedTuple):
     """The reason of each Job of the workload that fails."""
 
     @property
-    def lost(self) -> int:
+    def decrease(self) -> int:
         """By how much the number of running Pods decreases, if those of other schedulers run; 0 if it does not."""
         return max(self.before - self.after - self.left, 0)
 
     @property
     def unreplaced(self) -> int:
         """The number of Pods that were Pending before, no longer exist, and are not replaced."""
-        gone = self.before + self.pending_before - self.after - self.left - self.pending - self.lost
+        gone = self.before + self.pending_before - self.after - self.left - self.pending - self.decrease
         return max(gone, 0) if self.failure or self.again is not Recreator.CONTROLLER else 0
 
     @property
-    def missed(self) -> int:
+    def lost(self) -> int:
         """The number of lost Pods, without those of DaemonSets on deleted nodes and those that are not wanted."""
-        return max(self.lost - self.with_node - self.unwanted, 0)
+        return max(self.decrease - self.with_node - self.unwanted, 0)
 
     @property
     def scaled_down(self) -> int:
         """The number of running Pods that the change removes, or that were too many at the start."""
-        return self.lost - self.missed - min(self.lost, self.with_node) - self.completed
+        return self.decrease - self.lost - min(self.decrease, self.with_node) - self.completed
 
     @property
     def removed(self) -> int:
@@ -101,7 +101,7 @@ class WorkloadCount(NamedTuple):
     @property
     def completed(self) -> int:
         """The number of Pods that ran at the start and completed."""
-        return min(self.succeeded, self.lost - self.missed)
+        return min(self.succeeded, self.decrease - self.lost)
 
     @property
     def more_pending(self) -> int:
@@ -116,7 +116,7 @@ class WorkloadCount(NamedTuple):
     @property
     def not_started(self) -> int:
         """The number of additional Pending Pods at the end, without replacements of lost Pods."""
-        return max(self.pending - self.pending_before - self.missed, 0)
+        return max(self.pending - self.pending_before - self.lost, 0)
 
     @in_json
     def running(self) -> BeforeAfter:
@@ -196,17 +196,16 @@ class Bound(NamedTuple):
 
 
 class WithoutChange(NamedTuple):
-    """The outcome without the change. `fewer`: number of Pods that no longer run at the end."""
+    """The outcome without the change. `lost`: number of replicas that no longer run at the end."""
 
     summary: Inlined[Summary]
-    fewer: int
-    lost: Hidden[Mapping[str, int]] = MappingProxyType({})
-    """The same by workload."""
+    lost: int
+    lost_by_workload: Hidden[Mapping[str, int]] = MappingProxyType({})
 
     @property
     def is_quiet(self) -> bool:
         """Whether no Pods are lost, preempted, Pending or rejected."""
-        return not (self.fewer or self.summary.evictions or self.summary.waiting or self.summary.missing)
+        return not (self.lost or self.summary.evictions or self.summary.waiting or self.summary.missing)
 
 
 class Runs(NamedTuple):
@@ -374,14 +373,14 @@ class Answer(NamedTuple):
         return f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
 
     @in_json
-    def settled(self) -> bool:
+    def steady(self) -> bool:
         """Whether the cluster reached a steady state."""
-        return self.summary.settled
+        return self.summary.steady
 
     @in_json
-    def settled_at(self) -> float:
+    def steady_at(self) -> float:
         """Seconds until the last event of the simulation."""
-        return self.summary.settled_at
+        return self.summary.steady_at
 
     @optional_in_json
     def incomplete(self) -> bool | None:
@@ -393,15 +392,15 @@ class Answer(NamedTuple):
         """Number of running Pods."""
         return BeforeAfter(self.running_before, self.running_after)
 
-    @in_json
-    def fewer(self) -> int:
+    @property
+    def lost(self) -> int:
         """Replicas that no longer run, without DaemonSet Pods on lost nodes and Pods that the change removes."""
-        return sum(workload.missed for workload in self.workloads)
+        return sum(workload.lost for workload in self.workloads)
 
     @in_json
     def daemon_pods_of_lost_nodes(self) -> int:
         """DaemonSet Pods that are deleted with their nodes."""
-        return sum(min(workload.lost, workload.with_node) for workload in self.workloads)
+        return sum(min(workload.decrease, workload.with_node) for workload in self.workloads)
 
     @in_json
     def scaled_down(self) -> int:
@@ -464,7 +463,7 @@ class Answer(NamedTuple):
         """
         scheduled = {each.workload: each.t for each in self.bound}
         left = Counter(each.workload for each in self.preempted if each.t < scheduled.get(each.workload, 0))
-        left.subtract({each.workload: each.missed + each.not_started + each.left for each in self.workloads})
+        left.subtract({each.workload: each.lost + each.not_started + each.left for each in self.workloads})
         return +left
 
     @property
@@ -476,13 +475,13 @@ class Answer(NamedTuple):
     def does_harm(self) -> bool:
         """Whether the first line has an effect that needs attention, or a rollout that does not complete."""
         _, _, *others = self.harm
-        counts = (self.fewer, self.preempted, self.over_quota, *others)
+        counts = (self.lost, self.preempted, self.over_quota, *others)
         return any(counts) or any(each.not_started or each.failure for each in self.workloads)
 
     @property
     def harm(self) -> tuple[object, ...]:
         """What answers with the same harm have in common, also in how long replicas are down."""
-        lost = {each.workload: each.missed for each in self.workloads if each.missed}
+        lost = {each.workload: each.lost for each in self.workloads if each.lost}
         return lost, self.summary.effects, [*self.interruptions], [*self.blocks.rollouts], self.pdbs
 
     @property
@@ -493,7 +492,7 @@ class Answer(NamedTuple):
         blocks = self.blocked or any(self.blocks) or self.has_blocked_rollouts
         if without is None or self.outages or self.pdbs or failed or blocks or summary.new_pods_pending:
             return False
-        return self.harm[:2] == (without.lost, without.summary.effects)
+        return self.harm[:2] == (without.lost_by_workload, without.summary.effects)
 
     @property
     def over_quota(self) -> Counter[str]:
@@ -504,7 +503,7 @@ class Answer(NamedTuple):
     @property
     def has_blocked_rollouts(self) -> bool:
         """Whether a rollout never completes."""
-        return self.summary.settled and bool(self.blocks.rollouts)
+        return self.summary.steady and bool(self.blocks.rollouts)
 
     @property
     def blocked(self) -> bool:
@@ -514,7 +513,7 @@ class Answer(NamedTuple):
     @property
     def is_cut_short(self) -> bool:
         """Whether the simulated time ended while nodes drained that no PDB blocks for good."""
-        return self.blocked and not self.settled and not self.drains_blocked_by
+        return self.blocked and not self.steady and not self.drains_blocked_by
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
         """Return (value, number of Pods Pending at the end) by `priority_class`, `namespace` or `workload`, most

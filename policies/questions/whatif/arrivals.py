@@ -405,9 +405,9 @@ def _with_new_nodes(answer: Answer, grown: Grown, end: Answer) -> WithNewNodes:
         first_node_at=min((at for _, _, at in nodes), default=None),
         worst=worst.moment,
         running=end.running_after,
-        fewer=end.fewer,
+        lost=end.lost,
         pending=sum(workload.pending for workload in end.workloads),
-        settled_at=end.summary.settled_at,
+        steady_at=end.summary.steady_at,
         workloads=list(_rows(answer, end, worst)),
         nodes_not_simulated=grown.omitted,
         daemon_pods=max(_more_daemon_pods(end) - _more_daemon_pods(answer), 0),
@@ -429,7 +429,7 @@ def _rows(answer: Answer, end: Answer, worst: Worst) -> Iterator[WorkloadBack]:
     for name in {**without, **with_nodes}:
         each = without.get(name) or with_nodes[name]
         other = with_nodes.get(name, each._replace(after=each.before, pending=0, message="", failure=""))
-        if name not in without and not (each.missed or each.pending):
+        if name not in without and not (each.lost or each.pending):
             continue
         yield WorkloadBack(
             workload=name,

@@ -109,7 +109,7 @@ class NoScaleUp(NamedTuple):
 
 
 class ScaleUps(NamedTuple):
-    """The scale-ups in their order. `lost`: node groups whose nodes would be in what is lost.
+    """The scale-ups in their order. `lost_groups`: those whose nodes would be in what is lost.
 
     `pods`: number of different Pods for which nodes are added. `truncated`: whether the work exceeded a limit, so that
     further scale-ups are unknown. `not_predicted`: what forewarn does not model, or "".
@@ -119,7 +119,7 @@ class ScaleUps(NamedTuple):
     pods: int
     no_scale_up: Sequence[NoScaleUp]
     fit_existing_nodes: int
-    lost: Sequence[str]
+    lost_groups: Sequence[str]
     truncated: bool
     not_predicted: str
 
@@ -204,7 +204,7 @@ class Scans:
             pods=len(self.helped),
             no_scale_up=_not_helped(last.waiting if last else (), self._groups, workload_of, pending),
             fit_existing_nodes=sum(pod.key in pending for pod in last.fit) if last else 0,
-            lost=[group.name for group in self._groups if group.blocked == LOST],
+            lost_groups=[group.name for group in self._groups if group.blocked == LOST],
             truncated=self._truncated,
             not_predicted=self.not_predicted,
         )
@@ -552,7 +552,7 @@ class WorstMoment(NamedTuple):
 class WithNewNodes(NamedTuple):
     """The end of the simulation if autoscalers add or remove nodes. `nodes`: added nodes by node group or NodePool.
 
-    `fewer`: number of replicas that no longer run. `daemon_pods`: number of additional DaemonSet Pods that run because
+    `lost`: number of replicas that no longer run. `daemon_pods`: number of additional DaemonSet Pods that run because
     of the new nodes. `first_node_at`: seconds until the first node is ready; null if nodes are only removed.
     `nodes_not_simulated`: number of nodes beyond the limit of a simulation. `upgraded`: in an upgrade, the number of
     upgraded nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not. `preempted`: in an
@@ -565,9 +565,9 @@ class WithNewNodes(NamedTuple):
     first_node_at: float | None
     worst: WorstMoment
     running: int
-    fewer: int
+    lost: int
     pending: int
-    settled_at: float
+    steady_at: float
     workloads: Sequence[WorkloadBack]
     nodes_not_simulated: int
     daemon_pods: int = 0

@@ -396,7 +396,7 @@ class Plan(NamedTuple):
     @in_json
     def lost(self) -> Mapping[str, int]:
         """By workload, running replicas that no longer run after the steps."""
-        return {each.workload: each.missed for each in self.answer.workloads if each.missed}
+        return {each.workload: each.lost for each in self.answer.workloads if each.lost}
 
     @in_json
     def complete(self) -> bool:
@@ -404,9 +404,9 @@ class Plan(NamedTuple):
         return not self.answer.summary.stopped and not self.rejected and not any(step.unfinished for step in self.steps)
 
     @in_json
-    def settled(self) -> bool:
+    def steady(self) -> bool:
         """Whether the cluster reached a steady state."""
-        return self.answer.summary.settled
+        return self.answer.summary.steady
 
     @optional_in_json
     def stopped(self) -> str | None:

@@ -174,14 +174,14 @@ def answer_after(
     """Return the answer after the end of a simulation."""
     after, summary = count_by_workload(simulation), summarize(simulation)
     drains = _drains(simulation)
-    stuck = {
+    not_drained = {
         name: left for name in sorted({*drains, *_upgraded(question)}) if (left := _stuck(simulation, name, drains))
     }
     losses = losses_of(_lost_pods(simulation), lambda *_: None) + list(_failed_with_jobs(simulation, start.failed))
     pdbs = pdbs_below_desired(simulation, start.all_pdbs - _pdbs_of_removed(simulation, question, start))
     others = of_other_schedulers(simulation, summary.names)
     workloads = _compared(simulation, question, start, after, summary)
-    losers = {each.workload for each in workloads if each.missed}
+    losers = {each.workload for each in workloads if each.lost}
     racing = rivals(simulation, summary.names, losers) if losers else Rivals()
     equal = equal_victims(simulation, summary.names)
     unread = simulation.controllers.unreadable.values()
@@ -193,8 +193,8 @@ def answer_after(
         workloads=workloads,
         preempted=preemptions_of(simulation, summary.names),
         pdbs={name: counts for name, counts in pdbs.items() if name not in start.pdbs},
-        not_drained=stuck,
-        eviction_blocked_by=_forbidden(simulation, stuck),
+        not_drained=not_drained,
+        eviction_blocked_by=_forbidden(simulation, not_drained),
         not_simulated=[
             *sorted(map(str, unread)),
             *map(str, summary.left_out),
@@ -208,7 +208,9 @@ def answer_after(
         summary=summary,
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         upgrade=question.upgrade,
-        drains_blocked_by=[each for each in blockers_of(simulation, stuck) if each.never or not summary.is_changing],
+        drains_blocked_by=[
+            each for each in blockers_of(simulation, not_drained) if each.never or not summary.is_changing
+        ],
         drained=[*drains],
         blocks=Blocks(
             _not_recreated(simulation, question, start, summary.names),
@@ -300,7 +302,7 @@ def typical(
 
 
 def _seconds(answer: Answer) -> float:
-    return answer.summary.settled_at
+    return answer.summary.steady_at
 
 
 class Losses:
@@ -355,7 +357,7 @@ def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> li
     """The workloads of placeholder Pods among `pods`, those at the start, that lose Pods or may lose Pods instead."""
     names, workloads = names_in(answer.simulation), placeholder_workloads(answer.simulation, pods, options)
     found = {each.workload for one in (answer, answer.end) for each in one.preempted}
-    found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.missed}
+    found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.lost}
     found |= {name for one in (answer, answer.end) for name in (*one.rivals, *one.equal_victims)}
     return sorted({*map(names.name_of, workloads)} & found)
 
@@ -442,12 +444,12 @@ def _templates(simulation: Simulation, question: Question) -> dict[tuple[str, st
 
 def _blocked_rollouts(start: Start, templates: Mapping[tuple[str, str], ApiObject], summary: Summary) -> list[str]:
     """Return the workloads whose changed template is not rolled out, because new Pods are Pending or rejected."""
-    stuck = {row.group for rows in (summary.waiting, summary.missing) for row in rows}
+    unfinished = {row.group for rows in (summary.waiting, summary.missing) for row in rows}
     changed = sorted(
         workload for workload, template in start.templates.items() if templates.get(workload, template) != template
     )
     names = {workload: summary.names.name_of(workload) for workload in changed if workload in start.before}
-    return [name for name in names.values() if name in stuck]
+    return [name for name in names.values() if name in unfinished]
 
 
 def _wanted(job: WorkloadState) -> int:
@@ -487,7 +489,7 @@ def _compared(
                 surplus=more[workload],
             )
             found.append(standing)
-    return sorted(found, key=lambda s: (not (s.missed or s.pending), -s.priority, -s.missed, -s.pending, s.workload))
+    return sorted(found, key=lambda s: (not (s.lost or s.pending), -s.priority, -s.lost, -s.pending, s.workload))
 
 
 def failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
@@ -701,14 +703,14 @@ def _stuck(simulation: Simulation, name: str, drains: Mapping[str, float]) -> li
     return [pod for pod in remaining_on(simulation.api, name) if pod not in later]
 
 
-def _forbidden(simulation: Simulation, stuck: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _forbidden(simulation: Simulation, not_drained: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return the PodDisruptionBudgets that forbid the eviction of each remaining Pod, by Pod.
 
-    `stuck`: remaining Pods by node.
+    `not_drained`: remaining Pods by node.
     """
-    states = (state for node in stuck for state in simulation.api.by_node.get(node, {}).values())
+    states = (state for node in not_drained for state in simulation.api.by_node.get(node, {}).values())
     found = {state.pod.key: forbidden_by(simulation.api, state) for state in states}
-    return {pod: found[pod] for pods in stuck.values() for pod in pods if found.get(pod)}
+    return {pod: found[pod] for pods in not_drained.values() for pod in pods if found.get(pod)}
 
 
 def at_rest(world: World) -> bool:

@@ -31,7 +31,7 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
         victims=sum(each.by in answer.summary.new_pod_names for each in victims) if creates_pods(answer) else 0,
         preempted=len(victims),
         pending=sum(each.more_pending for each in own),
-        lost=sum(each.missed for each in own),
+        lost=sum(each.lost for each in own),
         down=len(answer.outages),
         down_seconds=max((each.total for each in answer.outages), default=0),
         rejected=answer.over_quota.total() + rejected_objects,
@@ -180,7 +180,7 @@ def reasons_of_loss(answer: Answer) -> Mapping[Reason, Share]:
     """The lost replicas by reason; the numbers add up to the counter `lost`."""
     found: dict[Reason, Share] = {}
     for workload in own_workloads(answer):
-        for reason, pods in _reasons_of(workload, answer) if workload.missed else ():
+        for reason, pods in _reasons_of(workload, answer) if workload.lost else ():
             _add(found, reason, workload, pods)
     return found
 
@@ -210,12 +210,12 @@ def _reasons_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reaso
     if workload.failures:
         is_limit = {*workload.failures} == {"BackoffLimitExceeded"}
         what = "" if is_limit else min(workload.failures)
-        yield Reason(Kind.BACKOFF_LIMIT if is_limit else Kind.JOB_FAILED, what), workload.missed
+        yield Reason(Kind.BACKOFF_LIMIT if is_limit else Kind.JOB_FAILED, what), workload.lost
         return
-    rejected = min(workload.missed, answer.over_quota[workload.workload])
+    rejected = min(workload.lost, answer.over_quota[workload.workload])
     if rejected:
         yield Reason(Kind.QUOTA, quota_of(workload.workload, answer)), rejected
-    if left := workload.missed - rejected:
+    if left := workload.lost - rejected:
         if workload.more_pending:
             yield _reason_of_pending(workload), left
         elif rejected:

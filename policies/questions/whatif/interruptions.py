@@ -25,7 +25,7 @@ _LONG: Final = 120
 """Seconds from which on interruptions of a part of the Pods are reported: longer than to replace those of a lost node.
 """
 FAILS: Final = 300
-"""Seconds in all from which on interruptions count as fewer replicas (`--fail-on fewer`)."""
+"""Seconds in all from which on interruptions count as fewer replicas (counter `down`)."""
 _WHOLE: Final = 30
 """Seconds of the shortest interruption of all Pods: the usual grace period."""
 MINUTE: Final = 60

@@ -64,7 +64,7 @@ class Tried:
     def measure(self, simulation: Simulation, question: Question) -> dict[str, Any]:
         """Run the simulation of a loss, and return its effects as a JSON object.
 
-        `lost` and `refused` (by a ResourceQuota): number of replicas by workload. `settled`: true in a steady state,
+        `lost` and `rejected` (by a ResourceQuota): number of replicas by workload. `steady`: true in a steady state,
         reached at `at` seconds. `stopped`: why the simulation was stopped, "" if it was not. `incomplete`: whether a
         limit may have changed the result. `unread`: objects with which controllers cannot continue, and workloads whose
         Pods are not all simulated. `rivals`: by lost workload. `withNodes`: fields of AfterNewNodes by workload;
@@ -80,9 +80,9 @@ class Tried:
         by_name = {names.name_of(workload): count for workload, count in lost.items()}
         return {
             "lost": by_name,
-            "refused": {each.group: each.pods for workload, each in rejected if workload in lost},
+            "rejected": {each.group: each.pods for workload, each in rejected if workload in lost},
             "rivals": racing,
-            "settled": simulation.settled,
+            "steady": simulation.steady,
             "stopped": simulation.stopped,
             "incomplete": is_incomplete(simulation, cut),
             "at": simulation.clock.now,
@@ -200,7 +200,7 @@ def _losses(
     outcomes = dict(zip(questions, lose(world, [*questions.values()]), strict=True))
     for what in nothing | of_zones | questions:
         outcome = outcomes[what]
-        rejected: Mapping[str, int] = outcome["refused"]
+        rejected: Mapping[str, int] = outcome["rejected"]
         for workload, replicas in outcome["lost"].items():
             if what == _NO_LOSS:
                 unknown.without_loss[workload] = replicas
@@ -215,7 +215,7 @@ def _losses(
         unknown.unread.update(outcome["unread"])
         unknown.incomplete.append(outcome["incomplete"])
         unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
-        if not outcome["settled"]:
+        if not outcome["steady"]:
             unknown.unfinished[what] = Unfinished(outcome["stopped"], round(outcome["at"], 4))
     return losses, unknown
 
@@ -313,7 +313,7 @@ def _risk(
         classes_above=len(above),
         may_be_preempted_by=preemptors,
         loses_replicas_with=losses.replicas,
-        refused_by_quota=losses.rejected,
+        rejected_by_quota=losses.rejected,
         evicted_first_on=EvictedFirst(len(first), len({interval.node for interval in intervals})),
         pod_losses=losses_of(pods, cluster.workload),
         pod_groups=_pod_groups(cluster, pods),

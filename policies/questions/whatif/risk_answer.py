@@ -83,7 +83,7 @@ class WorkloadRisk(NamedTuple):
     - `classesAbove`: number of PriorityClasses that may preempt the workload, without system classes;
       `mayBePreemptedBy`: these classes, lowest first, at most 30.
     - `losesReplicasWith`: a lost zone or node, such as `zone a` -> the number of replicas that do not return.
-    - `refusedByQuota`: a lost zone or node -> the number of these replicas that a ResourceQuota rejects.
+    - `rejectedByQuota`: a lost zone or node -> the number of these replicas that a ResourceQuota rejects.
     - `onlyIn`: the zone or node on which all its Pods run, such as `node a-1`, if it has several Pods, and the cluster
       several zones or nodes; absent for DaemonSets.
     - `podLosses`: what fails or is interrupted if one of its Pods is lost.
@@ -100,7 +100,7 @@ class WorkloadRisk(NamedTuple):
     classes_above: int
     may_be_preempted_by: Sequence[Preemptor]
     loses_replicas_with: Mapping[str, int]
-    refused_by_quota: Mapping[str, int]
+    rejected_by_quota: Mapping[str, int]
     evicted_first_on: EvictedFirst
     pod_losses: Sequence[PodLoss] = ()
     pod_groups: Sequence[PreemptedTogether] = ()
@@ -328,7 +328,7 @@ _HEADS: Final = (
 def _row(risk: WorkloadRisk) -> list[str | int]:
     loss = max(risk.loses_replicas_with, key=risk.loses_replicas_with.__getitem__, default="")
     others = f", {len(risk.loses_replicas_with) - 1:,} more" if len(risk.loses_replicas_with) > 1 else ""
-    by_quota = ", by quota" if risk.refused_by_quota else ""
+    by_quota = ", by quota" if risk.rejected_by_quota else ""
     first, nodes = risk.evicted_first_on
     now = [preemptor.class_ for preemptor in risk.may_be_preempted_by if _size(preemptor)]
     full = f"{risk.may_be_preempted_by[0].class_} if full" if risk.may_be_preempted_by else ""
@@ -408,7 +408,7 @@ def _loss_rows(risk: WorkloadRisk) -> Iterator[list[str | int]]:
             left, back_at = after[loss]
             then = f"{left:,} lost" if left else f"all run after {duration(back_at or 0)}"
         rivals = listed((risk.rivals or {}).get(loss, ()))
-        yield [risk.workload, loss, replicas, risk.refused_by_quota.get(loss, 0), then, rivals]
+        yield [risk.workload, loss, replicas, risk.rejected_by_quota.get(loss, 0), then, rivals]
 
 
 def changes_table(changes: Sequence[ReportChange]) -> Table:

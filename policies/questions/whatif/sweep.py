@@ -45,7 +45,7 @@ class Row(NamedTuple):
     - `case`: such as `node a-1`, as arguments of `forewarn whatif lose`. `counters`: as of `forewarn whatif`.
     - `countersWithNewNodes`: those after autoscalers have added nodes; absent if none arrive.
     - `nodeGroups`: the nodes that autoscalers would add; absent if no autoscaler is simulated.
-    - `settled`: whether the cluster reached a steady state.
+    - `steady`: whether the cluster reached a steady state.
     - `workloads`: the workloads that lose replicas, those of the highest priority first. `victims`: the workloads with
       preempted Pods, likewise. Both without placeholder Pods.
     - `priority`: the highest priority of the lost replicas; absent if there are none.
@@ -59,7 +59,7 @@ class Row(NamedTuple):
 
     case: str
     counters: Effects
-    settled: bool
+    steady: bool
     counters_with_new_nodes: Effects | None = None
     node_groups: Needs | None = None
     workloads: Sequence[str] = ()
@@ -88,7 +88,7 @@ class Row(NamedTuple):
         then the counters at the end and without new nodes.
         """
         loss = rank_of_loss(self.counters.lost, self.priority)
-        return *loss, *self.end.in_order, *self.counters.in_order, int(not self.settled)
+        return *loss, *self.end.in_order, *self.counters.in_order, int(not self.steady)
 
     def without(self, rejections: Mapping[str, int]) -> Row:
         """Return the row without Pods that ResourceQuotas reject anyway."""
@@ -231,7 +231,7 @@ def harms(row: Row, sweep: Sweep) -> bool:
         alone.workloads,
         alone.victims,
     )
-    return (row.counters.harm or not row.settled) and not is_same
+    return (row.counters.harm or not row.steady) and not is_same
 
 
 def _clause(sweep: Sweep, harmful: Sequence[Row]) -> str:
@@ -246,8 +246,8 @@ def _clause(sweep: Sweep, harmful: Sequence[Row]) -> str:
 def _warnings(sweep: Sweep) -> Iterator[str]:
     if (alone := sweep.without_change) is not None:
         yield f"without any loss: {joined([*consequences(alone.counters)][:2]) or NO_EFFECT}"
-    if any(not row.settled for row in sweep.cases):
-        unsettled = [row.name for row in sweep.cases if not row.settled]
+    if any(not row.steady for row in sweep.cases):
+        unsettled = [row.name for row in sweep.cases if not row.steady]
         yield f"no steady state within the simulated time: {plural(len(unsettled), sweep.sweep)}"
     yield from sweep.notes
 

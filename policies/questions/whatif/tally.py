@@ -124,7 +124,7 @@ class Tally:
             case=case,
             counters=counted.effects,
             counters_with_new_nodes=grown,
-            settled=simulation.settled,
+            steady=simulation.steady,
             node_groups=needs,
             workloads=[names.name_of(workload) for workload in losers],
             victims=[

@@ -812,8 +812,8 @@ def diagnose(
         return bound._replace(troubles=(*bound.troubles, *before))
     held = tuple(_gates(cluster, pod, record))
     if held:
-        stuck = (trouble for trouble in ends if trouble.id == "stuck-terminating")
-        return Diagnosis(pod, "pending", (*held, *stuck, *before))
+        terminating = (trouble for trouble in ends if trouble.id == "stuck-terminating")
+        return Diagnosis(pod, "pending", (*held, *terminating, *before))
     if grouped := of_its_group(cluster, pod):
         return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), grouped, *before))
     queued = queued or predicted_in_queue(cluster, pod)

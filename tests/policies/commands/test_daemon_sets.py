@@ -59,9 +59,9 @@ def test_the_rollout_of_a_daemon_set_may_take_longer_than_other_simulations(
     manifest = ("-f", str(tmp_path / "new.json")) if command[1] == "apply" else ()
     asked = (*command, *manifest, "--cluster", str(tmp_path / "cluster.json"), "-o", "json")
     answer = json.loads(forewarn(*asked).stdout)
-    assert answer["settled"]
-    assert 4_200 < answer["settledAt"] < 7_200
-    assert json.loads(forewarn(*asked, "--until", "1h").stdout)["settled"] is False
+    assert answer["steady"]
+    assert 4_200 < answer["steadyAt"] < 7_200
+    assert json.loads(forewarn(*asked, "--until", "1h").stdout)["steady"] is False
 
 
 @pytest.mark.parametrize(

@@ -813,7 +813,7 @@ def test_replicas_that_the_change_removes_are_not_lost(
     gone = json.loads(
         forewarn("whatif", "apply", "-f", tmp_path / "two", "--cluster", tmp_path / "c.yaml", "-o", "json").stdout
     )
-    assert (gone["fewer"], gone["scaledDown"]) == (0, 2)
+    assert (gone["counters"]["lost"], gone["scaledDown"]) == (0, 2)
     shutil.copy(tmp_path / "c.yaml", tmp_path / "d.yaml")
     write(tmp_path / "two/web.yaml", state(0))
     write(tmp_path / "none/web.yaml")
@@ -1122,7 +1122,7 @@ def test_a_change_keeps_what_only_the_cluster_has(
     done = forewarn("diff", *sides, "--cluster", tmp_path / "c.yaml", "-o", "json")
     (cluster,) = json.loads(done.stdout)["clusters"]
     assert cluster["answer"]["running"]["after"] == running
-    assert (cluster["answer"]["settledAt"] > 25) is (replaced or running == 1)  # the time of a termination
+    assert (cluster["answer"]["steadyAt"] > 25) is (replaced or running == 1)  # the time of a termination
     resets = [(item["after"], item["cause"]) for item in cluster.get("resets", ())]
     assert resets == ([("1", "unset")] if running == 1 else [])
 

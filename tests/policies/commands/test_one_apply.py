@@ -180,8 +180,8 @@ CASES: dict[str, tuple[Sequence[Made], Sequence[Made], Made, str, str]] = {
         "preempts low-n2",
         "preempts low-n1",
     ),
-    "ResourceQuota": ([], [quota(pods="0")], deployment(), "refused", "fits"),
-    "ResourceQuota and Pods": ([low("n1", "1")], [quota(pods="1")], deployment(), "refused", "fits"),
+    "ResourceQuota": ([], [quota(pods="0")], deployment(), "rejected", "fits"),
+    "ResourceQuota and Pods": ([low("n1", "1")], [quota(pods="1")], deployment(), "rejected", "fits"),
     "LimitRange": (
         [low("n1"), low("n2")],
         [LARGE],
@@ -236,7 +236,7 @@ def of_lint(text: str) -> str:
     if "unknown-priority-class" in text:
         return "error"
     if "quota-exceeded" in text:
-        return "refused"
+        return "rejected"
     if "[fits-nowhere]" in text:
         return "pending"
     if "[preempts-running-pods]" in text:
@@ -248,7 +248,7 @@ def of_whatif(answer: Any) -> str:
     if answer["preempted"]:
         return f"preempts {answer['preempted'][0]['victim']['pod'].replace('default/', '')}"
     if answer["rejectedByQuota"]:
-        return "refused"
+        return "rejected"
     (counts,) = [each for each in answer["workloads"] if each["workload"] == "default/new"]
     return "fits" if counts["running"]["after"] else "pending"
 
@@ -272,7 +272,7 @@ def test_a_quota_that_is_created_later_does_not_reject_a_pod(first: str, admitte
     given = [quota(pods="1"), *pods] if first == "quota" else [*pods, quota(pods="1")]
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
     new = write(tmp_path / "new.json", [each.obj for each in given])
-    refused = {"refused": 1} if admitted == 1 else {}
+    refused = {"rejected": 1} if admitted == 1 else {}
     assert predicted("-f", new, "--cluster", cluster)["outcomes"] == {"fits": admitted, **refused}
     answer = json.loads(forewarn("whatif", "apply", "-f", new, "--cluster", cluster, "-o", "json").stdout)
     assert answer["running"]["after"] == admitted
@@ -292,7 +292,7 @@ def test_the_pods_of_earlier_objects_count_for_a_quota(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("pods", "outcome"),
-    [("1", "refused"), ("2", "pending"), ("3", "pending")],
+    [("1", "rejected"), ("2", "pending"), ("3", "pending")],
 )
 def test_an_ordered_stateful_set_whose_first_pod_preempts_stops_as_in_a_simulation(
     pods: str, outcome: str, tmp_path: Path
@@ -316,7 +316,7 @@ def test_several_objects_share_a_quota_if_some_of_their_pods_preempt(tmp_path: P
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED, quota(pods="1").obj])
     new = write(tmp_path / "new.json", [deployment(2).obj, other.obj])
     document = predicted("-f", new, "--cluster", cluster)
-    assert document["outcomes"] == {"preempts": 1, "refused": 3}
+    assert document["outcomes"] == {"preempts": 1, "rejected": 3}
     assert (document["counters"]["victims"], document["counters"]["rejected"]) == (1, 3)
 
 
@@ -336,7 +336,7 @@ def test_an_ordered_stateful_set_creates_no_pod_after_a_rejected_one(tmp_path: P
     cluster = write(tmp_path / "cluster.json", [*(each.obj for each in NODES), *LISTED])
     for objects in ([new], [new, deployment(0)]):
         path = write(tmp_path / "new.json", [quota(pods="2").obj, *(each.obj for each in objects)])
-        assert predicted("-f", path, "--cluster", cluster)["outcomes"] == {"fits": 2, "refused": 1, "later": 1}
+        assert predicted("-f", path, "--cluster", cluster)["outcomes"] == {"fits": 2, "rejected": 1, "later": 1}
     given = ("-f", write(tmp_path / "new.json", [quota(pods="2").obj, new.obj]), "--cluster", cluster)
     out = forewarn("whatif", "apply", *given).stdout
     assert out.startswith("HARM  2 objects applied: 2 of 4 new Pods run, 1 Pod rejected\n")
@@ -424,13 +424,13 @@ def test_a_claim_that_is_created_later_ends_the_wait(tmp_path: Path) -> None:
     events.write_text(json.dumps([{"at": 60, "create": {**claim("local").obj}}]))
     answer = forewarn("whatif", "events", "-f", new, "--events", events, "--cluster", cluster, "-o", "json").stdout
     counts = json.loads(answer)
-    assert counts["settledAt"] > 60
+    assert counts["steadyAt"] > 60
     assert not counts["pending"]["byWorkload"]
 
 
 @pytest.mark.parametrize(
     ("namespace", "outcomes"),
-    [("default", {"preempts": 1, "fits": 1}), ("other", {"preempts": 1, "refused": 1})],
+    [("default", {"preempts": 1, "fits": 1}), ("other", {"preempts": 1, "rejected": 1})],
 )
 def test_victims_of_the_same_namespace_free_quota(namespace: str, outcomes: dict[str, int], tmp_path: Path) -> None:
     old = make_pod("old", namespace).request(cpu="4").priority(-1).on("n1")
@@ -448,7 +448,7 @@ def test_a_note_names_the_quota_that_victims_of_several_objects_free(tmp_path: P
     cluster = write(tmp_path / "cluster.json", [NODES[0].obj, old.obj, *LISTED])
     new = write(tmp_path / "new.json", [quota(pods="3").obj, deployment(1).obj, second.obj])
     document = predicted("-f", new, "--cluster", cluster)
-    assert (document["outcomes"]["refused"], FREED in document["warnings"]) == (1, True)
+    assert (document["outcomes"]["rejected"], FREED in document["warnings"]) == (1, True)
 
 
 @pytest.mark.parametrize(

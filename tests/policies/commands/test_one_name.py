@@ -132,7 +132,7 @@ def test_what_a_quota_refuses_is_told_of_each(tmp_path: Path, capsys: pytest.Cap
     answer = json.loads(run(tmp_path, capsys, items, "whatif", "lose", "node", "a", "-o", "json"))
     assert answer["rejectedByQuota"] == {REPLICA_SET: 2}
     told = json.loads(run(tmp_path, capsys, items, "risk", "-o", "json"))["workloads"]
-    assert {each["workload"]: each["refusedByQuota"] for each in told} == {
+    assert {each["workload"]: each["rejectedByQuota"] for each in told} == {
         REPLICA_SET: {"node a": 2},
         STATEFUL_SET: {"node b": 1},
     }

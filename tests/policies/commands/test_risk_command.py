@@ -295,7 +295,7 @@ def test_a_quota_that_refuses_replacements_loses_them(
     dump.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     found = told(capsys, "--cluster", str(dump))
     (web,) = found["workloads"]
-    assert web["losesReplicasWith"] == web["refusedByQuota"] == lost
+    assert web["losesReplicasWith"] == web["rejectedByQuota"] == lost
     assert found["status"] == ("HARM" if lost else "OK")
     assert found["rows"][0]["with"] == ("node a, 1 more, by quota" if lost else "")
     for what, count in lost.items():
@@ -310,7 +310,7 @@ def test_of_what_is_lost_a_quota_may_refuse_a_part(tmp_path: Path, capsys: pytes
     dump.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     (web,) = told(capsys, "--cluster", str(dump))["workloads"]
     assert web["losesReplicasWith"] == {"node a": 3, "node b": 2}
-    assert web["refusedByQuota"] == {"node a": 1, "node b": 1}
+    assert web["rejectedByQuota"] == {"node a": 1, "node b": 1}
     out = run(capsys, "risk", "-vv", "--cluster", str(dump))[1]
     assert ["default/web", "node", "a", "3", "1"] in [line.split() for line in out.splitlines()]
 

@@ -130,7 +130,7 @@ def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
         assert standing["running"]["after"] == running[standing["workload"]]
     first = {event["pod"]: event["t"] for event in reversed(outcome["timeline"]) if event["event"] == "preempted"}
     assert {push["victim"]["pod"]: push["t"] for push in answer["preempted"]}.keys() == first.keys()
-    assert answer["settledAt"] == outcome["summary"]["settledAt"]
+    assert answer["steadyAt"] == outcome["summary"]["steadyAt"]
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,12 @@ def test_an_upgrade_takes_each_node_once_and_so_many_at_a_time(capsys: pytest.Ca
     one = asked(capsys, "upgrade", "--max-unavailable", "1")
     two = asked(capsys, "upgrade", "--max-unavailable", "2", "--away", "30s")
     assert one["running"] == two["running"] == {"before": 8, "after": 8}
-    assert one["settledAt"] > two["settledAt"] > 0
+    assert one["steadyAt"] > two["steadyAt"] > 0
     assert one["notDrained"] == {}
     assert [step["node"] for step in one["upgrade"]["order"]] == ["a-1", "a-2", "b-1", "b-2"]
     assert all(step["startedAt"] < step["emptiedAt"] < step["backAt"] for step in one["upgrade"]["order"])
     assert (one["upgrade"]["complete"], two["upgrade"]["complete"]) == (True, True)
-    assert one["upgrade"]["leastSeconds"] == 480 <= one["upgrade"]["seconds"] <= one["settledAt"]
+    assert one["upgrade"]["leastSeconds"] == 480 <= one["upgrade"]["seconds"] <= one["steadyAt"]
 
 
 UNREADY = "; or set unhealthyPodEvictionPolicy: AlwaysAllow to evict Pods that are not ready"
@@ -353,7 +353,7 @@ def test_markdown_and_html_begin_with_the_same_status(tmp_path: Path, capsys: py
     told = run(capsys, *arguments, "markdown")[1].splitlines()[0]
     assert told == "### 🔴 HARM: Pod default/high applied: 1 of 1 new Pod runs, 1 Pod preempted"
     page = run(capsys, *arguments, "html")[1]
-    assert '<h1><span class="status harm">HARM</span> Pod default/high applied</h1>' in page
+    assert '<h1 class="question"><span class="status harm">HARM</span> Pod default/high applied</h1>' in page
     assert '<p class="lead">1 of 1 new Pod runs, 1 Pod preempted</p>' in page
 
 
@@ -429,7 +429,7 @@ def test_of_twenty_one_things_one_is_one_more() -> None:
 
 
 def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked(capsys, "class", "batch", "--delete")["settledAt"] == 0.0
+    assert asked(capsys, "class", "batch", "--delete")["steadyAt"] == 0.0
 
 
 @pytest.mark.parametrize("kind", ["deploy", "Deployment", "deployments", "deployments.apps", "deployments.v1.apps"])
@@ -1044,9 +1044,9 @@ def test_the_answer_is_that_of_most_runs_if_races_decide_how_long_pods_wait(
     out = " ".join(run(capsys, *arguments)[1].split())
     assert "WARN 20 of 24 runs with random ties and races take at most 10 s, the others up to 11 min" in out
     found = asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")
-    assert (found["typicalOf"]["total"], found["typicalOf"]["alike"], int(found["settledAt"])) == (24, 20, 10)
+    assert (found["typicalOf"]["total"], found["typicalOf"]["alike"], int(found["steadyAt"])) == (24, 20, 10)
     with patch("forewarn.policies.questions.whatif.comparison._MAX_REPEATED", 0):
-        assert asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")["settledAt"] > 660
+        assert asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")["steadyAt"] > 660
 
 
 def rewritten(path: Path, priority_class: str) -> str:
@@ -1164,7 +1164,7 @@ def test_preempted_placeholder_pods_are_counted_apart(tmp_path: Path, capsys: py
         assert (first.split()[0], second.strip()) == (status, counters)
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "html", "svg", "json"])
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
 def test_each_format_has_the_number_of_runs_with_its_outcome(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1182,7 +1182,7 @@ def test_each_format_has_the_number_of_runs_with_its_outcome(
         assert (sum(each["count"] for each in answer["outcomes"]), len(answer["outcomes"])) == (9, answer["runs"] - 7)
     else:
         assert " of 9 runs" in out
-        assert form == "svg" or all(f"default/{name} (1)" in out.replace("\\", "") for name in ("one", "two"))
+        assert all(f"default/{name} (1)" in out.replace("\\", "") for name in ("one", "two"))
     cluster = forewarn.load(str(tmp_path / "cluster.json"))
     change = forewarn.Events(manifests=str(tmp_path / "new.json"), runs=9)
     assert len(forewarn.whatif(cluster, change, nodes_over_time=True).outcomes) == 2

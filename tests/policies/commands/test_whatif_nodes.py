@@ -239,7 +239,7 @@ def test_as_many_nodes_as_pending_pods_need(
 ) -> None:
     cluster = forewarn.load(str(needing(tmp_path, *workloads)))
     result = forewarn.whatif(cluster, forewarn.Add(node="n1", until_scheduled=True))
-    assert (result.answer.change.split()[0], result.pending) == (str(nodes), pending)
+    assert (result.answer.change.split()[0], result.counters.pending) == (str(nodes), pending)
     now = [counter.value for counter in result.document.shown if counter.name == "run only with new nodes"]
     assert now == ([run] if nodes else [])
     assert any(note in each for each in result.notes) if note else not result.notes

@@ -103,7 +103,7 @@ def test_topology_spread_honors_the_taint_of_a_drained_node(
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps({"kind": "List", "items": [each.obj for each in made]}))
     main(["whatif", "drain", "n1", "--cluster", str(cluster), "-o", "json"])
-    assert json.loads(capsys.readouterr().out)["fewer"] == lost
+    assert json.loads(capsys.readouterr().out)["counters"]["lost"] == lost
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_waiting_pod_starts_when_a_job_completes(answer: Any) -> None:
     found = answer(objects, [run("first"), {"create": job("second", "1")}])
     assert times(found, "succeeded") == times(found, "scheduled", "second") == [540]
     assert times(found, "deleted") == []
-    assert (found["fewer"], found["completed"], found["running"]) == (0, 1, {"before": 1, "after": 1})
+    assert (found["counters"]["lost"], found["completed"], found["running"]) == (0, 1, {"before": 1, "after": 1})
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_pods_of_a_cron_job_that_complete_are_not_lost(answer: Any) -> None:
     objects = [node("n", "2"), cron, job("c-1", owner=owner), pod_of("c-1-x", "c-1", "n")]
     found = answer(objects, [run("c-1")])
     assert [each["workload"] for each in found["workloads"]] == ["default/c"]
-    assert (found["fewer"], found["scaledDown"], found["completed"]) == (0, 0, 1)
+    assert (found["counters"]["lost"], found["scaledDown"], found["completed"]) == (0, 0, 1)
 
 
 CRON = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "c"}
