@@ -204,6 +204,8 @@ class Impact(NamedTuple):
     excess: Excess | None = None
     first_only: bool = False
     is_simulated: bool = False
+    is_close: bool = False
+    """See `Rehearsal`."""
     why_not: str = ""
     replaces_none: bool = False
     """See `PodChange`; only without new Pods."""
@@ -235,8 +237,10 @@ class Impact(NamedTuple):
 
     @property
     def by_timing(self) -> bool:
-        """Whether new Pods preempt the workload's Pods only if scheduled before the rollout deletes old Pods."""
-        return self.keeps_old and self.deleted_first > 0 and self.preempts_own
+        """Whether new Pods preempt only if they are scheduled before old Pods terminate: Pods of the workload that the
+        rollout deletes, or any Pods if old Pods terminate at about that time.
+        """
+        return self.is_close or (self.keeps_old and self.deleted_first > 0 and self.preempts_own)
 
     @property
     def least(self) -> Least | None:

@@ -48,6 +48,7 @@ from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot, changed_p
 from forewarn.policies.kubernetes.scheduling.ties import fewest_of, fewest_victims
 from forewarn.policies.prediction.forecast.impact import Cascade
 from forewarn.policies.prediction.simulation.clock import Clock
+from forewarn.policies.prediction.simulation.controller_manager import termination_seconds
 from forewarn.policies.prediction.simulation.dump import MINUTE, completed, quiet_for
 from forewarn.policies.prediction.simulation.scenario import Arrival, World, read_workload
 from forewarn.policies.prediction.simulation.scheduler import QUEUE_STARTS
@@ -151,12 +152,12 @@ class CacheOverSnapshot(SchedulerCache):
         if pod.identity not in self._condemned:
             self._health.append((pod, _is_healthy(new) - _is_healthy(old)))
 
-    def condemn(self, pods: Iterable[Pod]) -> None:
-        """Count victims as deleted: their PDBs allow fewer disruptions from now on."""
-        for pod in pods:
-            if pod.identity not in self._condemned:
-                self._condemned.add(pod.identity)
-                self._health.append((pod, -_is_healthy(pod)))
+    def condemn(self, pods: Iterable[Pod]) -> int:
+        """Count victims as deleted: their PDBs allow fewer disruptions from now on. Return how many are new."""
+        new = [pod for pod in pods if pod.identity not in self._condemned]
+        self._condemned.update(pod.identity for pod in new)
+        self._health += [(pod, -_is_healthy(pod)) for pod in new]
+        return len(new)
 
     def _change_of(self, node: str) -> NodeInfo:
         if node not in self._infos:
@@ -199,6 +200,8 @@ _LOADING: Final = 20
 """Units of work to load a Pod or a workload."""
 _STEP: Final = 20
 """Units of work of a simulation step, without scheduling, which is charged separately."""
+CLOSE: Final = 3.0
+"""Seconds between two events of which either may be the first: the actual start of containers is unknown."""
 _COMPARING: Final = 2
 """Units of work to compare a node, besides its Pods."""
 _MAX_COMPARED: Final = 100
@@ -239,6 +242,8 @@ class Rehearsal(NamedTuple):
     num_pdb_violations: int = 0
     has_unknown_volumes: bool = False
     """True if an unknown provisioner decides, so that Pods stay Pending only in the simulation."""
+    is_close: bool = False
+    """True if a Pod preempts less than CLOSE seconds before old Pods of the workload have terminated."""
 
     @property
     def victims(self) -> list[Pod]:
@@ -319,7 +324,7 @@ class _Run(Simulation):
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
-        self.by_chance = self.explains = False
+        self.by_chance = self.explains = self.is_close = False
         latest = max(derived(cluster.pods, _latest_start), default=0.0)
         world = World(
             nodes=(),
@@ -450,7 +455,8 @@ class _Run(Simulation):
         victims = Prediction(snapshot, preemptor, answer).violating if candidate.num_pdb_violations else ()
         violating = {victim.identity for victim in victims}
         self._preemptions.append(_Preempting(preemptor, candidate, answer, kept, violating))
-        self._over.condemn(candidate.victims)
+        if self._over.condemn(candidate.victims):
+            self.is_close = self.is_close or self._old_pods_end_soon()
         watchers, self.api.watchers = self.api.watchers, []
         before = set(self._loaded)
         for victim in candidate.victims:
@@ -462,6 +468,13 @@ class _Run(Simulation):
                         self._load_pod(owner)
         self.api.watchers = watchers
         self.controllers.take_on([key for key in self._loaded if key not in before])
+
+    def _old_pods_end_soon(self) -> bool:
+        """Report whether Pods of the workload terminate so soon that a slower controller or container comes later."""
+        charge(len(self.api.pods) // 4)
+        states = [state for state in self.api.pods.values() if state.deleted is not None and not state.pod.terminal]
+        ends = (termination_seconds(each) + (each.deleted or 0) for each in states if self._is_own(each.pod.key))
+        return any(end <= self.api.seconds + CLOSE for end in ends)
 
     def rehearsal(self) -> Rehearsal:
         """Run the simulation and return the result. Raises CutShort if the simulation does not settle."""
@@ -496,6 +509,7 @@ class _Run(Simulation):
             self._created() - len(created),
             sum(self.scheduler.violated_pdbs.counts.values()),
             bool(self.storage.not_modelled),
+            self.is_close,
         )
 
     def _evicted_pods(self) -> Iterator[Pod]:

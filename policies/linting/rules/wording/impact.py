@@ -82,7 +82,7 @@ def _of_workload(
 
 def _chance(impact: Impact, cause: Cause) -> tuple[str, ...]:
     """Return a sentence about what decides whether the Pods preempt; empty if the preemption is certain."""
-    if cause is Cause.OWN_ROLLOUT and impact.by_timing:
+    if impact.by_timing if cause is Cause.OWN_ROLLOUT else cause is Cause.NEW_PODS and impact.is_close:
         return ("It depends on which old Pods terminate first",)
     return (f"It depends on {impact.by_chance}",) if impact.by_chance and cause is not Cause.PENDING_PODS else ()
 
@@ -119,16 +119,22 @@ def _head(details: Preemption, audience: Audience) -> str:
         pods = counted(shown_count(len(details.preempting), audience), "Pending Pod")
         return f"when its rollout terminates old Pods, {pods} would preempt"
     least = _least(details)
-    verb = "may" if impact.by_chance and not least else "would"
-    old = sum(prediction in impact.by_old_template for prediction in details.preempting)
-    new = of_new_pods(least.pods if least else len(details.preempting) - old, impact, audience)
-    if old:
-        of_old = f"{counted(shown_count(old, audience), 'Pod')} of its old template "
-        new = f"{new.rstrip()} and {of_old}" if len(details.preempting) > old else of_old
+    verb = "may" if impact.is_close or (impact.by_chance and not least) else "would"
+    new = _preemptors(details, least, audience)
     new = f"at least {new}" if new and least and not least.is_estimate and not audience.coarse else new
     if details.expectation is not None:
         return f"violates expectation {_name_of(details.expectation, audience)}: {new}{verb} preempt"
     return f"during its rollout, {new or 'a new Pod '}{verb} preempt" if impact.keeps_old else f"{new}{verb} preempt"
+
+
+def _preemptors(details: Preemption, least: Least | None, audience: Audience) -> str:
+    """Return the Pods that preempt as the start of a sentence: new Pods, and those of the old template."""
+    old = sum(prediction in details.impact.by_old_template for prediction in details.preempting)
+    new = of_new_pods(least.pods if least else len(details.preempting) - old, details.impact, audience)
+    if not old:
+        return new
+    of_old = f"{counted(shown_count(old, audience), 'Pod')} of its old template "
+    return f"{new.rstrip()} and {of_old}" if len(details.preempting) > old else of_old
 
 
 def _name_of(expectation: Promise, audience: Audience) -> str:
