@@ -18,7 +18,7 @@ from forewarn.policies.questions.application.findings import configured
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from forewarn.policies.cli.commands.cluster_command import Run
     from forewarn.policies.questions.application.findings import Report
@@ -82,18 +82,18 @@ def _read(path: str, what: str) -> dict[str, Any]:
 
 
 def less_known(
-    findings: list[Finding], baseline: dict[str, Any] | None, path: str
+    findings: list[Finding], baseline: dict[str, Any] | None, path: str, files: Sequence[str] = ()
 ) -> tuple[list[Finding], int, list[str]]:
     """The findings that a baseline does not have, the number of others, and a notice about those no longer found.
 
-    `path`: of the baseline. Raises InvalidInput.
+    `path`: of the baseline. `files`: the checked files. Raises InvalidInput.
     """
     if baseline is None:
         return findings, 0, []
     from forewarn.policies.linting.evaluation.suppressions import less_baseline
 
     try:
-        new, known, fixed = less_baseline(findings, baseline)
+        new, known, fixed = less_baseline(findings, baseline, files)
     except ValueError as fault:
         raise InvalidInput(f"{path}: {fault}") from None
     what = f"{plural(fixed, 'finding')} of the baseline no longer found; update it with --write-baseline"

@@ -117,7 +117,8 @@ def _print(form: str, report: Report, stream: TextIO, color: bool, limit: int) -
     if form == "text":
         from forewarn.policies.cli.render import text
 
-        lines = text.render(report.findings, report.line_of, painter(color), limit)
+        worst_first = sorted(report.findings, key=lambda finding: finding.severity)
+        lines = text.render(worst_first, report.line_of, painter(color), limit)
         stream.writelines(clean(line, color) + "\n" for line in lines)
     elif form == "github":
         _print_for_github(report, stream)
@@ -266,7 +267,9 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--no-gitignore", action="store_true", help="also check files that .gitignore names")
     for option in _REMOVED:
         add(option, action=_Removed, nargs="?", help=argparse.SUPPRESS)
-    help_text = "report only findings that are new since this commit, and changes of PriorityClasses (needs git)"
+    help_text = (
+        "report only findings that are new since the merge base with this commit, and changes of PriorityClasses"
+    )
     add("--base", metavar="REF", help=help_text)
     add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
     add("--closed", action="store_true", help="treat unknown PriorityClasses as missing")
@@ -445,7 +448,9 @@ def _report(job: _Job, result: Lint) -> int:
     if job.new_baseline and not known_findings.write_baseline(job.new_baseline, result.findings):
         return FAILED
     try:
-        findings, known, notices = known_findings.less_known(result.findings, job.baseline, job.options.baseline)
+        findings, known, notices = known_findings.less_known(
+            result.findings, job.baseline, job.options.baseline, result.files
+        )
     except InvalidInput as fault:
         return _complain(fault, USAGE)
     result = result._replace(findings=folded(findings), suppressed=result.suppressed + known)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LONGEST: Final = 1024
+_MAX_ERRORS: Final = 100
 _BRACKETS: Final = re.compile(r"[\\\[\]]")
 MAX_RESULTS: Final = 25_000
 """Maximum results that GitHub accepts; the most severe are included."""
@@ -55,9 +56,18 @@ def _path(ref: ObjectRef) -> str:
 
 
 def _document(report: Report, version: str, results: list[Any]) -> dict[str, Any]:
-    driver = {"name": "forewarn", "semanticVersion": version, "rules": _rules(report)}
+    driver = {"name": "forewarn", "version": version, "semanticVersion": version, "rules": _rules(report)}
     head = {} if report.head is None else {"properties": report.head.to_dict()}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results, **head}
+    is_complete = not report.errors and not any(finding.not_evaluated for finding in report.findings)
+    notes = [{"level": "error", "message": {"text": cut(error, _LONGEST)}} for error in report.errors[:_MAX_ERRORS]]
+    invocation = {"executionSuccessful": is_complete, "toolExecutionNotifications": notes}
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+        **head,
+    }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 

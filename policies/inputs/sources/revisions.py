@@ -113,6 +113,18 @@ class Repository:
                 continue
         raise SourceError(self.top, f"no branch {' or '.join(_MAIN[1:])}. Fix: name the revision to compare with")
 
+    def common_commit(self, revision: str) -> str:
+        """Return the newest common commit of HEAD and a revision. Raises SourceError."""
+        try:
+            return self._asked("merge-base", self.commit("HEAD"), self.commit(revision))
+        except SourceError:
+            if not os.path.exists(os.path.join(self._private, "shared", "shallow")):
+                raise
+            fix = "fetch the whole history (actions/checkout: fetch-depth: 0)"
+            raise SourceError(
+                "git", f"no common commit with {quote(cut(revision, 80))}: shallow clone. Fix: {fix}"
+            ) from None
+
     def changed(self, base: str, head: str) -> list[str]:
         """Return the paths that differ between two commits. Raises SourceError."""
         before, after = ({entry.path: entry for entry in self._entries(commit)} for commit in (base, head))

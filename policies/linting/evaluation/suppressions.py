@@ -252,9 +252,12 @@ def baseline_of(findings: Iterable[Finding]) -> dict[str, Any]:
     return {"version": 1, "findings": entries}
 
 
-def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> tuple[list[Finding], int, int]:
+def less_baseline(
+    findings: Sequence[Finding], baseline: Mapping[str, Any], files: Iterable[str] = ()
+) -> tuple[list[Finding], int, int]:
     """Compare findings with a baseline: the new findings, the number of known ones, and the number of fixed ones.
 
+    `files`: the checked files. An entry about another file counts for a renamed file with the same object and field.
     Raises ValueError for an invalid baseline.
     """
     suppressed: Counter[tuple[str, ...]] = Counter()
@@ -266,11 +269,32 @@ def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> t
             raise ValueError("an entry is malformed. Fix: write the baseline again with --write-baseline")
         key = tuple(str(entry.get(k, "")) for k in _KEYS)
         suppressed[key] += entry.get("count", 1)
+    new = _without_known(findings, suppressed, identity)
+    present = set(map(path_of, files))
+    if present and new:
+        renamed: Counter[tuple[str, ...]] = Counter()
+        for key, count in suppressed.items():
+            if count > 0 and key[1] not in present:
+                renamed[_without_file(key)] += count
+        before = renamed.total()
+        new = _without_known(new, renamed, lambda finding: _without_file(identity(finding)))
+        suppressed["renamed",] -= before - renamed.total()
+    return new, len(findings) - len(new), max(suppressed.total(), 0)
+
+
+def _without_known(
+    findings: Iterable[Finding], expected: Counter[tuple[str, ...]], key_of: Callable[[Finding], tuple[str, ...]]
+) -> list[Finding]:
+    """Return the findings that are not among the expected ones, whose numbers this lowers."""
     new = []
     for finding in findings:
-        key = identity(finding)
-        if suppressed[key] > 0:
-            suppressed[key] -= 1
+        key = key_of(finding)
+        if expected[key] > 0:
+            expected[key] -= 1
         else:
             new.append(finding)
-    return new, len(findings) - len(new), sum(count for count in suppressed.values() if count > 0)
+    return new
+
+
+def _without_file(key: tuple[str, ...]) -> tuple[str, ...]:
+    return (key[0], *key[2:])

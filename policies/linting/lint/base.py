@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def commit_directory(ref: str) -> Iterator[str]:
-    """Yield a directory with the files that the working directory has in a commit. Raises SourceError."""
+    """Yield a directory with the files of the working directory in the newest common commit of HEAD and a revision.
+
+    Raises SourceError.
+    """
     with TemporaryDirectory(prefix="forewarn-", ignore_cleanup_errors=True) as directory:
         directory = os.path.realpath(directory)
         try:
             with working_repository() as repository:
-                repository.write(repository.commit(ref), directory)
+                repository.write(repository.common_commit(ref), directory)
         except SourceError as fault:
             raise SourceError("--base", fault.problem) from None
         inside = os.path.join(directory, os.path.relpath(os.path.realpath(os.curdir), repository.top))

@@ -235,7 +235,9 @@ def _invalid_use(subject: ReviewedObject, context: Context) -> Iterator[Problem]
     if template is None or not is_impossible_name(name) or rule_text.is_template_variable(name, subject, context):
         return
     shown, rejected = quote(cut(name, _SHOWN_CHARACTERS)), "Pods" if subject.part else subject.ref.kind or "Pods"
-    fix = f"write {_valid_name(name)}" if name[:1] not in "[m" else "set a name in the values, or none"
+    near = _valid_name(name)
+    fix = "set a name in the values, or none" if name in ("map[]", "[]") else near
+    fix = f"write {near}" if fix == near and not is_impossible_name(near) else fix
     message = f"PriorityClass {shown}: no class can have this name; kube-apiserver rejects the {rejected}"
     yield Problem(message, template.at("priorityClassName"), fix)
 

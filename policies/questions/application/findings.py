@@ -47,7 +47,7 @@ class FindingsSummary(NamedTuple):
 class Report(NamedTuple):
     """Findings for all formats. `line_of(file, line)`: returns a source line, or None. `names`: all files. `skipped`:
     number of skipped objects by kind. `omitted`: number of skipped files by reason. `edits`: returns the safe fixes,
-    each with its finding. `changes`: with `--since`. `document`: of `audit`.
+    each with its finding. `changes`: with `--since`. `document`: of `audit`. `errors`: why parts were not checked.
     """
 
     findings: Hidden[Sequence[Finding]]
@@ -61,6 +61,7 @@ class Report(NamedTuple):
     edits: Hidden[Callable[[], Iterable[tuple[Finding, Edit]]]] = tuple
     changes: Sequence[ReportChange] | None = None
     document: Inlined[AnswerDocument | None] = None
+    errors: Hidden[Sequence[str]] = ()
 
     @in_json
     def version(self) -> Literal[1]:

@@ -74,7 +74,8 @@ class Lint(NamedTuple):
         given = self.given
         counts = list(given.reported), len(given.subjects), given.skipped
         lines = SourceLines(given)
-        return Report(self.findings, *counts, lines.line_of, self.suppressed, self.head, given.omitted, self._edits)
+        report = Report(self.findings, *counts, lines.line_of, self.suppressed, self.head, given.omitted, self._edits)
+        return report._replace(errors=[*map(str, given.unreadable)])
 
     def _edits(self) -> Iterator[tuple[Finding, Edit]]:
         """The safe fixes, each with its finding."""

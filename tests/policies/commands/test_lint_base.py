@@ -89,3 +89,59 @@ def test_a_patch_is_what_all_passes_fix(capsys: pytest.CaptureFixture[str]) -> N
     Path("all.yaml").write_text(text)
     subprocess.run(["patch", "-p0", "-s"], input=patch, text=True, check=True, timeout=60)
     assert Path("all.yaml").read_text() == after
+
+
+def _git(*arguments: str) -> None:
+    who = ("-c", "user.email=a@b", "-c", "user.name=a")
+    subprocess.run(["git", *who, *arguments], check=True, timeout=60, capture_output=True)
+
+
+def test_findings_of_renamed_files_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("all.yaml").rename("renamed.yaml")
+    assert findings(capsys) == []
+    Path("copy.yaml").write_text(POD.format("other", "glod"))
+    assert [rule for rule, _ in findings(capsys)] == ["unknown-priority-class"]
+
+
+def test_the_baseline_follows_renames(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", "--write-baseline", "known.json"]) == 0
+    assert main(["lint"]) == 1
+    Path("all.yaml").rename("renamed.yaml")
+    assert main(["lint", "--baseline", "known.json"]) == 0
+    assert "no longer found" not in capsys.readouterr().err
+
+
+def test_the_base_is_the_merge_base(capsys: pytest.CaptureFixture[str]) -> None:
+    """What another branch has fixed since is not new in this one."""
+    _git("branch", "-M", "main")
+    _git("checkout", "-q", "-b", "feature")
+    _git("checkout", "-q", "main")
+    Path("all.yaml").write_text(BASE.replace("glod", "gold"))
+    _git("commit", "-qam", "fixed")
+    _git("checkout", "-q", "feature")
+    assert main(["lint", "--base", "main"]) == 0, capsys.readouterr()
+
+
+def test_a_shallow_clone_needs_its_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _git("commit", "-q", "--allow-empty", "-m", "more")
+    clone = tmp_path / "clone"
+    _git("clone", "-q", "--depth", "1", f"file://{tmp_path}/app", str(clone))
+    monkeypatch.chdir(clone)
+    assert main(["lint", "--base", "HEAD~1"]) == 3
+    assert "shallow clone. Fix: fetch the whole history (actions/checkout: fetch-depth: 0)" in capsys.readouterr().err
+
+
+def test_sarif_has_the_version_and_whether_the_run_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> dict[str, Any]:
+        main(["lint", "-o", "sarif", *arguments])
+        (only,) = json.loads(capsys.readouterr().out)["runs"]
+        return dict(only)
+
+    whole = run(".")
+    assert whole["tool"]["driver"]["version"]
+    assert whole["invocations"] == [{"executionSuccessful": True, "toolExecutionNotifications": []}]
+    (invocation,) = run("all.yaml", "missing.yaml")["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert "missing.yaml" in invocation["toolExecutionNotifications"][0]["message"]["text"]

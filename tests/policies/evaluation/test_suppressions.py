@@ -58,13 +58,13 @@ FAULTS = {
 @pytest.mark.parametrize(("comment", "said"), FAULTS.values(), ids=FAULTS)
 def test_a_suppression_that_says_too_little_or_is_over_is_a_finding(tmp_path: Path, comment: str, said: str) -> None:
     told, printed = _lint(tmp_path, POD % ("", comment))
-    assert told == [f"5 {NOTE}", "5 invalid-suppression"]
+    assert told == ["5 invalid-suppression", f"5 {NOTE}"]
     assert said in printed
 
 
 def test_one_that_suppresses_nothing_is_a_finding(tmp_path: Path) -> None:
     told, printed = _lint(tmp_path, POD % ("", " # forewarn: ignore[pinned-priority] x"))
-    assert told == [f"5 {NOTE}", "5 unused-suppression"]
+    assert told == ["5 unused-suppression", f"5 {NOTE}"]
     assert "suppresses nothing: no finding of pinned-priority here" in printed
     assert _lint(tmp_path, POD % ("", " # forewarn: ignore[fits-nowhere] needs a cluster"))[0] == [f"5 {NOTE}"]
 

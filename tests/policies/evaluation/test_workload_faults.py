@@ -29,7 +29,7 @@ spec:
         ('"${app}"', 'labels: {app: "${app}"}', 0),
         ("web", 'labels: {app: "${app}"}', 0),
         ('"$(app)"', "labels: {app: web}", 0),
-        ("web", "", 0),
+        ("web", "", 1),
     ],
 )
 def test_selectors_and_labels_with_variables_are_not_compared(
