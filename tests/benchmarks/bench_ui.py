@@ -38,7 +38,7 @@ def measured(ui: Served) -> dict[str, float]:
         page.fill("#manifest", MANIFEST)
         page.wait_for_selector("html[data-predicted]")
         for run in range(RUNS):
-            page.evaluate(TYPE.format(id="cpu", text=f"{run + 1}", event="input"))
+            page.fill("#manifest", MANIFEST.replace("cpu: 500m", f"cpu: {run + 1}"))
             predictions.append(until(page, f"document.documentElement.dataset.predicted > {run + 1}"))
     found = {"first paint": paints, "drawn": draws, "search": searches, "filter": filters, "prediction": predictions}
     return {name: median(times) for name, times in found.items()}

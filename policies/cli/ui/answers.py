@@ -22,17 +22,13 @@ from forewarn.policies.cli.render.html.elements import Page, element, section, t
 from forewarn.policies.cli.render.html.nodes import node_data
 from forewarn.policies.cli.ui.processes import Unanswered
 from forewarn.policies.cli.ui.questions import CommandLine, links, on_standard_input
-from forewarn.policies.inputs.manifests import Fault, items_of, values
 from forewarn.policies.inputs.sources.cluster import load_cluster
-from forewarn.policies.inputs.sources.files import STDIN, STDIN_NAME, File, SourceError
+from forewarn.policies.inputs.sources.files import STDIN, File, SourceError
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot
-from forewarn.policies.kubernetes.kinds.registry import POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
     InvalidInput,
     InvalidObject,
-    at,
-    group_kind,
-    list_at,
 )
 from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
 from forewarn.policies.questions.application.audit import audit
@@ -51,7 +47,7 @@ from forewarn.policies.questions.whatif.occupancy import Placed
 from forewarn.policies.questions.whatif.questions import only_workload, workloads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from xml.etree.ElementTree import Element
 
     from forewarn.policies.base.documents.answer import AnswerStatus, Effects
@@ -123,129 +119,22 @@ def _node(node: Node, pods: Iterable[Pod]) -> UiNode:
     return UiNode(node.name, pool_of(node), zone_of(node), node.unschedulable, size.milli_cpu, size.memory, classes)
 
 
-NEW_CLASS: Final = "forewarn-ui-new-class"
-"""The name of a PriorityClass that only the page has."""
 NO_NODE_GROUPS: Final = "no new nodes (no node groups found; on the command line, --node-templates describes them)"
-_REPLICAS: Final = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
-
-
-class EditableObject(NamedTuple):
-    """An object of a manifest, with the fields that the Predict page can change. `container`: the first container."""
-
-    kind: str
-    namespace: str
-    name: str
-    replicas: int | None
-    priority_class: str
-    container: str
-    cpu: str
-    memory: str
 
 
 class UiPrediction(NamedTuple):
     """The answer of the Predict page of `forewarn ui`.
 
-    `status`, `counters`: as in `predict`. `markup`: the answer as HTML. `manifest`: the manifest with changes.
-    `command`: the equivalent shell command. `nodes`: data of the drawing, whose format can change.
+    `status`, `counters`: as in `predict`. `markup`: the answer as HTML. `command`: the equivalent shell command.
+    `nodes`: data of the drawing, whose format can change.
     """
 
-    objects: Sequence[EditableObject]
-    manifest: str
     command: str
     status: AnswerStatus
     counters: Effects
     markup: str
     faults: Sequence[str]
     nodes: dict[str, Any]
-
-
-def edited(text: str, edits: Mapping[str, Any]) -> tuple[str, list[EditableObject]]:
-    """The manifest with the changes, and the objects that can be changed. Raises Unanswered.
-
-    `edits`: `object` (number of an object), `replicas`, `priorityClass`, `value` and `policy` (of a new PriorityClass),
-    `cpu` and `memory`; a missing one changes nothing. A manifest without changes stays as it is written; otherwise it
-    loses its comments.
-    """
-    try:
-        documents = [value for value, _ in values(text.encode(), STDIN_NAME)]
-    except Fault as fault:
-        raise Unanswered(f"line {fault.start}: {fault.message}") from None
-    except (ValueError, RecursionError) as fault:
-        raise Unanswered(str(fault)) from None
-    objects = list(_objects(documents))
-    place = edits.get("object", 0)
-    changes = {key: value for key, value in edits.items() if key != "object" and value not in (None, "")}
-    if changes and isinstance(place, int) and 0 <= place < len(objects):
-        documents = json.loads(json.dumps(documents, default=str))  # plain, and without aliases
-        objects = list(_objects(documents))
-        _change(objects[place], changes)
-        if "value" in changes:
-            documents.append(_new_class(changes["value"], changes.get("policy", "PreemptLowerPriority")))
-        text = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
-    return text, [_editable(obj) for obj in objects]
-
-
-def _objects(documents: list[Any]) -> Iterator[dict[str, Any]]:
-    for document in documents:
-        members = items_of(document)
-        if members is not None:
-            yield from _objects(list(members))
-        elif isinstance(document, dict) and _spec_path(document) is not None:
-            yield document
-
-
-def _spec_path(obj: dict[str, Any]) -> tuple[str, ...] | None:
-    path = () if group_kind(obj) == POD else POD_TEMPLATE_PATHS.get(group_kind(obj))
-    return None if path is None else (*path, "spec")
-
-
-def _spec(obj: dict[str, Any]) -> dict[str, Any]:
-    return _mapping(at(obj, *(_spec_path(obj) or ())))
-
-
-def _container(obj: dict[str, Any]) -> dict[str, Any]:
-    return _mapping(next(iter(list_at(_spec(obj), "containers")), None))
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _new_class(value: int, policy: str, name: str = NEW_CLASS) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-        "preemptionPolicy": policy,
-    }
-
-
-def _change(obj: dict[str, Any], changes: dict[str, Any]) -> None:
-    spec, field = _spec(obj), _REPLICAS.get(str(obj.get("kind")))
-    if "replicas" in changes and field and isinstance(obj.get("spec"), dict):
-        obj["spec"][field] = changes["replicas"]
-    name = NEW_CLASS if "value" in changes else changes.get("priorityClass")
-    if name:
-        spec.pop("priority", None)
-        spec["priorityClassName"] = name
-    container = _container(obj)
-    for name in ("cpu", "memory"):
-        if name in changes and container:
-            resources = container.setdefault("resources", {})
-            if isinstance(resources, dict) and isinstance(resources.setdefault("requests", {}), dict):
-                resources["requests"][name] = changes[name]
-
-
-def _editable(obj: dict[str, Any]) -> EditableObject:
-    field = _REPLICAS.get(str(obj.get("kind")))
-    replicas = at(obj, "spec", field) if field else None
-    requests = _mapping(at(_container(obj), "resources", "requests"))
-    name = str(at(obj, "metadata", "name") or at(obj, "metadata", "generateName") or "")
-    ref = str(obj.get("kind")), str(at(obj, "metadata", "namespace") or "default"), name
-    number = (replicas if isinstance(replicas, int) else 1) if field else None
-    own = str(_spec(obj).get("priorityClassName") or ""), str(_container(obj).get("name") or "")
-    return EditableObject(*ref, number, *own, str(requests.get("cpu", "")), str(requests.get("memory", "")))
 
 
 _LONGEST: Final = 500
@@ -273,14 +162,14 @@ class State(NamedTuple):
         """Import and compute the data that all questions share, before processes are forked."""
         prepare_for_all(self.cache.snapshot().scheduling)
         with suppress(Unanswered, SourceError, ValueError):
-            self.prediction(_SAMPLE, {})
+            self.prediction(_SAMPLE)
 
     def answer(self, question: dict[str, Any], print_notice: PrintNotice) -> Any:
         """Return the answer to a question as JSON data. Raises Unanswered."""
         try:
             if question["command"] == "predict":
                 answer = self.prediction_document if question["document"] else self.prediction
-                return answer(question["manifest"], question["edits"])
+                return answer(question["manifest"])
             return getattr(self, question["command"])(question, print_notice)
         except (SourceError, InvalidObject, ValueError) as fault:
             raise Unanswered(_one_line(str(fault))) from None
@@ -340,7 +229,13 @@ class State(NamedTuple):
         fields = {"namespace": "default", "workloads": (), "delete": (), **question["fields"]}
         name, namespace, snapshot = fields["name"], fields["namespace"], self.cache.snapshot()
         workloads = workloads_of(snapshot, fields["workloads"], namespace)
-        new = _new_class(fields["value"], fields.get("preemption_policy", "PreemptLowerPriority"), name)
+        new = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": fields["value"],
+            "preemptionPolicy": fields.get("preemption_policy", "PreemptLowerPriority"),
+        }
         objects = [new, *(with_class(obj, name) for obj in workloads)]
         request = ClassPlanRequest(objects, fields["delete"], namespace)
         result = plan_classes(Cluster(self.cache), request, progress=_progress_of(print_notice))
@@ -382,27 +277,19 @@ class State(NamedTuple):
         cache.semantics = self.cache.semantics
         return cache
 
-    def prediction(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of `forewarn predict` for a manifest with changes (`edits`)."""
-        text, objects = edited(manifest, edits)
-        result = self._predicted(text)
-        command = on_standard_input(CommandLine("predict", ("-f", "-")), self.named, text)
-        located = (fault if text != manifest else result.places.located(fault) for fault in result.faults)
-        faults = [_one_line(str(fault)) for fault in located]
+    def prediction(self, manifest: str) -> dict[str, Any]:
+        """Return the result of `forewarn predict` for a manifest."""
+        result = self._predicted(manifest)
+        command = on_standard_input(CommandLine("predict", ("-f", "-")), self.named, manifest)
+        faults = [_one_line(str(result.places.located(fault))) for fault in result.faults]
         document = result.document
         markup = Page("", [header(document, "h3"), *body(document), footer(result.head)]).markup()
-        prediction = UiPrediction(
-            *(objects, text, command, document.status, result.predicted.effects()),
-            markup=markup,
-            faults=faults,
-            nodes={},
-        )
+        prediction = UiPrediction(command, document.status, result.predicted.effects(), markup, faults, nodes={})
         return {**to_dict(prediction), "nodes": pages.predicted_nodes(result, _MAX_NODES)}
 
-    def prediction_document(self, manifest: str, edits: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of `forewarn predict -o json` for a manifest with changes (`edits`)."""
-        text, _ = edited(manifest, edits)
-        return self._predicted(text).to_dict()
+    def prediction_document(self, manifest: str) -> dict[str, Any]:
+        """Return the document of `forewarn predict -o json` for a manifest."""
+        return self._predicted(manifest).to_dict()
 
     def _predicted(self, text: str) -> PredictResult:
         manifest = File(STDIN, data=text.encode())

@@ -17,7 +17,7 @@ from forewarn.policies.cli.render.html.elements import display_text
 from forewarn.policies.cli.render.html.nodes import nodes
 from forewarn.policies.cli.ui.access import MAX_BYTES, PAGES, Access, protect
 from forewarn.policies.cli.ui.processes import Processes, Unanswered
-from forewarn.policies.cli.ui.questions import EDITS, FORM, OTHERS, POLICIES, BadLink, CommandLine, command_line_of
+from forewarn.policies.cli.ui.questions import FORM, OTHERS, BadLink, CommandLine, command_line_of
 from forewarn.policies.cli.ui.shown import Cluster, View, markup_of
 
 
@@ -37,7 +37,6 @@ _SHIPPED: Final = {
     ),
 }
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
-_LONGEST_EDIT: Final = 253
 
 
 def create_ui_app(cluster: Cluster, processes: Processes, access: Access) -> Flask:
@@ -87,8 +86,7 @@ class _Pages:
     def predict(self) -> str:
         """A manifest, and its prediction."""
         picture = markup_of(nodes({"notDrawn": 0}))
-        own: dict[str, Any] = {"picture": picture, "edits": EDITS.values()}
-        return self._page("predict", self._cluster.view(), scripts=("page.js", "predict.js"), **own)
+        return self._page("predict", self._cluster.view(), scripts=("page.js", "predict.js"), picture=picture)
 
     def question(self, page: str) -> str:
         """A report, or the progress of the question."""
@@ -128,18 +126,15 @@ class _Pages:
         return _json(report.document)
 
     def prediction(self) -> Response:
-        """Return the prediction for a manifest with the changes of the page (`edits`), as JSON."""
+        """Return the prediction for a manifest, as JSON."""
         try:
             body = request.get_json()
         except RecursionError:
             abort(400, "the body is nested too deeply")
-        manifest, edits = (body.get("manifest"), body.get("edits", {})) if isinstance(body, dict) else (None, None)
-        if not isinstance(manifest, str) or not isinstance(edits, dict) or not edits.keys() <= EDITS.keys():
-            abort(400, "the body must have a manifest, and edits of the fields of an object")
-        if fault := next(_faults_of(edits), ""):
-            abort(400, fault)
-        whole = body.get("document") is True
-        question = {"command": "predict", "manifest": manifest, "edits": edits, "document": whole}
+        manifest = body.get("manifest") if isinstance(body, dict) else None
+        if not isinstance(manifest, str):
+            abort(400, "the body must have a manifest")
+        question = {"command": "predict", "manifest": manifest, "document": body.get("document") is True}
         return _json(json.dumps(self._answer(question, PREDICTION_SECONDS)))
 
     def _answer(self, question: dict[str, Any], seconds: float) -> Any:
@@ -199,21 +194,6 @@ def _command_line(page: str) -> CommandLine:
 
 def _question(command_line: CommandLine) -> dict[str, Any]:
     return {"command": command_line.answer, "change": command_line.change, "fields": dict(command_line.fields)}
-
-
-def _faults_of(edits: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with the values of fields, one sentence each."""
-    for key, value in edits.items():
-        if value is None:
-            continue
-        field = EDITS[key]
-        if field.kind in ("number", "object"):
-            if type(value) is not int or not field.least <= value <= field.most:
-                yield f"{key}: must be an integer from {field.least} to {field.most}"
-        elif not isinstance(value, str) or len(value) > _LONGEST_EDIT:
-            yield f"{key}: must be a text of at most {_LONGEST_EDIT} characters"
-        elif field.kind == "policy" and value not in ("", *POLICIES):
-            yield f"{key}: must be {' or '.join(POLICIES)}"
 
 
 def _is_gone() -> bool:

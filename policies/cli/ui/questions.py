@@ -171,19 +171,6 @@ OTHERS: Final = {
 """Page of one question -> the question."""
 FORM: Final = {"groups": GROUPS, "questions": QUESTIONS, "others": OTHERS, "policies": POLICIES}
 """The values in the template of the form of questions."""
-EDITS: Final = {
-    each.key: each
-    for each in (
-        Field("object", "object", kind="object", most=100_000),
-        Field("replicas", "replicas", kind="number", most=100_000),
-        Field("priorityClass", "PriorityClass", kind="class"),
-        Field("value", "or a new class, value", kind="number", least=-(2**31), most=10**9),
-        Field("policy", "its preemptionPolicy", kind="policy"),
-        Field("cpu", "cpu request"),
-        Field("memory", "memory request"),
-    )
-}
-"""The fields of an object that the Predict page can change, by key."""
 
 
 class BadLink(Exception):

@@ -119,14 +119,6 @@ def test_a_large_body_is_denied(entered: Desk) -> None:
         [],
         {},
         {"manifest": 1},
-        {"manifest": "", "edits": []},
-        {"manifest": "", "edits": {"other": 1}},
-        {"manifest": "", "edits": {"replicas": "1"}},
-        {"manifest": "", "edits": {"replicas": -1}},
-        {"manifest": "", "edits": {"replicas": True}},
-        {"manifest": "", "edits": {"replicas": 10**9}},
-        {"manifest": "", "edits": {"cpu": 1}},
-        {"manifest": "", "edits": {"cpu": "1" * 300}},
     ],
 )
 def test_a_body_of_another_form_is_denied(entered: Desk, body: Any) -> None:

@@ -1,13 +1,16 @@
 // The Predict page: what is typed is predicted at once, and stands in the address, which restores it.
 const byId = (id) => document.getElementById(id);
-const fields = Object.fromEntries([...byId("edit").elements].map((field) => [field.id, field]));
-const KEYS = Object.keys(fields).filter((key) => key !== "object");
 const manifest = byId("manifest");
 const PAUSE = 60;
 const BUSY_AFTER = 400;
 const LONGEST_ADDRESS = 30000;
 const HEADERS = { "Content-Type": "application/json" };
-const EXAMPLE = `apiVersion: apps/v1
+const EXAMPLE = `apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: example}
+value: 5000
+---
+apiVersion: apps/v1
 kind: Deployment
 metadata: {name: example, namespace: default}
 spec:
@@ -16,47 +19,19 @@ spec:
   template:
     metadata: {labels: {app: example}}
     spec:
+      priorityClassName: example
       containers:
       - name: app
         image: example
-        resources: {requests: {cpu: "1", memory: 1Gi}}
+        resources: {requests: {cpu: "2", memory: 1Gi}}
 `;
 let asking = null;
 let waiting = 0;
 let stale = 0;
 
-const make = (tag, name, text) => {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  made.textContent = text;
-  return made;
-};
-
-const valueOf = (field) => {
-  if (field === fields.object) return Math.max(field.selectedIndex, 0);
-  if (field.type === "number") return field.value === "" ? null : Number(field.value);
-  return field.value.trim();
-};
-
-const edits = () => Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, valueOf(field)]));
-
-const fill = (found) => {
-  const place = fields.object.selectedIndex;
-  fields.object.replaceChildren(...found.objects.map((each) => make("option", "", `${each.kind} ${each.namespace}/${each.name}`)));
-  fields.object.selectedIndex = Math.min(Math.max(place, 0), found.objects.length - 1);
-  const object = found.objects[fields.object.selectedIndex];
-  fields.policy.disabled = fields.value.value === "";
-  fields.replicas.disabled = !object || object.replicas === null;
-  for (const key of KEYS) fields[key].placeholder = object?.[key] ?? "";
-  byId("container").textContent = object
-    ? `Empty fields: as in the manifest. Requests apply to container ${object.container || "(none)"}.`
-    : "The manifest has no Pod or workload.";
-};
-
 const show = (found) => {
   byId("headline").textContent = "";
   byId("answer").replaceChildren(...new DOMParser().parseFromString(found.markup, "text/html").body.childNodes);
-  fill(found);
   byId("fault").hidden = !found.faults.length;
   byId("fault").textContent = found.faults.join("\n");
   byId("picture").replaceChildren();
@@ -98,7 +73,7 @@ const predict = async () => {
   }
   markBusy();
   const own = (asking = new AbortController());
-  const body = JSON.stringify({ manifest: manifest.value, edits: edits() });
+  const body = JSON.stringify({ manifest: manifest.value });
   const state = `#${encodeURIComponent(body)}`;
   history.replaceState(null, "", state.length <= LONGEST_ADDRESS ? state : location.pathname);
   try {
@@ -125,15 +100,10 @@ const put = (text) => {
 
 // For the button that copies the JSON.
 byId("copy-json").json = async () => {
-  const body = JSON.stringify({ manifest: manifest.value, edits: edits(), document: true });
+  const body = JSON.stringify({ manifest: manifest.value, document: true });
   return (await fetch("/api/predict", { method: "POST", headers: HEADERS, body })).text();
 };
 manifest.addEventListener("input", later);
-byId("edit").addEventListener("input", (event) => {
-  if (event.target === fields.object) KEYS.forEach((key) => (fields[key].value = ""));
-  later();
-});
-byId("edit").addEventListener("submit", (event) => event.preventDefault());
 byId("example").addEventListener("click", () => put(EXAMPLE));
 byId("file").addEventListener("change", async (event) => event.target.files[0] && put(await event.target.files[0].text()));
 manifest.addEventListener("dragover", (event) => {
@@ -153,12 +123,6 @@ const restore = () => {
   try {
     const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
     manifest.value = String(state.manifest);
-    for (const key of KEYS) {
-      fields[key].value = state.edits?.[key] ?? "";
-    }
-    const place = Number(state.edits?.object) || 0;
-    fields.object.replaceChildren(...Array.from({ length: Math.min(place, 1000) + 1 }, () => make("option", "", "")));
-    fields.object.selectedIndex = place;
     predict();
   } catch {
     fail("the address has no manifest that can be read");
