@@ -110,7 +110,6 @@ def _taken(case: ApiObject, state: ClusterState) -> tuple[list[Pod], dict[str, A
     taken, ignored, rejected = [], [], {}
     for obj in items(case, "pending"):
         pod = Pod.from_api(obj)
-        problem = ""
         if not is_unschedulable(obj):
             ignored.append(pod.name)
         elif problem := rejection(pod, state.storage):

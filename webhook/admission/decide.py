@@ -183,8 +183,8 @@ _REVISED: Final = ("data", "spec", "template")
 _CLASS_PATH: Final = (*_REVISED[1:], "spec", "priorityClassName")
 
 
-def misspelled_in(request: AdmissionRequest) -> str:
-    """A key in the data of a ControllerRevision that differs only in case from one on the path to the class; "" if
+def misspelled_in(request: AdmissionRequest) -> str | None:
+    """A key in the data of a ControllerRevision that differs only in case from one on the path to the class; None if
     there is none.
 
     The StatefulSet controller would read it: it applies the data as a patch (`ApplyRevision`), and decodes the result
@@ -198,7 +198,7 @@ def misspelled_in(request: AdmissionRequest) -> str:
             if key != name and key.casefold() == name.casefold():
                 return str(key)
         data = data.get(name)
-    return ""
+    return None
 
 
 def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:

@@ -154,15 +154,15 @@ class Reserver:
             self._metrics.count(self._metrics.reservations, why)
             log_event("global default reservation released", {"class": reservation.holder, "reason": why})
 
-    def _is_free(self, reservation: Reservation) -> str:
-        """Return why the reservation can be released (`confirmed`, `expired`); "" if the request may be stored."""
+    def _is_free(self, reservation: Reservation) -> str | None:
+        """Return why the reservation can be released (`confirmed`, `expired`); None if the request may be stored."""
         if reservation.request:
             stored = get_or_none(self._api, f"{CLASSES}/{reservation.holder}")
             if reservation.is_over(stored, self._seen):
                 return "confirmed"
         with self._lock:
             age = self._observation.seconds(reservation)
-        return "expired" if age >= STALE_SECONDS else ""
+        return "expired" if age >= STALE_SECONDS else None
 
     def _read(self) -> Reservation:
         """Read the Lease; a missing one is created, reserved until the request of its last holder must be over."""

@@ -57,7 +57,7 @@ def groups_of(discovery: Discovery, snapshot: Snapshot) -> info.NodeGroups:
     settings, found = discovery.settings, list[info.NodeGroup]()
     for pool in discovery.pools(snapshot):
         sizes = pool.sizes
-        not_used = NO_MAXIMUM if sizes.max_size is None else NO_TEMPLATE if pool.group is None else sizes.state
+        not_used = NO_MAXIMUM if sizes.max_size is None else NO_TEMPLATE if pool.group is None else sizes.state or ""
         of_group = pool.name, pool.source, pool.nodes, pool.zones, sizes.size, sizes.min_size, sizes.max_size
         found.append(info.NodeGroup(*of_group, pool.limits, pool.template, not_used))
     flags = settings.expanders, settings.balance_similar, settings.max_nodes_total, settings.limits

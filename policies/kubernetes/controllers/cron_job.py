@@ -182,14 +182,14 @@ def _stored_status(obj: ApiObject) -> CronJobStatus:
     return CronJobStatus(None if last is None else float(last))
 
 
-def fault_of_schedule(obj: ApiObject) -> str:
-    """Return why forewarn does not start the Jobs of a CronJob; "" if it does, or if it is suspended."""
+def fault_of_schedule(obj: ApiObject) -> str | None:
+    """Return why forewarn does not start the Jobs of a CronJob; None if it does, or if it is suspended."""
     try:
         if not boolean(obj, "spec", "suspend"):
             _schedule_of(obj)
     except (InvalidSchedule, ValueError, OSError) as fault:
         return str(fault)
-    return ""
+    return None
 
 
 def next_start(obj: ApiObject, after: float) -> float | None:

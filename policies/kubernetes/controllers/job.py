@@ -200,12 +200,12 @@ def _finished_at(pod: PodState) -> float:
     return next((at for at in (pod.finished, pod.deleted) if at is not None), pod.created)
 
 
-def _policy_action(pod: PodState, job: ApiObject) -> str:
-    """Return the policy action for the Pod's condition DisruptionTarget, or "". Source: `matchPodFailurePolicy`."""
+def _policy_action(pod: PodState, job: ApiObject) -> str | None:
+    """Return the policy action for the Pod's condition DisruptionTarget, or None. Source: `matchPodFailurePolicy`."""
     if not (pod.pod.preempted or pod.disrupted):
-        return ""
+        return None
     rules = items(job, "spec", "podFailurePolicy", "rules")
-    return next((text(rule, "action") for rule in rules if matches_disruption(rule)), "")
+    return next((text(rule, "action") for rule in rules if matches_disruption(rule)), None)
 
 
 def _is_suspended(job: ApiObject) -> bool:
@@ -238,8 +238,8 @@ def _manage(sync: _Job) -> tuple[JobStatus, list[Action]]:
     return status._replace(active=active), actions
 
 
-def _failure(sync: _Job) -> str:
-    """Return the reason why the Job has failed; "" if it has not."""
+def _failure(sync: _Job) -> str | None:
+    """Return the reason why the Job has failed; None if it has not."""
     status = sync.status
     deadline = period(sync.object, "spec", "activeDeadlineSeconds")
     if any(_is_failed(pod, sync.object) and _policy_action(pod, sync.object) == "FailJob" for pod in sync.pods):
@@ -248,7 +248,7 @@ def _failure(sync: _Job) -> str:
         return "BackoffLimitExceeded"
     if deadline is not None and status.started is not None and sync.now - status.started >= deadline:
         return "DeadlineExceeded"
-    return ""
+    return None
 
 
 def _is_complete(sync: _Job, active: int) -> bool:

@@ -209,14 +209,14 @@ def is_snapshot_version(obj: Mapping[str, Any]) -> bool:
     return obj.get("kind") == "Version" and obj.get("apiVersion") == "forewarn.dev/v1"
 
 
-def incomplete_list(obj: Any) -> str:
-    """Return the problem of a List that is one page of several, or "". Source: apimachinery `ListMeta`."""
+def incomplete_list(obj: Any) -> str | None:
+    """Return the problem of a List that is one page of several, or None. Source: apimachinery `ListMeta`."""
     if not isinstance(obj, dict) or "items" not in obj or not isinstance(metadata := obj.get("metadata"), dict):
-        return ""
+        return None
     for field in ("continue", "remainingItemCount"):
         if metadata.get(field):
             return f"incomplete list: metadata.{field} is set. Fix: write all pages into one list (kubectl get)"
-    return ""
+    return None
 
 
 def is_namespaced(kind: str) -> bool:

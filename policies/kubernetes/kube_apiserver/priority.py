@@ -157,7 +157,7 @@ def already_default(name: str) -> str:
     return f"PriorityClass {name} is already marked as default. Only one default can exist"
 
 
-def check_default(name: str, is_update: bool, classes: Iterable[PriorityClass]) -> str:
-    """Return the reason why a class must not become the global default; "" if it may (`validatePriorityClass`)."""
+def check_default(name: str, is_update: bool, classes: Iterable[PriorityClass]) -> str | None:
+    """Return the reason why a class must not become the global default; None if it may (`validatePriorityClass`)."""
     current = default_priority_class(classes)
-    return "" if current is None or (is_update and current.name == name) else already_default(current.name)
+    return None if current is None or (is_update and current.name == name) else already_default(current.name)

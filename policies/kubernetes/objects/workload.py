@@ -359,8 +359,8 @@ _SIGNALLED: Final = (143, 137)
 """Exit codes of containers after SIGTERM and SIGKILL."""
 
 
-def disruption_action(job: ApiObject) -> str:
-    """Return the action of the first podFailurePolicy rule that a disrupted Pod can match; "" without one.
+def disruption_action(job: ApiObject) -> str | None:
+    """Return the action of the first podFailurePolicy rule that a disrupted Pod can match; None without one.
 
     Assumes that SIGTERM or SIGKILL ends the containers.
     """
@@ -369,7 +369,7 @@ def disruption_action(job: ApiObject) -> str:
         listed = [code in codes for code in _SIGNALLED] if isinstance(codes, list) else []
         if matches_disruption(rule) or (any(listed) if operator == "In" else listed and not all(listed)):
             return text(rule, "action")
-    return ""
+    return None
 
 
 def matches_disruption(rule: ApiObject) -> bool:

@@ -141,8 +141,8 @@ def default(gate: str, minor: int) -> bool:
     return next((phase.startswith("on") for phase in states if phase != "-"), False)
 
 
-def fault(gate: str, minor: int, *, on: bool) -> str:
-    """Return why the components of a release do not start with a gate in this state; "" if they do."""
+def fault(gate: str, minor: int, *, on: bool) -> str | None:
+    """Return why the components of a release do not start with a gate in this state; None if they do."""
     if gate not in FEATURE_GATES:
         return f"no Kubernetes release from 1.{KNOWN_MINORS[0]} to 1.{KNOWN_MINORS[-1]} has the feature gate {gate}"
     now = state(gate, minor)
@@ -153,11 +153,11 @@ def fault(gate: str, minor: int, *, on: bool) -> str:
         return f"Kubernetes 1.{minors[-1] + 1} removed {gate}: components of 1.{minor} do not start with it"
     if now.endswith("!") and now.startswith("on") != on:
         return f"cannot set feature gate {gate} to {str(on).lower()}, feature is locked to {str(not on).lower()}"
-    return ""
+    return None
 
 
-def unmet_dependency(gates: Mapping[str, bool], minor: int) -> str:
-    """Return why the components of a release do not start with these gates together; "" if they do (`DEPENDENCIES`)."""
+def unmet_dependency(gates: Mapping[str, bool], minor: int) -> str | None:
+    """Return why the components of a release do not start with these gates together, or None (`DEPENDENCIES`)."""
     for name in DEPENDENCIES:
         others = state(name, minor, DEPENDENCIES)
         for other in others.split(",") if others != "-" else ():
@@ -165,4 +165,4 @@ def unmet_dependency(gates: Mapping[str, bool], minor: int) -> str:
             if is_on and not is_met:
                 problem = f"{name}=true requires {other}=true, otherwise components of 1.{minor} do not start"
                 return f"{problem}. Fix: set {other}=true or {name}=false"
-    return ""
+    return None

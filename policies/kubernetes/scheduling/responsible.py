@@ -170,11 +170,11 @@ def unmodelled_fields(group: PodGroup) -> str:
     return f"the PodGroup has {fields}, which forewarn does not model" if fields else ""
 
 
-def without_gang_scheduling(pod: Pod, semantics: Semantics) -> str:
-    """Return why forewarn does not predict a PodGroup if the profile disables GangScheduling; "" if it does not."""
+def without_gang_scheduling(pod: Pod, semantics: Semantics) -> str | None:
+    """Return why forewarn does not predict a PodGroup if the profile disables GangScheduling; None if it does not."""
     profile = semantics.scheduler.profile(pod.spec.scheduler_name) if semantics.scheduler is not None else None
     if profile is None or all("GangScheduling" in profile.at(point) for point in ("preEnqueue", "permit")):
-        return ""
+        return None
     return f'the profile "{profile.scheduler_name}" disables GangScheduling, and forewarn does not model this'
 
 

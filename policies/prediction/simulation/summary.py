@@ -489,20 +489,20 @@ def is_left_to_another_scheduler(state: PodState, simulation: Simulation) -> boo
     return is_waiting and simulation.scheduler.leaves(pod) and not simulation.timeline.origins[pod.key].before
 
 
-def _why_group_pending(simulation: Simulation, pod: Pod) -> str:
+def _why_group_pending(simulation: Simulation, pod: Pod) -> str | None:
     """Return why kube-scheduler does not try to schedule a Pod: its PodGroup is missing, or has too few Pods.
 
-    "" if the PodGroup has enough Pods, or if the Pod has no PodGroup.
+    None if the PodGroup has enough Pods, or if the Pod has no PodGroup.
     """
     key = pod.namespace, pod.spec.pod_group
     if not key[1] or simulation.scheduler.queue.groups is None:
-        return ""
+        return None
     group = simulation.api.pod_groups.get(key)
     if group is None:
         return f"PodGroup {key[1]} does not exist"
     missing = group.missing(simulation.cache.group_states.count(key))
     lacks = f"PodGroup {group.name} (minCount {group.min_count}) waits for {plural(missing, 'more Pod')}"
-    return lacks if missing else ""
+    return lacks if missing else None
 
 
 def _of_group(simulation: Simulation, group: str, pods: Sequence[str], messages: Mapping[str, str]) -> Waiting:

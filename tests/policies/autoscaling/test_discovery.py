@@ -87,7 +87,7 @@ def test_groups_by_labels_get_their_sizes_from_the_status(made: Any, name: str, 
     (pool,) = pools(made, status((told, 2, 1, 5)))
     assert pool.group is not None
     assert (pool.name, pool.group.name, pool.nodes) == (told, name, 1)
-    assert (pool.group.size, pool.group.max_size, pool.group.blocked, pool.group.zones) == (2, 5, "", ("z1",))
+    assert (pool.group.size, pool.group.max_size, pool.group.blocked, pool.group.zones) == (2, 5, None, ("z1",))
     assert pool.template == f"node {made['metadata']['name']}"
 
 

@@ -59,10 +59,10 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
     return errors
 
 
-def policy_fault(policy: Any) -> str:
-    """Return the error of a preemptionPolicy; "" if it is valid (`ValidatePreemptionPolicy`)."""
+def policy_fault(policy: Any) -> str | None:
+    """Return the error of a preemptionPolicy; None if it is valid (`ValidatePreemptionPolicy`)."""
     if policy is None or policy in POLICIES:
-        return ""
+        return None
     return required(()).text if policy == "" else not_supported((), policy, POLICIES).text
 
 
@@ -73,11 +73,11 @@ def name_faults(name: str) -> list[str]:
     return [invalid((), name, fault).text for fault in dns1123_subdomain(name)]
 
 
-def system_class_fault(name: str, value: int, global_default: bool) -> str:
-    """Return why a class must not have a system name, or "". Source: `IsKnownSystemPriorityClass`."""
+def system_class_fault(name: str, value: int, global_default: bool) -> str | None:
+    """Return why a class must not have a system name, or None. Source: `IsKnownSystemPriorityClass`."""
     for system_class in SYSTEM_CLASSES:
         if system_class.name == name:
             if system_class.value != value:
                 return f"value of {name} PriorityClass must be {system_class.value}"
-            return f"globalDefault of {name} PriorityClass must be false" if global_default else ""
+            return f"globalDefault of {name} PriorityClass must be false" if global_default else None
     return f"{name} is not a known system priority class"

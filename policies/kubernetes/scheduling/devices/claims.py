@@ -219,7 +219,9 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
         return ""
     unallocated = [claim for claim in claims if claim.allocation is None]
     allocated = filter(None, (_of_allocation(claim, objects.semantics) for claim in claims))
-    reason = next(allocated, "") or first_not_modelled(unallocated, objects.resource_slices.values(), objects.semantics)
+    reason = next(allocated, None) or first_not_modelled(
+        unallocated, objects.resource_slices.values(), objects.semantics
+    )
     if reason:
         return f"the Pod claims devices (DRA): {reason}"
     return _of_requests(unallocated, extended, provided, objects, selectors)
@@ -240,17 +242,17 @@ def _of_requests(
     return _unreadable(requests, classes, objects, selectors)
 
 
-def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> str:
-    """Return the reason why forewarn does not predict an allocated claim; "" if forewarn does."""
+def _of_allocation(claim: ResourceClaim, semantics: Semantics) -> str | None:
+    """Return the reason why forewarn does not predict an allocated claim; None if forewarn does."""
     allocation = claim.allocation
     if allocation is None:
-        return ""
+        return None
     if allocation.unmodelled:
         return f"{allocation.unmodelled} are not modelled"
     awaited = allocation.readiness is Readiness.AWAITED and allocation.timed
     if awaited and semantics.device_binding_conditions_are_awaited:
         return "its devices are not ready (binding conditions), and kube-scheduler may have stopped waiting for them"
-    return ""
+    return None
 
 
 def _unreadable(

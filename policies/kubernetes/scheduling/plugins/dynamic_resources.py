@@ -135,8 +135,8 @@ class DynamicResources(Plugin, FilterInColumns):
             own.pools = self.snapshot.device_pools
         return PreFilterResult()
 
-    def _problem(self, claim: ResourceClaim, request: DeviceRequest) -> str:
-        """Return why no node can satisfy a request; "" if a node may. Source: upstream `validateDeviceClass`."""
+    def _problem(self, claim: ResourceClaim, request: DeviceRequest) -> str | None:
+        """Return why no node can satisfy a request; None if a node may. Source: upstream `validateDeviceClass`."""
         if request.alternatives and not self.semantics.enabled("DRAPrioritizedList"):
             where = f"resource claim {claim.key}, request {request.name}"
             return f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
@@ -144,7 +144,7 @@ class DynamicResources(Plugin, FilterInColumns):
             name = f"{request.name}/{alternative.name}" if request.alternatives else request.name
             if ("", alternative.device_class) not in self.snapshot.objects.device_classes:
                 return f"request {name}: device class {alternative.device_class} does not exist"
-        return ""
+        return None
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
         """Allocate the claims on the node, and check that the node can use claims that are allocated already. Upstream

@@ -583,8 +583,8 @@ class VolumeBinding(Plugin, FilterInColumns):
 
     def _check_delayed_claims(
         self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo, pod_volumes: PodVolumes
-    ) -> str:
-        """Return why the claims cannot be bound on the node; "" if they can. Source: `FindPodVolumes`.
+    ) -> str | None:
+        """Return why the claims cannot be bound on the node; None if they can. Source: `FindPodVolumes`.
 
         Fills `pod_volumes` with the volumes for the claims. Raises _Failed.
         """
@@ -609,8 +609,8 @@ class VolumeBinding(Plugin, FilterInColumns):
 
     def _check_provisions(
         self, claims: list[PersistentVolumeClaim], node_info: NodeInfo, pod_volumes: PodVolumes
-    ) -> str:
-        """Return why volumes for the claims cannot be provisioned on the node; "" if they can. Source: upstream
+    ) -> str | None:
+        """Return why volumes for the claims cannot be provisioned on the node; None if they can. Source: upstream
         `checkVolumeProvisions`.
 
         Fills `pod_volumes` with the storage that provisions the volumes. Raises _Failed.
@@ -631,7 +631,7 @@ class VolumeBinding(Plugin, FilterInColumns):
                 return NOT_ENOUGH_SPACE
             provision = Binding(claim.storage_class, bytes_of(claim.request), bytes_of(capacity.capacity))
             pod_volumes.provisions.append(provision)
-        return ""
+        return None
 
     def _enough_capacity(
         self, storage_class: StorageClass, claim: PersistentVolumeClaim, node_info: NodeInfo

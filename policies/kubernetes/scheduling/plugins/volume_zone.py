@@ -95,19 +95,19 @@ class VolumeZone(Plugin, FilterInColumns):
                 topologies += _topologies(bound)
         return tuple(topologies), ""
 
-    def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str:
-        """Return why the zone of a claim is unknown; "" if the zone is known or not needed."""
+    def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str | None:
+        """Return why the zone of a claim is unknown; None if the zone is known or not needed."""
         if claim is None:
             return not_found("persistentvolumeclaim", name) if name else "PersistentVolumeClaim had no name"
         if claim.volume_name:
             exists = ("", claim.volume_name) in self.snapshot.objects.volumes
-            return "" if exists else not_found("persistentvolume", claim.volume_name)
+            return None if exists else not_found("persistentvolume", claim.volume_name)
         if not claim.storage_class:
             return "PersistentVolumeClaim had no pv name and storageClass name"
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
         if storage_class is None:
             return not_found("storageclass.storage.k8s.io", claim.storage_class)
-        return "" if storage_class.delays_binding else "PersistentVolume had no name"
+        return None if storage_class.delays_binding else "PersistentVolume had no name"
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
         """Reject a node in another zone or region; a node without such labels passes. Upstream `Filter`."""

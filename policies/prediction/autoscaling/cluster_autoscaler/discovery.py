@@ -109,12 +109,12 @@ _BOOLEAN: Final = frozenset(
 
 
 class Sizes(NamedTuple):
-    """What one source says about a group. `state`: why the group does not grow, or ""."""
+    """What one source says about a group. `state`: why the group does not grow, or None."""
 
     size: int | None = None
     min_size: int = 0
     max_size: int | None = None
-    state: str = ""
+    state: str | None = None
 
 
 class Pool(NamedTuple):
@@ -405,7 +405,7 @@ def _key(name: str, nodes: Mapping[str, object]) -> str:
 
 def _of_status(entry: ApiObject) -> Sizes:
     size, least, most = (number(at(entry, "health", key)) for key in ("cloudProviderTarget", "minSize", "maxSize"))
-    state = NOT_READY if text_at(entry, "health", "status") == "Unhealthy" else ""
+    state = NOT_READY if text_at(entry, "health", "status") == "Unhealthy" else None
     state = BACK_OFF if text_at(entry, "scaleUp", "status") == "Backoff" else state
     return Sizes(size, least or 0, most, state)
 

@@ -58,8 +58,8 @@ class Estimate:
     def nodes(self) -> int:
         return len(self._used_names)
 
-    def why_not(self, equivalence_group: EquivalenceGroup) -> str:
-        """Return why the Pods do not fit on a new, empty node of the group; "" if they fit.
+    def why_not(self, equivalence_group: EquivalenceGroup) -> str | None:
+        """Return why the Pods do not fit on a new, empty node of the group; None if they fit.
 
         Source: upstream `SchedulablePodGroups`.
         """
@@ -70,7 +70,7 @@ class Estimate:
             rejected = Prepared(self._with_template, pod).rejection(pod, self._template)
         except PluginFault as fault:
             return str(fault)
-        return "" if rejected is None else ", ".join(rejected.reasons)
+        return None if rejected is None else ", ".join(rejected.reasons)
 
     def on_one_node(self, pod: Pod, limit: int) -> int | None:
         """Return how many Pods equal to `pod` fit on a new node, at most `limit`. Raises PluginFault.

@@ -71,7 +71,7 @@ class NodeGroup(NamedTuple):
 
     `size`: target number of nodes. `max_size`: maximum number; None if unknown. `node`: the template as a node.
     `capacity`, `allocatable`: of the template. `example`: the Pods of the node of which the template was made; None for
-    a template of the cloud provider. `blocked`: why the group does not grow, or "". `zones`: of its nodes. `id`: its
+    a template of the cloud provider. `blocked`: why the group does not grow, or None. `zones`: of its nodes. `id`: its
     name in the cloud provider, or "" if that is `name`. `min_size`: minimum number of nodes. `members`: its nodes by
     name; None if unknown.
     """
@@ -83,7 +83,7 @@ class NodeGroup(NamedTuple):
     capacity: ResourceList
     allocatable: ResourceList
     example: Sequence[Pod] | None = None
-    blocked: str = ""
+    blocked: str | None = None
     zones: tuple[str, ...] = ()
     id: str = ""
     min_size: int = 0

@@ -406,11 +406,11 @@ class Settings(NamedTuple):
         """The maximum seconds from a scan that scales up to the next one. Source: loop/trigger.go."""
         return min(self.scan_interval, SCAN_INTERVAL) if self.frequent_scans else self.scan_interval
 
-    def why_halted(self, nodes: Collection[str]) -> str:
-        """Return why cluster-autoscaler neither adds nor removes nodes, or "". Source: `IsClusterHealthy`."""
+    def why_halted(self, nodes: Collection[str]) -> str | None:
+        """Return why cluster-autoscaler neither adds nor removes nodes, or None. Source: `IsClusterHealthy`."""
         unready = sum(name in nodes for name in self.unready)
         if unready <= self.ok_unready or unready <= self.max_unready / 100 * len(nodes):
-            return ""
+            return None
         return f"cluster-autoscaler halts while {unready} of {len(nodes)} nodes are not ready"
 
 
@@ -496,15 +496,15 @@ class Orchestrator:
                 estimate.placed.clear()
         return [estimate for estimate, _ in estimates]
 
-    def _why_skipped(self, group: NodeGroup) -> str:
-        """Return why a group does not grow, or "". Source: `filterValidScaleUpNodeGroups`."""
+    def _why_skipped(self, group: NodeGroup) -> str | None:
+        """Return why a group does not grow, or None. Source: `filterValidScaleUpNodeGroups`."""
         if group.blocked:
             return group.blocked
         if group.max_added == 0:
             return MAX_SIZE_REACHED
         if exceeded := self._exceeded(group, 1):
             return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}'
-        return ""
+        return None
 
     def _similar_groups(self, fitting: Mapping[str, Sequence[EquivalenceGroup]]) -> dict[str, list[NodeGroup]]:
         """Return the similar groups that fit the same Pods, by group. Source: `ComputeSimilarNodeGroups`."""

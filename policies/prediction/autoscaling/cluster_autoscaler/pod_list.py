@@ -56,7 +56,7 @@ def filter_out_schedulable(
     hints = {} if hints is None else hints
     for pod in pods:
         which, key = equal_to[id(pod)], pod.uid or pod.key
-        node = packing.place(pod, which, hints.get(key)) if which not in hopeless or key in hints else ""
+        node = packing.place(pod, which, hints.get(key)) if which not in hopeless or key in hints else None
         if node:
             hints[key] = node
         else:
@@ -82,7 +82,7 @@ def with_all_placed(
     equal_to, packing = _equal(pods), _Packing(snapshot, nodes, removed, last)
     for pod in pods:
         key = pod.uid or pod.key
-        node = packing.place_on(pod, hints[key]) if key in hints else ""
+        node = packing.place_on(pod, hints[key]) if key in hints else None
         if not (node := node or packing.place(pod, equal_to[id(pod)], None)):
             return None, packing.last
         hints[key] = node
@@ -133,12 +133,12 @@ class _Packing:
             self._bound, self._infos = [], {}
         return self._snapshot
 
-    def place(self, pod: Pod, which: int, hint: str | None) -> str:
-        """Place a Pod on `hint` or the next node on which it fits; return the node, or "". `which`: for equal Pods."""
+    def place(self, pod: Pod, which: int, hint: str | None) -> str | None:
+        """Place a Pod on `hint` or the next node on which it fits; return the node or None. `which`: for equal Pods."""
         suitable = self._suitable.get(which)
         rows = self._search(pod, which) if suitable is None else self._update(suitable, pod)
         if not rows:
-            return ""
+            return None
         row = self._snapshot.rows.get(hint or "", -1)
         place = bisect_left(rows, row)
         if place == len(rows) or rows[place] != row:
@@ -154,14 +154,14 @@ class _Packing:
             row += gone <= row
         return row
 
-    def place_on(self, pod: Pod, node: str) -> str:
-        """Place a Pod on this node, if it fits; return the node, or ""."""
+    def place_on(self, pod: Pod, node: str) -> str | None:
+        """Place a Pod on this node, if it fits; return the node, or None."""
         snapshot = self.after()
         row = snapshot.rows.get(node)
         if row is None or not self._is_acceptable(snapshot.node_infos[row]):
-            return ""
+            return None
         rejected = Prepared(snapshot, pod).rejection(pod, snapshot.node_infos[row])
-        return self._bind(pod, row) if rejected is None else ""
+        return self._bind(pod, row) if rejected is None else None
 
     def _bind(self, pod: Pod, row: int) -> str:
         self._taken.append(row)

@@ -142,11 +142,11 @@ class Removable(NamedTuple):
 
 
 class _Moves(NamedTuple):
-    """The Pods of a node. `blocked`: why a Pod prevents the removal, or ""."""
+    """The Pods of a node. `blocked`: why a Pod prevents the removal, or None."""
 
     pods: Sequence[Pod] = ()
     waits: bool = False
-    blocked: str = ""
+    blocked: str | None = None
 
 
 class _Budgets:
@@ -332,8 +332,8 @@ class _Removal:
         empty = all(pod.safe_to_evict == "on-completion" for pod in pods)
         return not empty, empty and bool(pods)
 
-    def ineligible(self, name: str) -> str:
-        """Return why a node is not considered, or "". Source: `unremovableReasonAndNodeUtilization`."""
+    def ineligible(self, name: str) -> str | None:
+        """Return why a node is not considered, or None. Source: `unremovableReasonAndNodeUtilization`."""
         info, settings = self._info(name), self._settings
         if name in self.scene.disabled:
             return DISABLED
@@ -344,7 +344,7 @@ class _Removal:
             return UNREADABLE
         if name in self.scene.unready and not settings.unready_enabled:
             return UNREADY_DISABLED
-        return UTILIZED if utilization > (settings.gpu_threshold if gpu else settings.threshold) else ""
+        return UTILIZED if utilization > (settings.gpu_threshold if gpu else settings.threshold) else None
 
     def _utilization(self, info: NodeInfo, gpu: str) -> float | None:
         """Return the utilization of a node; None without cpu or memory. Source: utilization `Calculate`."""
@@ -364,8 +364,8 @@ class _Removal:
         of_memory = _share(info.memory - memory, allocatable.memory, memory)
         return None if of_cpu is None or of_memory is None else max(of_memory, of_cpu)
 
-    def simulate(self, name: str) -> tuple[_Moves, str]:
-        """Return the Pods that move if a node is removed, and why it cannot be removed, or "".
+    def simulate(self, name: str) -> tuple[_Moves, str | None]:
+        """Return the Pods that move if a node is removed, and why it cannot be removed, or None.
 
         The removed node stays removed. Source: `SimulateNodeRemoval`.
         """
@@ -398,39 +398,39 @@ class _Removal:
             pods.append(pod)
         return _Moves(pods, waits)
 
-    def _without_controller(self, pod: Pod) -> str:
-        """Source: rules/replicacount."""
+    def _without_controller(self, pod: Pod) -> str | None:
+        """Return why the Pod's controller prevents the removal of its node, or None. Source: rules/replicacount."""
         settings, owner = self._settings, pod.owner
         if owner is None or not settings.skips_custom_controllers:
-            return ""
+            return None
         kind = _REPLICATED.get(owner.kind, "")
         if kind != "/ReplicationController" and is_daemon_pod(pod):
             kind = DAEMON_SET
         if not kind or (kind in (DAEMON_SET, STATEFUL_SET) and owner.group_kind != kind):
-            return ""
+            return None
         replicas = self.scene.replicas(kind, pod.namespace, owner.name)
         if replicas is None:
             return NO_CONTROLLER
-        return TOO_FEW_REPLICAS if owner.kind in _COUNTED and replicas < settings.min_replicas else ""
+        return TOO_FEW_REPLICAS if owner.kind in _COUNTED and replicas < settings.min_replicas else None
 
-    def _blocked(self, pod: Pod) -> str:
-        """Return why a Pod prevents the removal of its node, or "". Source: the blocking checks in rules.go."""
+    def _blocked(self, pod: Pod) -> str | None:
+        """Return why a Pod prevents the removal of its node, or None. Source: the blocking checks in rules.go."""
         settings = self._settings
         if pod.owner is None or (settings.skips_custom_controllers and pod.owner.kind not in _REPLICATED):
             return NOT_REPLICATED
         if settings.skips_system_pods and pod.namespace == "kube-system" and not self.budgets.matching(pod):
             created = self.scene.created(pod)
-            return "" if created is not None and created + settings.system_pod_timeout < self._now else SYSTEM
+            return None if created is not None and created + settings.system_pod_timeout < self._now else SYSTEM
         if pod.safe_to_evict == "false":
             return NOT_SAFE
         if settings.skips_local_storage and pod.has_local_storage:
             return LOCAL_STORAGE
-        return PDB if self.budgets.blocks(pod) else ""
+        return PDB if self.budgets.blocks(pod) else None
 
-    def _move(self, name: str, pods: Sequence[Pod]) -> str:
-        """Move the Pods of a removed node to others; return why this is impossible, or "". Source: `findPlaceFor`."""
+    def _move(self, name: str, pods: Sequence[Pod]) -> str | None:
+        """Move the Pods of a removed node to others; return why this is impossible, or None. Source: `findPlaceFor`."""
         if not pods:
-            return ""
+            return None
         unbound = [replace(pod, node_name="") for pod in pods]
         if why := next(filter(None, (not_predicted(pod, self._snapshot) for pod in unbound)), ""):
             return f"not predicted: {why}"
@@ -441,13 +441,13 @@ class _Removal:
         if after is None:
             return NO_PLACE
         self._snapshot = after
-        return ""
+        return None
 
 
-def pods_to_move(scene: Scene, settings: ScaleDownSettings, name: str, now: float) -> tuple[Sequence[Pod], str]:
-    """Return the Pods that move if a node is removed now, and why it cannot be removed, or ""."""
+def pods_to_move(scene: Scene, settings: ScaleDownSettings, name: str, now: float) -> tuple[Sequence[Pod], str | None]:
+    """Return the Pods that move if a node is removed now, and why it cannot be removed, or None."""
     moves = _Removal(scene, settings, now, {}).moves(name)
-    return moves.pods, moves.blocked or (ON_COMPLETION if moves.waits else "")
+    return moves.pods, moves.blocked or (ON_COMPLETION if moves.waits else None)
 
 
 def _share(requested: int, allocatable: int, skipped: int) -> float | None:

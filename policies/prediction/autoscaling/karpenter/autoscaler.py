@@ -40,8 +40,8 @@ class Decision(NamedTuple):
     errors: Mapping[str, str] = MappingProxyType({})
 
 
-def rejection(pod: Pod, storage: Storage) -> str:
-    """Return why Karpenter ignores a Pending Pod; "" if it takes the Pod. Source: `Validate`."""
+def rejection(pod: Pod, storage: Storage) -> str | None:
+    """Return why Karpenter ignores a Pending Pod; None if it takes the Pod. Source: `Validate`."""
     candidate = KarpenterPod.from_pod(pod)
     problems = list(_label_problems(candidate))
     if shuns_karpenter(candidate.requirements(preferences=True)):
@@ -51,7 +51,7 @@ def rejection(pod: Pod, storage: Storage) -> str:
         storage.validate(pod)
     except Rejected as problem:
         problems.append(str(problem))
-    return "; ".join(problems)
+    return "; ".join(problems) or None
 
 
 def _label_problems(pod: KarpenterPod) -> Iterator[str]:
@@ -81,8 +81,8 @@ def _problems(key: str, operator: str, values: Sequence[str]) -> Iterator[str]:
         yield f"no valid values found in {listed} for {key}, expected one of: map[{allowed}], got: {listed}"
 
 
-def exceeded_limit(pool: NodePool, usage: Mapping[str, ResourceList]) -> str:
-    """Return why Karpenter creates no NodeClaim: the nodes of the NodePool already exceed its limits; or "".
+def exceeded_limit(pool: NodePool, usage: Mapping[str, ResourceList]) -> str | None:
+    """Return why Karpenter creates no NodeClaim: the nodes of the NodePool already exceed its limits; or None.
 
     `usage`: NodePool -> the capacity of its nodes. Source: `ExceededBy`.
     """
@@ -91,7 +91,7 @@ def exceeded_limit(pool: NodePool, usage: Mapping[str, ResourceList]) -> str:
         if name in limits and used > limits[name]:
             amounts = f"limit={Quantity(limits[name])}, resource-name={name}, usage={Quantity(used)}"
             return f"resource usage exceeds limit ({amounts})"
-    return ""
+    return None
 
 
 def provision(

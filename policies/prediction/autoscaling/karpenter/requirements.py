@@ -41,11 +41,11 @@ NORMALIZED: Final = {
 CAPACITY_TYPES: Final = ("on-demand", "reserved", "spot")
 
 
-def restricted(key: str) -> str:
-    """Return why Pods and NodePools must not require a label; "" for others. Source: `IsRestrictedLabel`."""
+def restricted(key: str) -> str | None:
+    """Return why Pods and NodePools must not require a label; None for others. Source: `IsRestrictedLabel`."""
     domain = key.partition("/")[0] if "/" in key else ""
     if key in WELL_KNOWN or (key != HOSTNAME and domain != GROUP and not domain.endswith(f".{GROUP}")):
-        return ""
+        return None
     return (
         f"using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well "
         f"known label: [{' '.join(sorted(WELL_KNOWN))}], or a custom label that does not use a restricted domain: "

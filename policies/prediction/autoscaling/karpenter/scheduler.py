@@ -412,8 +412,8 @@ class NewNodeClaim:
             least = {n: min(a, requests[n]) for n, a in least.items() if n in requests} if least else requests
         self.requests = sum_of((self.requests, least))
 
-    def truncate(self, *, best_effort: bool) -> str:
-        """Keep the cheapest instance types; returns why minValues do not allow this, or ""."""
+    def truncate(self, *, best_effort: bool) -> str | None:
+        """Keep the cheapest instance types; return why minValues do not allow this, or None."""
         self.instance_types.sort(key=lambda item: (item.price(self.requirements), item.name))
         kept = self.instance_types[:LAUNCHED]
         if not best_effort and (missing := unsatisfied_min_values(kept, self.requirements)):
@@ -422,7 +422,7 @@ class NewNodeClaim:
                 f"validating minValues, {min_values_text(missing)} (NodePool={self.pool.name})"
             )
         self.instance_types = kept
-        return ""
+        return None
 
 
 _NOT_RESERVED: Final = (
