@@ -187,6 +187,9 @@ def _preemption(
 
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
     are_placeholders = len(placeholders) == len(victims)
+    if placeholders and not are_placeholders:  # as in `Predicted.effects`, they are no part of another counter
+        reserved = {placeholder.identity for placeholder in placeholders}
+        victims = [victim for victim in victims if victim.identity not in reserved]
     workloads = set[str]()
     if context.cluster is not None and not any(prediction.may_be_others for prediction in preempting):
         workloads = {context.cluster.top_workload_of(victim) for victim in victims}

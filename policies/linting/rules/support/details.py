@@ -44,8 +44,9 @@ class Preemption(NamedTuple):
     """Preemptions of running Pods.
 
     `preempting`: predictions for the Pods that preempt. `victims`: the most important first. `placeholders`: the
-    victims that are placeholder Pods. `pdb_violations`: number of victims whose PDB is violated. `grace_seconds`: the
-    longest termination grace period of a victim; None to omit from the text. `expectation`: the expectation of the
+    preempted placeholder Pods; `victims` has them only if there are no others. `pdb_violations`: number of victims
+    whose PDB is violated. `grace_seconds`: the longest termination grace period of a victim; None to omit from the
+    text. `expectation`: the expectation of the
     configuration that is violated; None if none. `workload`: that of all victims, if there are several and these are
     certain; "" otherwise.
     """

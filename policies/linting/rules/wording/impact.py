@@ -50,8 +50,7 @@ _PREDICT: Final = "run `forewarn predict` for the reason on each node"
 def preemption(details: Preemption, audience: Audience) -> Text:
     """The text of a preemption: `would preempt 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`."""
     impact, cause = details.impact, details.cause
-    are_placeholders = bool(details.placeholders) and len(details.placeholders) == len(details.victims)
-    noun = "placeholder Pod" if are_placeholders else "Pod"
+    noun = "placeholder Pod" if _are_placeholders(details) else "Pod"
     facts = tuple(_facts(details, audience)) if details.grace_seconds is not None else ()
     gaps = capitalized(forecasts.unfinished(impact, audience)) if cause is not Cause.PENDING_PODS else ()
     why = impact.cascade.not_predicted if impact.cascade is not None and audience.sees_all else ""
@@ -141,6 +140,11 @@ def _name_of(expectation: Promise, audience: Audience) -> str:
     return quote(cut(expectation.name, _LONGEST_NAME)) if audience.sees_all else str(expectation.number)
 
 
+def _are_placeholders(details: Preemption) -> bool:
+    """Report whether all victims are placeholder Pods."""
+    return bool(details.placeholders) and list(details.placeholders) == list(details.victims)
+
+
 def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
     """Yield the facts for the parentheses after the priorities: PDBs, placeholder Pods, cascade, grace period."""
     victims, violations = len(details.victims), details.pdb_violations
@@ -151,9 +155,9 @@ def _facts(details: Preemption, audience: Audience) -> Iterator[str]:
         yield f"{plural(violations, 'violates', 'violate')}{_A_PDB}"
     if later and not audience.coarse:
         yield f"{later} in the cascade {'violates' if later == 1 else 'violate'}{_A_PDB}"
-    if len(details.placeholders) < victims:
+    if details.placeholders and not _are_placeholders(details):
         count = sum(audience.may_name(victim.namespace) for victim in details.placeholders)
-        yield from (plural(count, "placeholder"),) if count else ()
+        yield from (f"also {plural(count, 'placeholder')}",) if count else ()
     if details.impact.cascade is not None:
         yield from forecasts.cascade_phrases(details.impact.cascade, coarse=audience.coarse)
     longest = shown_seconds(details.grace_seconds or 0, audience).highest
