@@ -248,16 +248,6 @@ def test_markdown_says_nothing_that_markdown_would_take_for_its_own(tree: Path) 
     assert "<script>" not in report
 
 
-def test_markdown_draws_who_pushes_out_whom(tree: Path) -> None:
-    here = os.getcwd()
-    done = _lint(
-        tree, "-q", "-o", "markdown", "--cluster", f"{here}/webhook/sample/cluster.yaml",
-        f"{here}/webhook/sample/manifests/checkout.yaml",
-    )  # fmt: skip
-    assert "```mermaid\nflowchart LR\n" in done.stdout
-    assert 'n0["Deployment shop/checkout (100000)"] -->|"node-c"| n1["reports/nightly-4"]' in done.stdout
-
-
 def test_colour_is_forced_and_forbidden(tree: Path) -> None:
     assert "\033[" in _lint(tree, FORCE_COLOR="1").stdout
     assert "\033[" not in _lint(tree, FORCE_COLOR="1", NO_COLOR="1").stdout

@@ -108,15 +108,6 @@ def _text(token: Any) -> str:
     return "".join(child.content for child in token.children or ())
 
 
-def test_markdown_has_its_picture_as_one_fence() -> None:
-    sample = ROOT / "webhook/sample"
-    given = ("--cluster", str(sample / "cluster.yaml"), str(sample / "manifests/checkout.yaml"))
-    command = [sys.executable, "-m", "forewarn", "lint", "-q", "-o", "markdown", *given]
-    printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
-    (fence,) = (t for t in MarkdownIt("commonmark").enable("table").parse(printed) if t.type == "fence")
-    assert (fence.info, fence.content.startswith("flowchart LR\n")) == ("mermaid", True)
-
-
 def test_workflow_commands_are_those_that_a_library_writes(
     reports: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,12 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from forewarn.policies.base.documents import info, to_dict
+from forewarn.policies.base.documents.answer import Table
 from forewarn.policies.base.findings import cut, one_line, plural
 from forewarn.policies.cli.commands import cluster_command
 from forewarn.policies.cli.commands.autoscaling import reject_node_templates
 from forewarn.policies.cli.commands.parser import Parser, print_lines
 from forewarn.policies.cli.render import Painter, plain
-from forewarn.policies.cli.render.table import table
+from forewarn.policies.cli.render.answer import table_lines
 from forewarn.policies.cli.terminal import as_json
 from forewarn.policies.inputs.sources.cluster import objects_of
 from forewarn.policies.kubernetes.objects.fields import int32, mapping, text
@@ -89,10 +90,9 @@ def lines(groups: info.NodeGroups, paint: Painter = plain) -> Iterator[str]:
     if problem:
         yield f"note: {problem}"
     if pools:
-        yield from table(HEADS, list(map(_row, pools)), paint, texts=("group", *HEADS[5:]))
+        yield from table_lines(Table(HEADS, [*map(_row, pools)], zeros=True), paint)
     if node_pools:
-        rows = [tuple(map(str, pool)) for pool in node_pools]
-        yield from table(NODE_POOL_HEADS, rows, paint, texts=("NodePool", "limits"))
+        yield from table_lines(Table(NODE_POOL_HEADS, node_pools, zeros=True), paint)
         yield "Fix: to simulate new nodes of NodePools, pass --instance-types FILE to whatif, risk and audit"
     if usable < len(pools) or not (pools or node_pools):
         what = "groups that are not used" if pools else "the groups"
@@ -100,10 +100,10 @@ def lines(groups: info.NodeGroups, paint: Painter = plain) -> Iterator[str]:
         yield f"Fix: describe {what} in a file, and pass --node-templates FILE to {commands}"
 
 
-def _row(group: info.NodeGroup) -> tuple[str, ...]:
-    most = "" if group.max_size is None else str(group.max_size)
-    numbers = (str(group.nodes), str(group.size), str(group.min_size), most)
-    return (group.name, *numbers, " ".join(group.zones), group.source, group.limits, group.template, group.not_used)
+def _row(group: info.NodeGroup) -> tuple[str | int, ...]:
+    sizes = ("" if size is None else size for size in (group.size, group.min_size, group.max_size))
+    texts = " ".join(group.zones), group.source, group.limits, group.template, group.not_used
+    return (group.name, group.nodes, *sizes, *texts)
 
 
 def _settings(settings: info.NodeGroupSettings) -> str:

@@ -78,7 +78,7 @@ def text(document: AnswerDocument, head: AnswerHead | None, paint: Painter = pla
     for table in document.tables:
         if table.detail <= level:
             room = MAX_LINES - used - 3 - bool(table.total) - bool(table.title)
-            lines = [*_table_lines(table, paint, 0 if level else min(MAX_ROWS, max(room, 2)))]
+            lines = [*table_lines(table, paint, 0 if level else min(MAX_ROWS, max(room, 2)))]
             used += len(lines) + 1
             if level or used <= MAX_LINES:
                 yield from ("", *lines)
@@ -149,8 +149,8 @@ def _why_lines(document: AnswerDocument, paint: Painter, level: int) -> Iterator
         yield from (f"{'':{width}}  {line}" for line in others)
 
 
-def _table_lines(table: Table, paint: Painter, limit: int) -> Iterator[str]:
-    """`limit`: maximum number of rows; 0 for all. Columns without a value are left out."""
+def table_lines(table: Table, paint: Painter, limit: int = 0) -> Iterator[str]:
+    """Yield a table as lines. `limit`: maximum number of rows; 0 for all. Columns without a value are left out."""
     if table.subheads:
         yield from _under_subheads(table, paint)
         return
@@ -176,7 +176,7 @@ def _under_subheads(table: Table, paint: Painter) -> Iterator[str]:
         first, *others = [text for text in map(str, cells) if text]
         title = f"{first} {': '.join(others)}"
         yield from [""] if place else []
-        yield from _table_lines(Table(table.columns[count:], [row[count:] for row in rows], title=title), paint, 0)
+        yield from table_lines(Table(table.columns[count:], [row[count:] for row in rows], title=title), paint, 0)
 
 
 def _aligned(rows: Sequence[list[str]], is_number: Sequence[bool], *, is_brief: bool) -> list[list[str]]:

@@ -5,30 +5,18 @@ from __future__ import annotations
 import re
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Finding, cut, one_line, plural
-from forewarn.policies.cli.render import Painter, plain, within
+from forewarn.policies.cli.render import within
 from forewarn.policies.cli.render.report import findings_text
 from forewarn.policies.linting.evaluation.suppressions import path_of
 from forewarn.policies.questions.application.findings import worst_first
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     Rows = Sequence[Sequence[str | int]]
-
-
-def table(
-    heads: Sequence[str], rows: Rows, paint: Painter = plain, *, texts: Collection[str] = (), longest: int = 200
-) -> Iterator[str]:
-    """The lines of a table with aligned columns, indented by two spaces.
-
-    `texts`: heads of columns aligned to the left. `longest`: maximum characters of a cell.
-    """
-    cells = [[cut(f"{cell}", longest) for cell in row] for row in rows]
-    for number, line in enumerate(_aligned([heads, *cells], [head in texts for head in heads])):
-        yield f"  {line}" if number else paint(f"  {line}", "dim")
 
 
 def titles(heads: Iterable[str]) -> list[str]:
@@ -46,26 +34,6 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], *,
     yield "|" + "---|" * len(heads)
     for row in rows:
         yield f"| {' | '.join(text_of(cut(one_line(str(cell)), longest)) for cell in row)} |"
-
-
-def _aligned(rows: Sequence[Sequence[str]], left_aligned: Sequence[bool]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            cell.ljust(width) if is_left else cell.rjust(width)
-            for cell, width, is_left in zip(row, widths, left_aligned, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
-
-
-MAX_LINES: Final = 20
-"""Maximum lines of one kind."""
-
-
-def limited(lines: Sequence[str], one: str, many: str = "", indent: str = "  ") -> Iterator[str]:
-    """Yield the first MAX_LINES lines, and the number of the others. `one`, `many`: the noun for lines."""
-    yield from (f"{indent}{line}" for line in lines[:MAX_LINES])
-    yield from left_out(len(lines), MAX_LINES, one, indent, many)
 
 
 def left_out(count: int, limit: int, noun: str = "", indent: str = "", many: str = "") -> Iterator[str]:
@@ -96,7 +64,6 @@ def folded(summary: str, body: str) -> str:
 MAX_ROWS: Final = 100
 _MAX_BYTES: Final = 900_000
 """GitHub's limit for a summary."""
-_MAX_EDGES: Final = 40
 _LONGEST: Final = 400
 _SPECIAL: Final = re.compile(
     r"([\\`*\[\]<>#|~$@&]|(?<![^\W_])_|_(?![^\W_])|^[-+=](?=[-+=\s])|:(?=//|\d+:\D|[\w+-]*[a-z+-][\w+-]*:))"
@@ -120,7 +87,6 @@ def markdown_findings(findings: Sequence[Finding], title: str = "forewarn lint",
         lines += map(_row, worst_first(findings)[:MAX_ROWS])
         if len(findings) > MAX_ROWS:
             lines += ["", f"and {len(findings) - MAX_ROWS} more"]
-        lines += _picture(findings)
     return "\n".join(within(lines, _MAX_BYTES, lambda line: len(line.encode("utf-8", "replace")) + 1))
 
 
@@ -143,35 +109,3 @@ def text_of(text: str) -> str:
 
 def _code(text: str) -> str:
     return "`" + one_line(text).replace("`", "'").replace("|", "\\|") + "`"
-
-
-def _picture(findings: Sequence[Finding]) -> Iterator[str]:
-    """A Mermaid flowchart of the predicted preemptions."""
-    edges = [edge for finding in findings if finding.rule == "preempts-running-pods" for edge in _edges(finding)]
-    yield from flowchart(edges[:_MAX_EDGES]) if edges else ()
-
-
-def flowchart(edges: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """A Mermaid flowchart of (preemptor, text, victim)."""
-    names: dict[str, str] = {}
-    yield from ("", "```mermaid", "flowchart LR")
-    for preemptor, text, victim in edges:
-        one, other = (names.setdefault(name, f"n{len(names)}") for name in (preemptor, victim))
-        yield f'  {one}["{_label_of(preemptor)}"] -->|"{_label_of(text)}"| {other}["{_label_of(victim)}"]'
-    yield "```"
-
-
-def _edges(finding: Finding) -> Iterator[tuple[str, str, str]]:
-    preemptions: Sequence[Mapping[str, Any]] = finding.detail.get("preemptions", ())
-    for preemption in preemptions:
-        for victim in preemption.get("victims", ()):
-            yield (
-                f"{finding.object} ({finding.detail.get('priority', 0)})",
-                str(preemption.get("node", "")),
-                str(victim),
-            )
-
-
-def _label_of(text: str) -> str:
-    """The text as a Mermaid label, without Mermaid's special characters."""
-    return re.sub(r'["#;<>\[\]{}|&`\\]', "'", cut(one_line(text), 120))

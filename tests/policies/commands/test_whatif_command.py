@@ -16,7 +16,6 @@ import yaml
 import forewarn
 from forewarn.policies.cli.commands.whatif import argument_parser
 from forewarn.policies.cli.main import main
-from forewarn.policies.cli.render.table import limited
 from forewarn.policies.kubernetes.objects.node import ZONE
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 
@@ -420,12 +419,6 @@ def test_lost_pods_and_pods_that_start_are_counted_apart(tmp_path: Path, capsys:
     answer = asked(capsys, "apply", "-f", str(tmp_path / "big.yaml"), cluster=str(tmp_path / "cluster.yaml"))
     assert (answer["running"], answer["counters"]["lost"]) == ({"before": 2, "after": 3}, 2)
     assert answer["clause"] == "3 of 3 new Pods run, 2 Pods preempted"
-
-
-def test_of_twenty_one_things_one_is_one_more() -> None:
-    lines = list(limited(["x"] * 21, "pair"))
-    assert lines[20:] == ["  and 1 more pair; use -o json for all"]
-    assert list(limited(["x"] * 23, "pair"))[20:] == ["  and 3 more pairs; use -o json for all"]
 
 
 def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
