@@ -841,3 +841,21 @@ def test_a_preemption_shortly_before_old_pods_terminate_may_happen(grace: int, i
     new.obj = change
     (warning,) = (text for text in evaluated(cluster(*made), new) if "preempt" in text)
     assert f"1 of 8 new Pods {'may' if is_close else 'would'} preempt" in warning
+
+
+@pytest.mark.parametrize("objects", [1, 2])
+def test_predict_knows_the_pdb_that_a_second_preemption_violates(objects: int, tmp_path: Path) -> None:
+    """Two new Pods, of one object or of two objects of one apply, preempt Pods of one PDB that allows 1 disruption."""
+    made = [*deployment("low", ["n1", "n2"], "2", 0), make_budget("low", 1, app="low").spec(minAvailable=1)]
+    made += [make_node("n1").has(cpu="3"), make_node("n2").has(cpu="3"), make_priority_class(1000, "gold")]
+    new = [deployment(name, [""] * (2 // objects), "2", 0)[0].obj for name in "ab"[:objects]]
+    for obj in new:
+        spec = obj["spec"]["template"]["spec"]
+        spec["priorityClassName"] = "gold"
+        del spec["priority"], obj["spec"]["podManagementPolicy"]
+    (tmp_path / "cluster.json").write_text(cluster_text(made))
+    (tmp_path / "new.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": new}))
+    for command in (("predict",), ("whatif", "apply")):
+        given = *command, "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster.json", "-o", "json"
+        counters = json.loads(forewarn(*given).stdout)["counters"]
+        assert (counters["victims"], counters["pdbsViolated"]) == (2, 1), command

@@ -583,7 +583,7 @@ class _Run(Simulation):
             deleted.total() - replaced,
             len(more),
             max((max(eviction.level - 1, 1) for eviction in more), default=0),
-            sum(not pod.node_name and not origins[pod.key].before for pod in pods),
+            min(replaced, sum(not pod.node_name and not origins[pod.key].before for pod in pods)),
             rejected_by_quota=missing.total(),
             pending_not_evaluated=self._waiting.omitted,
             controller_unknown=sum(eviction.origin.again.is_assumption for eviction in others),
