@@ -48,11 +48,8 @@ from forewarn.policies.prediction.forecast.impact import (
 )
 from forewarn.policies.prediction.forecast.other_components import started_elsewhere, unknown_replacement
 from forewarn.policies.prediction.forecast.pending_pods import (
-    freed_by,
     help_pending,
-    may_be_helped,
     pending_in_order,
-    replacement_of,
 )
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas, Placement, place
 from forewarn.policies.prediction.forecast.pod_groups import (
@@ -266,8 +263,6 @@ class Forecast:
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._adoption = Adoption(cluster)
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
-        self._waiting: Waiting | None = None
-        """The Pending Pods besides the object's; None before the first use."""
         self._placed: set[str] = set()
         """Identities of Pending Pods that were scheduled or preempt, for all objects so far."""
         self._in_groups: dict[tuple[str, str], tuple[Pod, ...]] = {}
@@ -401,8 +396,8 @@ class Forecast:
         if not (done.preempting or done.by_waiting) or done.rest in ("unknown", "not-predicted"):
             return done
         pod = change.pods[0]
-        freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
         in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
+        freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
         retries = not (in_turn or done.is_incomplete) and depends_on_retries(done, pod, snapshot, freed=freed)
         cascade = self._without_cascade(done)
         if cascade is not None and not retries:
@@ -604,20 +599,13 @@ class Forecast:
         impact = impact._replace(
             rejected=rejected, after_rejected=(rejected - 1) * (change.one_by_one and rejected > 0)
         )
-        self._waiting = None
-        let_in: dict[str, Prediction] = {}
-        self._end_before(0, change, impact, let_in)
+        self._end_before(0, change)
         if rejected and isinstance(change.pods, DaemonPods):
             impact = impact._replace(by_chance=BY_NODES)
             done = self._on_some_nodes(change.pods, len(arriving), impact)
         else:
             done = self._at_once(arriving, impact, change) if not any(change.deleted) else None
-        done = self._sequentially(arriving, impact, change, let_in) if done is None else done
-        if let_in:
-            self._placed.update(let_in)
-            preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
-            placed = frozenset(identity for identity, p in let_in.items() if p.outcome == "fits")
-            done = done._replace(let_in=placed, by_waiting=preempt)
+        done = self._sequentially(arriving, impact, change) if done is None else done
         return done._replace(rejected=0, after_rejected=0) if done.rest == "later" else done
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact | None:
@@ -637,7 +625,7 @@ class Forecast:
         if capacity.total > MAX_PLACED:
             return impact._replace(fitting=capacity.total).stopped(too_many_pods(MAX_PLACED))
         self._next = partial(filled, self._snapshot(), arriving[: capacity.total], capacity.by_node)
-        return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), change, {})
+        return self._sequentially(arriving[capacity.total :], impact._replace(fitting=capacity.total), change)
 
     def _on_some_nodes(self, pods: DaemonPods, created: int, impact: Impact) -> Impact | None:
         """Return the impact of `created` Pods of a DaemonSet on random nodes; None if they affect each other."""
@@ -674,10 +662,8 @@ class Forecast:
         self._next = partial(with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
-    def _sequentially(
-        self, arriving: Sequence[Pod], impact: Impact, change: PodChange, let_in: dict[str, Prediction]
-    ) -> Impact:
-        """Predict each Pod after those before it. `let_in`: predictions by identity of Pending Pods; extended here."""
+    def _sequentially(self, arriving: Sequence[Pod], impact: Impact, change: PodChange) -> Impact:
+        """Predict each Pod after those before it."""
         predictions: list[Prediction] = []
         begun, preempting, victims, waiting = self._snapshot(), 0, 0, 0
 
@@ -689,7 +675,7 @@ class Forecast:
                 if predictions and self._expired():
                     return done("unknown")
                 if place:
-                    self._end_before(place, change, impact, let_in)
+                    self._end_before(place, change)
                 prediction = Prediction(self._snapshot(), pod)
                 preempts, is_pending = prediction.outcome == "preempts", prediction.outcome == "pending"
                 if why_not := prediction.unmodelled:
@@ -697,7 +683,6 @@ class Forecast:
                 self._next = prediction.in_the_end if change.one_by_one else prediction.snapshot_after
                 settled = partial(prediction.settled, begun, len(predictions) < MAX_SHOWN, change.is_at_once)
                 predictions.append(prediction if is_pending else settled())
-                self._add_replacements(prediction.victims, let_in)
                 preempting, victims = preempting + preempts, victims + len(prediction.victims)
                 waiting += is_pending or (preempts and not change.one_by_one)
                 if limited() and (preempting >= MAX_PREEMPTIONS or victims >= MAX_VICTIMS):
@@ -711,37 +696,13 @@ class Forecast:
             return done("").stopped(why)
         return done("")
 
-    def _end_before(self, place: int, change: PodChange, impact: Impact, let_in: dict[str, Prediction]) -> None:
+    def _end_before(self, place: int, change: PodChange) -> None:
         """Remove the old Pods that terminate before the new Pod with index `place` from the snapshot.
 
-        Pending Pods may use their capacity before the controller creates new Pods: adds those that fit or preempt to
-        `let_in` and to the snapshot. Raises CutShort.
+        In contrast to a simulation, Pending Pods do not use their capacity.
         """
         if deleted := change.deleted.get(place):
             self._next = partial(without, self._snapshot(), deleted)
-            if not self._cluster.waiting_pods:
-                return
-            if self._waiting is None:
-                self._waiting = pending_in_order(self._cluster, impact.own | self._placed)
-            freed = freed_by(deleted)
-            for pod in self._waiting.pods:
-                if self._expired():
-                    raise CutShort("time is up")
-                if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), freed):
-                    continue
-                prediction = Prediction(self._snapshot(), pod)
-                if prediction.outcome in ("fits", "preempts"):
-                    self._next = prediction.snapshot_after
-                    let_in[pod.identity] = prediction
-
-    def _add_replacements(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
-        recreated = [
-            replacement_of(let_in[victim.identity].pod)
-            for victim in victims
-            if victim.identity in let_in and self._recreator_of(victim) is Recreator.CONTROLLER
-        ]
-        if recreated and self._waiting is not None:
-            self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *recreated))
 
 
 def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_pending: bool) -> str:
@@ -757,10 +718,11 @@ def _rest_after(waiting: int, change: PodChange, arriving: Sequence[Pod], *, is_
 def place_rollout(
     cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None, *, is_alone: bool = True
 ) -> Placement | None:
-    """Predict a rollout as the linter and the webhook do; None if the object starts no rollout, and if no Pod needs a
-    retry, or quota that victims free.
+    """Predict an object as the linter and the webhook do; None if `place` or `place_in_order` predicts it.
 
-    `replicas`: as in `place_all`. `is_alone`: no other object uses the quotas. Raises InvalidObject.
+    They predict an object that starts no rollout, unless a Pod needs a retry, or quota that victims free, or if later
+    attempts of the new Pods preempt other Pods. `replicas`: as in `place_all`. `is_alone`: no other object uses the
+    quotas. Raises InvalidObject.
     """
     subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
     change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
@@ -768,39 +730,22 @@ def place_rollout(
     admitted, rejection = ChargedQuotas(cluster).admit(subject.object, change.pods)
     has_one_order = is_alone or isinstance(change.pods, DaemonPods)  # the nodes of a DaemonSet are random
     is_limited = has_one_order and not is_rollout and 0 < admitted < len(change.pods)
-    if not is_rollout and not is_limited and not _has_retries(change, cluster):
+    has_retries = is_limited or _has_retries(change, cluster)
+    if not (is_rollout or has_retries or is_alone):
         return None
-    impact = _impact_of(cluster, subject, change, admitted, is_limited=is_limited)
+    limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
+    forecast = Forecast(cluster, POD_TEMPLATE_PATHS, never, explains=True)
+    impact = forecast.predict_impact(subject, limits)
     if not is_rollout and (impact is None or not impact.preempting):
         return None
+    if impact is not None and not (is_rollout or has_retries or impact.is_simulated):
+        return replace(place(cluster, obj, replicas), following=impact)
     if impact is None:  # No new Pods yet, or Pods of another scheduler.
         why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
         impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
     impact = impact._replace(replaces_none=change.replaces_none)
     rejection = impact.rejection or rejection * bool(impact.rejected)
     return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
-
-
-def _impact_of(
-    cluster: ClusterSnapshot, subject: ReviewedObject, change: PodChange, admitted: int, *, is_limited: bool
-) -> Impact | None:
-    limits = QuotaLimits(admitted) if is_limited else QuotaLimits(beside_old=admitted == len(change.pods))
-    return Forecast(cluster, POD_TEMPLATE_PATHS, never, explains=True).predict_impact(subject, limits)
-
-
-def _with_following(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None, placement: Placement) -> Placement:
-    """Return the placement of the only object with what follows its preemptions; with the outcomes of a simulation, if
-    later attempts of the new Pods preempt other Pods.
-    """
-    if not any(prediction.outcome == "preempts" for prediction in placement.predictions):
-        return placement
-    subject = ReviewedObject(obj if replicas is None else _scaled(obj, replicas))
-    change = pod_change(subject, cluster, POD_TEMPLATE_PATHS)
-    admitted = len(change.pods) - placement.rejected
-    impact = _impact_of(cluster, subject, change, admitted, is_limited=admitted < len(change.pods))
-    if impact is None or not impact.is_simulated:
-        return replace(placement, following=impact)
-    return replace(placement, predictions=impact.predictions, wanted=impact.new, rollout=impact)
 
 
 def _scaled(obj: ApiObject, replicas: int) -> ApiObject:
@@ -843,7 +788,6 @@ def _place(cluster: ClusterSnapshot, objects: Sequence[ApiObject], replicas: int
     if len(objects) != 1:
         return place_in_order(cluster, objects, replicas)
     try:
-        placement = place(cluster, objects[0], replicas)
-        return Applied((_with_following(cluster, objects[0], replicas, placement),))
+        return Applied((place(cluster, objects[0], replicas),))
     except InvalidObject as fault:
         return Applied((fault,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -105,11 +104,6 @@ def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
         one, many = "Pending Pod of equal or higher priority is", "Pending Pods of equal or higher priority are"
         waiting = plural(len(names), one, many)
         yield f"{waiting} ahead in the queue: {listed(names)}"
-
-
-def replacement_of(pod: Pod) -> Pod:
-    """Return the Pod that the controller creates to replace this Pending Pod: the same with another uid."""
-    return replace(pod, uid=f"{pod.identity}+")
 
 
 class Freed(NamedTuple):
