@@ -27,6 +27,7 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import summarize
 from forewarn.webhook.admission.decision import warnings_of
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
+from tests.cases import cases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -546,3 +547,33 @@ def test_pods_that_a_quota_rejects_preempt_nothing_if_time_runs_out(used: str, p
     new = workload("ReplicaSet", "new", 3, spec)
     told = [text for text in evaluated(cluster(*made), new, lambda: True) if "time ran out" in text]
     assert [text.partition(" may")[0] for text in told] == ([f"time ran out: {pods}"] if pods else [])
+
+
+def test_all_victims_of_new_pods_are_those_of_a_simulation() -> None:
+    """Also if Pending Pods of a higher class, which may never preempt, take the capacity of the first victims."""
+    compared = overtaken = 0
+    for seed in range(cases(80)):
+        made, new = random_world(seed, waits=True)
+        for one in made[::2]:
+            if isinstance(one, MadePod) and not one.obj["spec"].get("nodeName"):
+                one.spec(preemptionPolicy="Never")
+                one.priority(200)
+        if predict(cluster(*made), new.obj).outcome != "preempts" or not is_settled(made):
+            continue
+        impact = impact_of(ReviewedObject(new.obj), cluster(*made), Config())
+        assert impact is not None
+        victims = {victim.key for prediction in impact.preempting for victim in prediction.victims}
+        assert victims == victims_in_simulation(made, new), seed
+        compared += 1
+        overtaken += len({victim.node_name for p in impact.preempting for victim in p.victims}) > 1
+    assert compared >= 4
+    assert overtaken
+
+
+def victims_in_simulation(made: Sequence[Made], new: Made) -> set[str]:
+    cache = DumpCache()
+    for one in made:
+        cache.add(one.obj)
+    simulation = Simulation(world_of(cache, [Arrival(0.0, "create", new.obj)], until=3600))
+    simulation.run()
+    return {eviction.victim for eviction in summarize(simulation).evictions if eviction.by == "default/new"}

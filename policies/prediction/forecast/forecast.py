@@ -553,6 +553,7 @@ class Forecast:
             return None
         self._next = lambda: rehearsal.snapshot
         self._placed.update(rehearsal.let_in)
+        quota = rehearsal.quota
         others = len({one.pod.uid for one in (*rehearsal.preempting, *rehearsal.pending)})
         if change.under_way:  # the number of new Pods with the old template is unknown
             impact = impact._replace(new=max(impact.new, rehearsal.created, others))
@@ -565,14 +566,13 @@ class Forecast:
             predictions=(*rehearsal.preempting, *rehearsal.pending),
             by_old_template=rehearsal.by_old_template,
             fitting=fitting,
-            displacing=min(rehearsal.displacing, fitting),
             evicted=rehearsal.evicted,
             num_pdb_violations=rehearsal.num_pdb_violations,
-            rejected=missing if rehearsal.rejected else 0,
-            rejection=rehearsal.rejection,
-            delay="" if rehearsal.rejected else rehearsal.delay,
-            after_rejected=max(missing - rehearsal.rejected, 0) if rehearsal.rejected else 0,
-            rest="later" if missing and not rehearsal.rejected else "",
+            rejected=missing if quota.rejected else 0,
+            rejection=quota.message,
+            delay="" if quota.rejected else quota.delay,
+            after_rejected=max(missing - quota.rejected, 0) if quota.rejected else 0,
+            rest="later" if missing and not quota.rejected else "",
             by_waiting=rehearsal.by_waiting,
             let_in=rehearsal.let_in,
             is_simulated=True,

@@ -158,9 +158,8 @@ class Impact(NamedTuple):
 
     - `predictions`: in order, of the Pods that do more than fit; two of a Pod that preempts and stays Pending.
       `by_old_template`: of Pods that the rollout creates and deletes again, which are no new Pods. `fitting`: number of
-      other Pods that fit. `displacing`: those of them that preempt only Pods that start later. `evicted`,
-      `num_pdb_violations`: all Pods that are preempted in a simulation, also of and by replacement Pods, and the number
-      of those beyond what their PDBs allow.
+      other Pods that fit. `evicted`, `num_pdb_violations`: all Pods that are preempted in a simulation, also of and by
+      replacement Pods, and the number of those beyond what their PDBs allow.
     - `new`: number of new Pods. `own`: identities of the workload's current Pods. `priority`: None if unknown.
     - `rejected`: number of new Pods that are never created, because a quota rejects them or a Pod before them.
       `rejection`: upstream's message about such a Pod at the end of a simulation; "" without a simulation.
@@ -188,7 +187,6 @@ class Impact(NamedTuple):
     rest: str = ""
     by_old_template: tuple[Prediction, ...] = ()
     fitting: int = 0
-    displacing: int = 0
     evicted: tuple[Pod, ...] = ()
     num_pdb_violations: int = 0
     rejected: int = 0

@@ -210,16 +210,26 @@ _MAX_LEVELS: Final = 3
 """Maximum number of owners followed above the controller of a Pod."""
 
 
+class QuotaEffect(NamedTuple):
+    """The effect of quotas on the new Pods of a simulation.
+
+    `rejected`: number of Pods that a quota rejects at the end. `message`: upstream's message about one of them.
+    `delay`: the quota that delays Pods; "" for none.
+    """
+
+    rejected: int
+    message: str
+    delay: str
+
+
 class Rehearsal(NamedTuple):
     """The result of a simulated rollout.
 
     - `created`: number of Pods that the workload created and that exist at the end; `deleted_again`: of the others.
-      `displacing`: number of created Pods that run and preempted only Pods that started in the simulation. `evicted`:
-      all preempted Pods.
+      `evicted`: all preempted Pods.
     - `preempting`, `by_old_template`, `by_waiting`: predictions of Pods that the workload has at the end, of its Pods
       that are deleted again, and of other Pending Pods, with the running Pods that they preempted.
-    - `pending`: predictions of created Pods without a node at the end. `rejected`: number of Pods that a quota rejects
-      at the end. `rejection`: upstream's message about one of them. `delay`: the quota that delays Pods; "" for none.
+    - `pending`: predictions of created Pods without a node at the end.
     - `num_pdb_violations`: number of all Pods that are preempted beyond the allowed disruptions of their PDBs.
     - `let_in`: identities of Pending Pods that got a node.
     - `cascade`: see `Cascade`. `snapshot`: the cluster at the end.
@@ -233,10 +243,7 @@ class Rehearsal(NamedTuple):
     let_in: frozenset[str]
     cascade: Cascade
     snapshot: Snapshot
-    rejected: int = 0
-    rejection: str = ""
-    delay: str = ""
-    displacing: int = 0
+    quota: QuotaEffect
     evicted: tuple[Pod, ...] = ()
     deleted_again: int = 0
     num_pdb_violations: int = 0
@@ -253,7 +260,7 @@ class Rehearsal(NamedTuple):
     def outcome(self) -> tuple[Counter[object], int, int, int]:
         """The victims by controller, and the numbers of Pending, rejected and all preempted Pods."""
         controllers = (controller_of(victim) or victim.key for victim in self.victims)
-        return Counter(controllers), len(self.pending), self.rejected, len(self.evicted)
+        return Counter(controllers), len(self.pending), self.quota.rejected, len(self.evicted)
 
 
 def rehearse(
@@ -501,10 +508,11 @@ class _Run(Simulation):
             frozenset(waited & self._over.bound_pods),
             self._cascade([*own.values(), *again.values(), *others.values()], evictions),
             self.cache.snapshot(),
-            sum(rejection.missing for rejection in rejected),
-            next((rejection.message for rejection in rejected), ""),
-            next((delaying[one] for one in self._own if one in delaying), ""),
-            self._displacing(created, own),
+            QuotaEffect(
+                sum(rejection.missing for rejection in rejected),
+                next((rejection.message for rejection in rejected), ""),
+                next((delaying[one] for one in self._own if one in delaying), ""),
+            ),
             tuple(self._evicted_pods()),
             self._created() - len(created),
             sum(self.scheduler.violated_pdbs.counts.values()),
@@ -537,11 +545,6 @@ class _Run(Simulation):
                 elif pod.identity in waited:
                     others.setdefault(pod.uid, []).append(number)
         return own, again, others
-
-    def _displacing(self, created: Sequence[Pod], own: Collection[str]) -> int:
-        """Return how many of these Pods run and preempted Pods, except preemptors of running Pods (uids)."""
-        preemptors = {by for by, _ in self._evicted}
-        return sum(bool(pod.node_name) and pod.uid not in own and pod.key in preemptors for pod in created)
 
     def _is_own(self, key: str) -> bool:
         return self.timeline.origins[key].workload in self._own
