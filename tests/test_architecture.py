@@ -149,3 +149,26 @@ def test_counters_have_no_other_name_in_json_options_and_headings() -> None:
         word for page in pages for line in re.findall(r"^#+ (.+)$", page, re.MULTILINE) for word in line.split()
     ]
     assert {*headings} & OTHER_NAMES == set()
+
+
+def _lines_of_text_functions(path: Path) -> int:
+    """Return the code lines of the functions that return `str`, with signatures, without docstrings and comments."""
+    text = path.read_text()
+    lines = set[int]()
+    for node in ast.walk(ast.parse(text)):
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.returns
+            and ast.unparse(node.returns) == "str"
+        ):
+            lines.update(range(node.lineno, (node.end_lineno or 0) + 1))
+            if ast.get_docstring(node):
+                lines.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    code = text.splitlines()
+    return sum(code[line - 1].strip()[:1] not in ("", "#") for line in lines)
+
+
+def test_functions_that_return_text_have_few_lines() -> None:
+    paths = [path for package in ("policies", "webhook") for path in Path(package).rglob("*.py")]
+    (limit,) = re.findall(r"`-> str`\) have at most ([\d,]+) code lines", ARCHITECTURE.read_text())
+    assert sum(map(_lines_of_text_functions, paths)) <= int(limit.replace(",", ""))
