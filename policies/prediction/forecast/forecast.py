@@ -740,12 +740,15 @@ def place_rollout(
         return None
     if impact is not None and not (is_rollout or has_retries or impact.is_simulated):
         return replace(place(cluster, obj, replicas), following=impact)
-    if impact is None:  # No new Pods yet, or Pods of another scheduler.
-        why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
-        impact = Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
-    impact = impact._replace(replaces_none=change.replaces_none)
+    impact = (impact or _without_impact(cluster, change))._replace(replaces_none=change.replaces_none)
     rejection = impact.rejection or rejection * bool(impact.rejected)
     return Placement(str(subject.ref), impact.predictions, impact.new, rejection=rejection, rollout=impact)
+
+
+def _without_impact(cluster: ClusterSnapshot, change: PodChange) -> Impact:
+    """Return the impact of a rollout that creates no new Pods yet, or Pods of another scheduler."""
+    why = not_scheduled(change.pods[0], cluster.scheduling) if change.pods else ""
+    return Impact((), len(change.pods), None, rest="not-predicted" if why else "", why_not=why)
 
 
 def _scaled(obj: ApiObject, replicas: int) -> ApiObject:
