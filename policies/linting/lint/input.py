@@ -139,6 +139,8 @@ class Input:
         """Directories of templates of charts."""
         self.engines: dict[str, Engine] = {}
         """The engine of each file that is a template."""
+        self.printed_keys = defaultdict[str, set[str]](set)
+        """The keys of values that templates of a chart print as PriorityClass names, by the directory of the chart."""
         self.class_names = set[str]()
         """Names of classes that templates define with values that only rendering can tell."""
         self.class_uses = Counter[str]()
@@ -451,6 +453,7 @@ def read_templates(files: Input, request: LintRequest) -> None:
 
 
 _NOTES: Final = "NOTES.txt"
+_TEMPLATES: Final = f"{os.sep}templates{os.sep}"
 _OTHER_TEXT: Final = later(r"\.(?!ya?ml|json|k8s)[a-z0-9]+\.tpl$")
 """Names of templates whose text is part of another file, such as `_test.sh.tpl`."""
 
@@ -532,15 +535,19 @@ def _read_template(
     classes. `before`: objects of the file that are not templates.
     """
     from forewarn.policies.inputs.manifests.templates import outline
-    from forewarn.policies.linting.lint.templates import definition_in, keys_of, literal_names
+    from forewarn.policies.linting.lint.templates import definition_in, keys_of, literal_names, printed_keys_of
 
     outlined = outline(content, file.name, files.wanted, files.namespace, before)
     files.diagnostics += outlined.diagnostics
     files.members += (Member(subject, file.path) for subject in (*outlined.complete, *outlined.partial))
+    text = content.decode("utf-8", "replace")
+    if not is_helper(file.path):
+        from forewarn.policies.linting.lint.template_blocks import faults_in
+
+        files.diagnostics += faults_in(text, file.name)
     if b"riorityClass" not in content:
         return
     _count_uses(content, files)
-    text = content.decode("utf-8", "replace")
     lines = text.split("\n")
     for subject in outlined.partial:
         if group_kind(subject.object) == PRIORITY_CLASS:
@@ -552,12 +559,15 @@ def _read_template(
             defining |= definition.keys
     files.members += (Member(s, file.path) for s in literal_names(text, file.name, outlined.complete))
     used |= keys_of(text)
+    files.printed_keys[file.path.partition(_TEMPLATES)[0]] |= printed_keys_of(text)
 
 
 def _read_values(file: File, files: Input, used: set[str], defining: set[str]) -> None:
     """Add the class names in a chart's values. `used`, `defining`: see `_read_template`."""
-    from forewarn.policies.linting.lint.templates import class_of_value, names_in_values
+    from forewarn.policies.linting.lint.templates import class_of_value, maps_in_values, names_in_values
 
+    maps = maps_in_values(readable(file), file.name, files.printed_keys[os.path.dirname(file.path)])
+    files.members += (Member(subject, file.path) for subject in maps)
     for key, subject in names_in_values(readable(file), file.name, used | defining):
         if key in defining:
             files.class_names.add(class_of_value(subject))

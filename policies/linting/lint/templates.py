@@ -22,7 +22,7 @@ from forewarn.policies.inputs.manifests.values import scalars_in
 from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
 from forewarn.policies.kubernetes.kinds.class_paths import ANYWHERE, PRESETS, found_at
 from forewarn.policies.kubernetes.kinds.registry import ONLY_LINTED, POD_TEMPLATE_PATHS
-from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, group_kind, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject, at, group_kind, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, parts_of, pod_template_of
 
@@ -255,6 +255,30 @@ _FILLED: Final = later(rb"riorityClass(?:Name)?[\"']?[ \t]*:[ \t]*(?:[\"'][\w{$@
 def class_of_value(subject: ReviewedObject) -> str:
     """Return the PriorityClass name of a subject that this module created; "" if there is none."""
     return str(subject.part.spec["priorityClassName"]) if subject.part else ""
+
+
+_PRINTED: Final = later(
+    r"^[ \t]*(?:- )?priorityClassName:[ \t]*\{\{-?[ \t]*\.Values((?:\.\w{1,100}){1,20})[ \t]*-?\}\}"
+)
+
+
+def printed_keys_of(text: str) -> set[str]:
+    """The value keys that a template prints as PriorityClass names whatever their values are."""
+    keys = (match[1][1:] for line in text.split("\n") if len(line) <= _LONGEST and (match := _PRINTED.match(line)))
+    return {
+        key for key in keys if not re.search(rf"\{{\{{-?[ \t]*(?:if|with)\b[^}}\n]*\.Values\.{re.escape(key)}\b", text)
+    }
+
+
+def maps_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[ReviewedObject]:
+    """The keys of a chart's values whose map or list a template prints as a PriorityClass name."""
+    values = first_value(as_utf8(data), file) if keys else None
+    for key in sorted(keys):
+        path = tuple(key.split("."))
+        value = at(values, *path) if isinstance(values, dict) else None
+        if isinstance(value, dict | list):
+            place = YamlSource(Tree(Document(as_utf8(data), file))).locate(path)
+            yield _named("map[]" if isinstance(value, dict) else "[]", place)
 
 
 def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, ReviewedObject]]:

@@ -610,7 +610,7 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
     Fix: remove `spec.priority`. Without a class, set the class that has this value instead.
     """
     template = context.template(subject)
-    given = integer(template.spec.get("priority")) if template else None
+    given, path = _given_priority(subject, template) if template else (None, ())
     if template is None or given is None:
         return
     computed = resolved(template, context)
@@ -619,14 +619,23 @@ def priority_mismatch(subject: ReviewedObject, context: Context) -> Iterator[Pro
         other = f"the value of class {quote(name)}" if name else "the default"
         yield Problem(
             f"priority {given} differs from {other} ({computed.priority}); {rejected} will be rejected",
-            template.at("priority"),
-            _fix_of_priority(given, name, context),
+            path,
+            _fix_of_priority(given, name, context).replace("remove priority", f"remove {path[-1]}"),
             detail={
                 "given": given,
                 "computed": computed.priority,
                 "rejection": priority_rejection(given, computed.priority),
             },
         )
+
+
+def _given_priority(subject: ReviewedObject, template: PodTemplate) -> tuple[int | None, Path]:
+    """Return the priority that an object sets for Pods, and its path; a Workflow of Argo sets it beside the class."""
+    path = template.at("priorityClassName")
+    if path[-1:] == ("podPriorityClassName",):
+        beside = (*path[:-1], "podPriority")
+        return integer(at(subject.object, *beside)), beside
+    return integer(template.spec.get("priority")), template.at("priority")
 
 
 def _fix_of_priority(priority: int, name: str, context: Context) -> str:

@@ -12,7 +12,7 @@ from forewarn.policies.inputs.manifests.deploy_order import LONGEST, FluxOrder, 
 from forewarn.policies.kubernetes.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import group_kind, mapping_at
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.rule_text import class_name, location_suffix
+from forewarn.policies.linting.rules.support.rule_text import class_name, diagnostics, location_suffix
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -80,11 +80,12 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
         yield Problem(message, template.at("priorityClassName"), "create the class earlier", severity=severity)
 
 
-@rule(Target.PRIORITY_CLASS, severity=Severity.WARNING)
+@rule(Target.PRIORITY_CLASS, Target.FILE, severity=Severity.WARNING, objects={Target.FILE: "templates of charts"})
 def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A Helm hook creates a PriorityClass, but does not delete the old one first, or deletes the class again.
+    """Helm deletes a PriorityClass of a chart, or cannot create it again.
 
-    Why: Helm does not update the objects of a hook. Without `before-hook-creation`, the next run of the hook fails
+    Why: Helm does not update the objects of a hook, and deletes objects that a template no longer prints, such as those
+    behind `lookup`. Without `before-hook-creation`, the next run of the hook fails
     because the class already exists: at each upgrade, or at an installation after an uninstallation, which leaves
     objects of hooks. With `hook-succeeded`, Helm deletes the class at once, and kube-apiserver rejects new Pods.
 
@@ -104,6 +105,8 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
     Fix: make the class a normal object of the chart. If other hooks need it, set
     `helm.sh/hook-delete-policy: before-hook-creation`.
     """
+    if not subject.object:
+        yield from diagnostics("class-in-hook", context)
     annotations = mapping_at(subject.object, "metadata", "annotations")
     hook, policy = annotations.get("helm.sh/hook"), annotations.get("helm.sh/hook-delete-policy")
     phases = {part.strip() for part in hook.split(",")} if isinstance(hook, str) else set()
