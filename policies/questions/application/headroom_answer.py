@@ -192,6 +192,8 @@ def _warnings(result: HeadroomResult, least: ObjectHeadroom) -> Iterator[str]:
     for name, most in room.largest.items():
         amount = cores(most) if name == "cpu" else gibibytes(most)
         yield f"no node is large enough: the largest has {amount} {name}"
+    if room.preempted is None and room.pod_group is None and room.more.preempting > room.more.without:
+        yield "the Pods that they preempt are not counted here. Fix: run forewarn predict -f FILE --replicas N"
     if room.pod.preemption_policy == "Never":
         yield "the Pods never preempt: preemptionPolicy Never"
     if reserve is not None:
@@ -424,9 +426,10 @@ class Capacity(Result):
     def document(self) -> AnswerDocument:
         cpu, size, _ = self.total.percents
         is_full = any(max(pool.percents) >= 100 for pool in self.pools)
-        short = {each[:2] for each in self.quotas if each.percent > _NEARLY_USED}
+        exceeded = {each[:2] for each in self.quotas if each.used.nano > each.hard.nano}
+        short = {each[:2] for each in self.quotas if each.percent > _NEARLY_USED} - exceeded
         return AnswerDocument(
-            status=AnswerStatus.WARN if self.pending or is_full or short else AnswerStatus.OK,
+            status=AnswerStatus.WARN if self.pending or is_full or short or exceeded else AnswerStatus.OK,
             question=f"capacity of {plural(self.total.nodes, 'node')}",
             clause=f"{cpu} % of cpu and {size} % of memory requested",
             shown=[
@@ -434,6 +437,7 @@ class Capacity(Result):
                 *([Counter("placeholder Pods", self.total.placeholders)] if self.total.placeholders else []),
                 Counter("Pods Pending now", self.pending),
                 *([Counter("cordoned", self.total.cordoned)] if self.total.cordoned else []),
+                *([Counter("quotas exceeded", len(exceeded))] if exceeded else []),
                 *([Counter("quotas nearly full", len(short))] if short else []),
             ],
             tables=[_of_pools(self), *([_of_quotas(self.quotas)] if self.quotas else [])],

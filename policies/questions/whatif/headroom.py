@@ -359,7 +359,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         preempting=preempting,
         by_class=by_class,
         reasons=_reasons(prediction) if prediction else [],
-        stranded=_stranded(full, pod) if full is not None else [],
+        stranded=_stranded(prediction) if prediction is not None else [],
         by_zone=_by_zone(without.by_node or {}, snapshot),
         notes=notes,
         node_groups=groups,
@@ -641,19 +641,21 @@ def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
     return sorted(((joined(reasons), nodes) for reasons, nodes in counts.items()), key=lambda item: (-item[1], item[0]))
 
 
-def _stranded(snapshot: Snapshot, pod: Pod) -> list[Stranded]:
-    """Return the free amounts of full nodes, grouped by their insufficient resources, most nodes first."""
-    framework = framework_of(snapshot, pod)
+def _stranded(prediction: Prediction) -> list[Stranded]:
+    """Return the free amounts of nodes that only lack resources, grouped by these, most nodes first."""
+    framework = framework_of(prediction.snapshot, prediction.pod)
     if NodeResourcesFit.name not in framework.profile.at("filter"):
         return []
     fit: NodeResourcesFit = framework.plugin(NodeResourcesFit.name)
     rows: dict[tuple[str, ...], Stranded] = {}
-    for info in snapshot.node_infos:
-        scarce = tuple(item.resource for item in fit.insufficient(pod, info))
-        if scarce:
-            one, allocatable = rows.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
-            cpu, memory = max(allocatable.milli_cpu - info.milli_cpu, 0), max(allocatable.memory - info.memory, 0)
-            rows[scarce] = Stranded(scarce, one.nodes + 1, one.milli_cpu + cpu, one.memory + memory)
+    for name, status in prediction.statuses.items():
+        info = prediction.snapshot.get(name)
+        if info is None or status.plugin != NodeResourcesFit.name:
+            continue
+        scarce = tuple(item.resource for item in fit.insufficient(prediction.pod, info))
+        one, allocatable = rows.get(scarce, Stranded(scarce, 0, 0, 0)), info.node.allocatable
+        cpu, memory = max(allocatable.milli_cpu - info.milli_cpu, 0), max(allocatable.memory - info.memory, 0)
+        rows[scarce] = Stranded(scarce, one.nodes + 1, one.milli_cpu + cpu, one.memory + memory)
     return sorted(rows.values(), key=lambda row: (-row.nodes, row.insufficient))
 
 
