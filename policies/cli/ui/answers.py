@@ -18,10 +18,10 @@ from forewarn.policies.base.findings import cut, no_command, one_line
 from forewarn.policies.cli.render.html import pages
 from forewarn.policies.cli.render.html.answer import body, footer, header
 from forewarn.policies.cli.render.html.answer import page as answer_page
-from forewarn.policies.cli.render.html.elements import Page, element, section, table
+from forewarn.policies.cli.render.html.elements import Page
 from forewarn.policies.cli.render.html.nodes import node_data
 from forewarn.policies.cli.ui.processes import Unanswered
-from forewarn.policies.cli.ui.questions import CommandLine, links, on_standard_input
+from forewarn.policies.cli.ui.questions import CommandLine, on_standard_input
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.inputs.sources.files import STDIN, File, SourceError
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead, Cache, ClusterSnapshot
@@ -48,7 +48,6 @@ from forewarn.policies.questions.whatif.questions import only_workload, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from xml.etree.ElementTree import Element
 
     from forewarn.policies.base.documents.answer import AnswerStatus, Effects
     from forewarn.policies.kubernetes.objects.node import Node
@@ -57,14 +56,12 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.simulation.dump import DumpCache
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.capacity_buffers import CapacityBuffers
-    from forewarn.policies.questions.whatif.risk_answer import WorkloadRisk
 
     PrintNotice = Callable[[str], None]
 
 
 _MAX_NODES: Final = 60
 """In the picture of a prediction."""
-_MAX_LOSSES: Final = 2
 
 
 class ClassOnNode(NamedTuple):
@@ -202,10 +199,7 @@ class State(NamedTuple):
         risks = risk(Cluster(self.cache), workloads, limit=most, autoscaling=self.autoscaling, progress=progress)
         if not risks.workloads and str(workloads):
             raise Unanswered(f"no running workload{workloads}")
-        asked = [(risk.workload, _questions(risk)) for risk in risks.workloads]
-        simulate = section("Simulate", "simulate", table("Simulate", ("workload", "simulate"), asked, len(asked)))
-        shown = answer_page(risks.document, self._head(risks.head), *([simulate] if asked else []))
-        return _answer(shown, risks.to_dict())
+        return _answer(answer_page(risks.document, self._head(risks.head)), risks.to_dict())
 
     def audit(self, _question: dict[str, Any], print_notice: PrintNotice) -> dict[str, Any]:
         """Return the result of `forewarn audit`."""
@@ -295,19 +289,6 @@ class State(NamedTuple):
         manifest = File(STDIN, data=text.encode())
         request = PredictRequest([manifest], autoscaling=self.autoscaling, options=self.config.options)
         return predicted(self.cache.snapshot(), request)
-
-
-def _questions(risk: WorkloadRisk) -> Element:
-    """Links to the state of a workload, and to its worst losses."""
-    losses = Counter(risk.loses_replicas_with).most_common(_MAX_LOSSES)
-    others = len(risk.loses_replicas_with) - len(losses)
-    worst = {loss: loss.partition(" ")[::2] for loss, _ in losses}
-    asked = {f"Lose {loss}": {"change": f"lose-{what}", "name": name} for loss, (what, name) in worst.items()}
-    kind, _, name = risk.workload.rpartition(" ")  # `Kind NAMESPACE/NAME` if several kinds share the name
-    path = name.replace("/", f"/{kind.lower()}/") if kind else name
-    shown = links(risk.workload, {"State now": {"change": "why", "name": path}} | asked)
-    shown.extend([element("span", f"and {others} more")] * bool(others))
-    return shown
 
 
 def _with_files(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from markupsafe import Markup
 from werkzeug.exceptions import HTTPException, UnprocessableEntity
 
 from forewarn.policies.base.documents import to_dict
-from forewarn.policies.cli.render.html.elements import display_text
 from forewarn.policies.cli.render.html.nodes import nodes
 from forewarn.policies.cli.ui.access import MAX_BYTES, PAGES, Access, protect
 from forewarn.policies.cli.ui.processes import Processes, Unanswered
@@ -176,9 +175,7 @@ class _Pages:
 
 def _home(view: View) -> dict[str, Any]:
     """The cluster, of which nodes can be selected for a question."""
-    rows = ((display_text(str(row[0])), row[2]) for row in view.shown.levels[1:])
-    by_class = ", ".join(f"{'no class' if name == '(no class)' else name} {pods}" for name, pods in rows)
-    own = {"markup": view.markup, "totals": view.totals, "levels": view.levels, "by_class": by_class}
+    own = {"markup": view.markup, "totals": view.totals, "levels": view.levels}
     return {**own, "scripts": ("page.js", "whatif.js")}
 
 

@@ -9,13 +9,13 @@ import shlex
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 
 from forewarn.policies.cli.ui import questions
 from forewarn.policies.cli.ui.answers import NO_NODE_GROUPS
-from tests.builders import cluster_text, make_node, make_pod
+from tests.builders import cluster_text, make_node
 from tests.in_process import forewarn
 from tests.json_outputs import validator
 from tests.policies.autoscaling.test_discovery import status
@@ -371,35 +371,11 @@ def test_a_question_about_a_pod_suggests_pods_and_workloads(shared: Desk) -> Non
     assert [name for name in ("zones", "workloads", "nodes") if f"known-{name}" in page] == []
 
 
-def test_rows_of_risks_are_links_to_questions_with_an_answer(shared: Desk) -> None:
-    assert "event: done" in shared.get("/events/risk").text
-    page = shared.get("/risk").text
-    links = re.findall('"(/whatif[?]change=[^"]*&amp;name=[^"]*)" aria-label="([^"]*): reports/nightly"', page)
-    assert [(text, urlsplit(html.unescape(link)).query) for link, text in links] == [
-        ("State now", "change=why&name=reports%2Fnightly"),
-        ("Lose zone a", "change=lose-zone&name=a"),
-        ("Lose zone b", "change=lose-zone&name=b"),
-    ]
-    assert page.count("<span>and 4 more</span>") == 1, "nodes"
-    assert [shared.get(f"/api{html.unescape(link)}").status_code for link, _ in links] == [200, 200, 200]
-
-
 def test_a_page_links_to_at_most_20_zones_and_pools(tmp_path: Path) -> None:
     nodes = [make_node(f"n{n}").zone(f"z{n}").label("cloud.google.com/gke-nodepool", f"p{n}") for n in range(30)]
     (tmp_path / "cluster.json").write_text(cluster_text(nodes))
     page = desk(str(tmp_path / "cluster.json")).get("/").text
     assert [page.count(f">Lose {what} ") for what in ("zone", "pool")] == [20, 20]
-
-
-def test_rows_of_kinds_that_share_a_name_are_links_to_each(tmp_path: Path) -> None:
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
-    pods = [make_pod("db").on("n1"), make_pod("db-0").on("n1").metadata(ownerReferences=[owner])]
-    (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), *pods]))
-    made = desk(str(tmp_path / "cluster.json"))
-    assert "event: done" in made.get("/events/risk").text
-    links = sorted(re.findall('name=(default[^&"]*)', made.get("/risk").text))
-    assert links == ["default%2Fpod%2Fdb", "default%2Fstatefulset%2Fdb"]
-    assert {made.get(f"/api/whatif?change=why&name={link}").status_code for link in links} == {200}
 
 
 def test_a_page_lists_the_workloads_that_are_short_of_replicas_for_a_time() -> None:
