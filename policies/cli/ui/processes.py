@@ -141,7 +141,8 @@ def _steps(connection: socket.socket, until: float) -> Iterator[Step]:
             continue
         size += len(part)
         if not part or size > MAX_BYTES:
-            why = "the time limit is reached" if monotonic() >= until else "too large, or out of memory"
+            over = "the time limit is reached. Fix: copy the command, and run it in a terminal"
+            why = over if monotonic() >= until else "too large, or out of memory"
             raise Unanswered(f"stopped: {why}")
         data += part
         *lines, rest = data.split(b"\n") if b"\n" in part else [data]
