@@ -27,9 +27,10 @@ EXAMPLES: Final = Path(__file__).parent / "examples/python"
 _WIDTH: Final = 150
 _CODE_WIDTH: Final = 100
 _PARTS: Final[Mapping[str, Sequence[str]]] = {
-    "Answer": (
-        *("change", "running_before", "running_after", "pdbs", "not_drained", "eviction_blocked_by", "not_simulated"),
-        *("not_modelled", "bound", "autoscalers", "upgrade", "pod_losses", "with_new_nodes"),
+    "Answer": ("change", "after", "autoscalers", "with_new_nodes"),
+    "EndState": (
+        *("running_before", "running_after", "pdbs", "not_drained", "eviction_blocked_by", "not_simulated"),
+        *("not_modelled", "bound", "upgrade", "pod_losses"),
         *("daemon_pods_of_lost_nodes", "scaled_down", "completed", "blocked", "blocks", "interruptions"),
     ),
     "Autoscalers": ("cluster_autoscaler", "karpenter"),

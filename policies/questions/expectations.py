@@ -237,9 +237,9 @@ def evaluate(expectation: Expectation, setting: Setting) -> Verdict:
     for question in _questions(expectation.when, setting):
         answer = ask(question, setting.world(question.arrivals), without=False)
         verdict = verdict._replace(cases=verdict.cases + 1)
-        assumed |= dict.fromkeys(answer.summary.assumes)
-        not_modelled |= dict.fromkeys((*answer.not_modelled, *map(str, answer.summary.left_out)))
-        incomplete |= dict.fromkeys(_incomplete(answer.summary))
+        assumed |= dict.fromkeys(answer.after.summary.assumes)
+        not_modelled |= dict.fromkeys((*answer.after.not_modelled, *map(str, answer.after.summary.left_out)))
+        incomplete |= dict.fromkeys(_incomplete(answer.after.summary))
         of_nobody = _without_pods(of_nobody, answer) if of_nobody else of_nobody
         if broken := list(_broken(expectation, answer)):
             verdict = verdict._replace(case=question.title, broken=broken, answer=answer)
@@ -273,7 +273,7 @@ def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
 
 def _without_pods(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:
     """Return the patterns that match no Pod, neither before nor after the event."""
-    origins = answer.simulation.timeline.origins.values()
+    origins = answer.after.simulation.timeline.origins.values()
     pods = {(origin.namespace, origin.priority_class, origin.group) for origin in origins}
     return {what: pattern for what, pattern in patterns.items() if not any(pattern.matches(*pod) for pod in pods)}
 
@@ -342,7 +342,7 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
     if expectation.run is not None:
         yield from _not_running(expectation.run, expectation.within, answer)
     if expectation.pending is not None:
-        for standing in answer.workloads:
+        for standing in answer.after.workloads:
             if standing.pending and _is_selected(expectation.pending, standing, answer):
                 yield _pending(standing)
     if expectation.preempted is not None:
@@ -356,11 +356,11 @@ def _pending(standing: WorkloadCount) -> str:
 
 def _is_selected(selector: PodPattern, pod: WorkloadCount | Bound | Preemption, answer: Answer) -> bool:
     """Report whether the pattern matches Pods of a workload; the workload's kind does not matter."""
-    return selector.matches(pod.namespace, pod.priority_class, answer.summary.names.group(pod.workload))
+    return selector.matches(pod.namespace, pod.priority_class, answer.after.summary.names.group(pod.workload))
 
 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
-    for standing in answer.workloads:
+    for standing in answer.after.workloads:
         if standing.before - standing.after > standing.with_node and _is_selected(selector, standing, answer):
             reason = in_short(standing.message) or standing.failure or sentence(standing.again, standing.kind)
             reason = reason or (standing.left and "new Pods of another scheduler are not simulated") or ""
@@ -368,20 +368,20 @@ def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> 
             yield f"{standing.workload}: {standing.before} → {standing.after} running Pods{why}"
         elif within is not None and standing.not_started and _is_selected(selector, standing, answer):
             yield _pending(standing)
-    if not answer.summary.steady:
-        what, fix = unsettled(answer.summary.stopped, answer.summary.horizon)
+    if not answer.after.summary.steady:
+        what, fix = unsettled(answer.after.summary.stopped, answer.after.summary.horizon)
         yield f"simulation {what}. Fix: {fix}"
-    for bound in answer.bound:
+    for bound in answer.after.bound:
         if within is not None and bound.t > within and _is_selected(selector, bound, answer):
             yield f"{bound.workload}: its last Pod is scheduled after {bound.t:.0f} s, not within {within:.0f} s"
 
 
 def _preempted(expectation: Expectation, answer: Answer) -> Iterator[str]:
     assert expectation.preempted is not None
-    group = answer.summary.names.group
+    group = answer.after.summary.names.group
     hit = [
         preemption
-        for preemption in answer.preempted
+        for preemption in answer.after.preempted
         if _is_selected(expectation.preempted, preemption, answer)
         and expectation.by.matches(preemption.by_namespace, preemption.by_class, group(preemption.by_workload))
     ]
@@ -511,7 +511,7 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Tested:
     """Return a verdict's result as text. `allow_empty`: parts that select no Pod count as met."""
     lines, answer = list[str](), None
     if verdict.answer is not None:
-        lines, answer = list(timeline_lines(verdict.answer.simulation)), json_of(verdict.answer)
+        lines, answer = list(timeline_lines(verdict.answer.after.simulation)), json_of(verdict.answer)
         lines[MAX_TIMELINE:] = [f"and {len(lines) - MAX_TIMELINE} more lines"] if len(lines) > MAX_TIMELINE else []
     return Tested(
         verdict.expectation.name,

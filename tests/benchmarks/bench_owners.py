@@ -145,8 +145,8 @@ def main() -> None:
         return "; ".join(told)
 
     def what_if(question: questions.Question) -> str:
-        answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
-        return f"{question.title}; preempted {len(answer.preempted)}, settled after {answer.summary.steady_at:.0f} s"
+        after = ask(question, world_of(cache, question.arrivals, until=3600.0)).after
+        return f"{question.title}; preempted {len(after.preempted)}, settled after {after.summary.steady_at:.0f} s"
 
     def lose() -> str:
         names = [f"n{number:05}" for number in range(options.losses)]

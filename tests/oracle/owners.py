@@ -120,10 +120,10 @@ def compare(event: str, options: argparse.Namespace) -> Counter[str]:
 def verdict_on(case: Asked, answer: Obj, oracle: Path) -> tuple[str, list[str]]:
     """What it is counted as, and how it differs from the oracle's run of fixed latencies."""
     answered = ask(case.question, case.world)
-    ours = with_plain_names(OneRun(answered.simulation).to_dict())
+    ours = with_plain_names(OneRun(answered.after.simulation).to_dict())
     theirs = [with_plain_names(each) for each in answer["outcomes"]]
-    assert Counter(push.victim for push in answered.preempted) == Counter(
-        victims_of(OneRun(answered.simulation).to_dict())
+    assert Counter(push.victim for push in answered.after.preempted) == Counter(
+        victims_of(OneRun(answered.after.simulation).to_dict())
     )
     if end_of(ours) in map(end_of, theirs):
         whole = not judge({"outcomes": theirs}, ours)[0]

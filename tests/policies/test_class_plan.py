@@ -174,8 +174,8 @@ def test_a_plan_for_one_workload_preempts_what_a_simulation_of_its_restart_predi
             found = planned(other, [told.after])
             careful = found.alternative is not None and not found.alternative.never_first
             direct = found.alternative.preempted if careful and found.alternative else found.preempted
-            compared, preempted = compared + 1, preempted + len(alone.preempted)
-            assert direct == len(alone.preempted), (seed, each)
+            compared, preempted = compared + 1, preempted + len(alone.after.preempted)
+            assert direct == len(alone.after.preempted), (seed, each)
     assert compared > 30
     assert preempted > 10
 

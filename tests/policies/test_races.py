@@ -65,7 +65,7 @@ def test_each_workload_that_may_stay_pending_is_named(
     losers = set[str]()
     for run in range(12):
         answer = ask(question, world, without=False, random=Random(f"{run}"))
-        losers |= {each.workload for each in answer.workloads if each.lost}
+        losers |= {each.workload for each in answer.after.workloads if each.lost}
     assert losers == {*lost.split(), *may.split()}
 
 
@@ -115,7 +115,7 @@ def test_each_workload_with_an_equal_victim_is_named(
     world = simulated.world_with(cluster.cache, question.arrivals, 3600.0)
     for run in range(24):
         answer = ask(question, world, without=False, random=Random(f"{run}"))
-        victims |= {each.workload for each in answer.preempted}
+        victims |= {each.workload for each in answer.after.preempted}
     assert victims == {f"shop/{name}" for name in workloads if name.islower() and name != "r"}
 
 

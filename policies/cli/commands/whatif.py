@@ -102,9 +102,9 @@ def _printed(result: WhatIf, output: Output, *, timeline: bool) -> Printed:
     def events(paint: Painter) -> Iterator[str]:
         yield ""
         yield paint(f"TIMELINE{' without new nodes' if answer.with_new_nodes else ''}", "bold")
-        yield from timeline_lines(answer.simulation, paint)
+        yield from timeline_lines(answer.after.simulation, paint)
 
-    shown = replace(result, timeline=answer.simulation.timeline.events) if timeline else result
+    shown = replace(result, timeline=answer.after.simulation.timeline.events) if timeline else result
     return document_in(output, shown, result.document, lambda: whatif_page(result), events if timeline else None)
 
 

@@ -88,7 +88,7 @@ def _warnings(plan: Plan) -> Iterator[str]:
         cannot = f"running Pods of {listed(workloads, _NAMED)} cannot be recreated without PriorityClass {name}"
         yield f"{cannot}. Fix: delete it when no Pod names it"
     yield from _of_side_effects(plan)
-    summary = plan.answer.summary
+    summary = plan.answer.after.summary
     if summary.stopped:
         what, fix = unsettled(summary.stopped, summary.horizon)
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
@@ -122,10 +122,10 @@ def _of_other_order(other: OtherOrder) -> Iterator[str]:
 
 def _fix(plan: Plan, workload: str) -> str:
     """How the rollout of a workload can continue: with other limits of the quota that rejects its Pods, or capacity."""
-    message = {row.group: row.message for row in plan.answer.summary.missing}.get(workload, "")
+    message = {row.group: row.message for row in plan.answer.after.summary.missing}.get(workload, "")
     if not quota_in(message):
         return _ROLLOUT_FIX
-    namespace = plan.answer.summary.names.group(workload).partition("/")[0]
+    namespace = plan.answer.after.summary.names.group(workload).partition("/")[0]
     return f"{'meet' if 'must specify' in message else 'raise'} {rejecting([(namespace, message)])}"
 
 
@@ -156,7 +156,7 @@ def _tables(plan: Plan) -> Iterator[Table]:
     ]
     if preempted:
         yield Table(("STEP", "PREEMPTOR", "VALUE", "VICTIM", "VICTIM VALUE", "PODS"), preempted, detail=1)
-    if violated := plan.answer.summary.violated_pdbs:
+    if violated := plan.answer.after.summary.violated_pdbs:
         yield Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), [[*each] for each in sorted(violated.items())], detail=1)
 
 

@@ -70,4 +70,4 @@ def plan_classes(cluster: Cluster, request: ClassPlanRequest, *, progress: Progr
         answer=steps.answer._replace(placeholders=placeholders),
         not_modelled=[*steps.not_modelled, *not_simulated(cache)],
     )
-    return ClassPlan(head_of(cluster.snapshot, steps.answer.summary.assumes), steps)
+    return ClassPlan(head_of(cluster.snapshot, steps.answer.after.summary.assumes), steps)

@@ -179,9 +179,9 @@ class OnCluster(NamedTuple):
     def simulated(self) -> list[ChangedObject]:
         """The applied objects, without deleted ones and those that are not simulated or predicted."""
         unknown = {of.workload for of in self.not_predicted}
-        left_out = (*self.unpredicted, *(self.answer.answer.not_simulated if self.answer else ()))
+        left_out = (*self.unpredicted, *(self.answer.answer.after.not_simulated if self.answer else ()))
         unknown |= {text.partition(": ")[0].partition(" ")[2] for text in left_out}
-        unknown |= {pods.workload for pods in (self.answer.answer.left if self.answer else ())}
+        unknown |= {pods.workload for pods in (self.answer.answer.after.left if self.answer else ())}
         applied = (each for each in self.applied if each.operation != "deleted")
         return [each for each in applied if f"{each.namespace}/{each.name}" not in unknown]
 
@@ -408,10 +408,11 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
     """Return an answer without workloads that have new Pods which are Pending only because volumes that a provisioner
     creates are not simulated, and without reactions to these; and these workloads.
     """
-    answer = applied.answer
+    answer, after = applied.answer, applied.answer.after
+    has_new_volumes = any(note.endswith(OF_NEW_VOLUMES) for note in after.not_modelled)
     unknown = [
         each
-        for each in (answer.workloads if any(note.endswith(OF_NEW_VOLUMES) for note in answer.not_modelled) else ())
+        for each in (after.workloads if has_new_volumes else ())
         if each.not_started and not each.lost and UNBOUND_IMMEDIATE.reasons[0] in each.message
     ]
     if not unknown:
@@ -421,9 +422,9 @@ def _predicted(applied: WhatIf) -> tuple[WhatIf, list[WorkloadCount]]:
         each._replace(considered=max(each.considered - count, 0), pending=max(each.pending - count, 0))
         for each in (of.cluster_autoscaler, of.karpenter)
     )
-    left = [workload for workload in answer.workloads if workload not in unknown]
+    left = after._replace(workloads=[workload for workload in after.workloads if workload not in unknown])
     reactions = of._replace(cluster_autoscaler=ca, karpenter=karpenter)
-    return replace(applied, answer=answer._replace(workloads=left, autoscalers=reactions)), unknown
+    return replace(applied, answer=answer._replace(after=left, autoscalers=reactions)), unknown
 
 
 OF_NEW_VOLUMES: Final = (IMMEDIATE_VOLUMES, COPIED_VOLUMES)
@@ -562,7 +563,7 @@ def _affected(applied: WhatIf, owner: Callable[[str], str]) -> list[AffectedName
 def _rejected(applied: WhatIf) -> Iterator[tuple[str, int]]:
     """Yield the rejected Pods and objects by a name that begins with the namespace."""
     answer = applied.answer
-    yield from ((answer.summary.names.group(name), pods) for name, pods in answer.over_quota.items())
+    yield from ((answer.after.summary.names.group(name), pods) for name, pods in answer.over_quota.items())
     for fault in applied.faults:
         if isinstance(fault, InvalidObject) and fault.ref is not None:
             yield fault.ref.namespace, 1

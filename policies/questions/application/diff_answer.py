@@ -267,7 +267,7 @@ def _tables(diff: Diff, objects: Mapping[ChangedObject, Sequence[str]], disclose
     """Yield the changed objects, those that are not compared, and the affected namespaces."""
     answers = [cluster.answer.answer for cluster in diff.clusters if cluster.answer]
     preempted = Tally(
-        each.by_workload for of in answers for each in of.preempted if each.workload not in of.placeholders
+        each.by_workload for of in answers for each in of.after.preempted if each.workload not in of.placeholders
     )
     rows = [
         (str(each), listed(places), preempted[f"{each.namespace}/{each.name}"], _change(each))

@@ -83,8 +83,8 @@ def _with(cluster: Cluster, objects: Sequence[ApiObject]) -> Cluster:
 
 def _of_pdbs(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield `maxUnavailable: 1` for the PDBs that block drains."""
-    names = {each.budget for each in answer.blocks.drains} if answer.upgrade is not None else set[str]()
-    names = names.union(*answer.eviction_blocked_by.values()) if answer.upgrade is None else names
+    names = {each.budget for each in answer.after.blocks.drains} if answer.after.upgrade is not None else set[str]()
+    names = names.union(*answer.after.eviction_blocked_by.values()) if answer.after.upgrade is None else names
     objects = [relaxed(obj) for key, obj in sorted(cluster.cache.pdbs.items()) if "/".join(key) in names]
     if objects and len(objects) == len(names):
         which = f"PDB {next(iter(names))}" if len(names) == 1 else f"the {plural(len(names), 'blocking PDB')}"
@@ -100,10 +100,10 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
 def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them."""
     needed: dict[tuple[str, str], dict[str, Quantity]] = {}
-    for row in answer.summary.missing:
+    for row in answer.after.summary.missing:
         if not isinstance(row.message, ExceededQuota):
             continue
-        namespace = answer.summary.names.group(row.group).partition("/")[0]
+        namespace = answer.after.summary.names.group(row.group).partition("/")[0]
         limits = needed.setdefault((namespace, row.message.quota), {})
         for resource, excess in row.message.amounts.items():
             more = Quantity(excess.requested.nano * row.pods, excess.requested.format)

@@ -84,6 +84,7 @@ from forewarn.policies.questions.whatif.comparison import (
     prepare,
     typical,
 )
+from forewarn.policies.questions.whatif.effects import effects_of
 from forewarn.policies.questions.whatif.occupancy import Occupancy
 from forewarn.policies.questions.whatif.risk import Tried, risks
 from forewarn.policies.questions.whatif.sweep import Sweep, worst_first
@@ -136,12 +137,12 @@ class WhatIf(Result):
     @property
     def preemptions(self) -> Sequence[Preemption]:
         """The preempted Pods, each with its preemptor, in the order of time."""
-        return self.answer.preempted
+        return self.answer.after.preempted
 
     @property
     def workloads(self) -> Sequence[WorkloadCount]:
         """The workloads whose number of running Pods changes, or with Pending Pods before or at the end."""
-        return self.answer.workloads
+        return self.answer.after.workloads
 
     @property
     def conditions(self) -> frozenset[str]:
@@ -165,7 +166,7 @@ class WhatIf(Result):
 
     def to_dict(self, *, timeline: bool = False) -> dict[str, Any]:
         """The JSON document, in the format of `-o json`. `timeline`: with all events."""
-        return to_dict(replace(self, timeline=self.answer.simulation.timeline.events) if timeline else self)
+        return to_dict(replace(self, timeline=self.answer.after.simulation.timeline.events) if timeline else self)
 
 
 def whatif(
@@ -212,24 +213,25 @@ def whatif(
                 answer = with_new_nodes(answer, branch)
             pods, options = cluster.snapshot.pods.values(), cluster.config.options
             return answer._replace(
+                after=answer.after._replace(blocks=_blocks(answer, question, cluster.snapshot, after)),
                 placeholders=placeholders_of(answer, pods, options),
                 placeholder_pods=sum(bool(pod.node_name) and is_placeholder(pod, options) for pod in pods),
                 exceeded_quotas=exceeded_quotas(cluster.snapshot),
-                blocks=_blocks(answer, question, cluster.snapshot, after),
             )
 
         answer = answer_to(question, world, cache.snapshot())
         restarts = _restarts_alone(question)
-        if restarts and answer.does_harm and not answer.is_as_without:
+        if restarts and any(effects_of(answer).in_order) and not answer.is_as_without:
             alone = simulated.world_with(cluster.cache, restarts, horizon)
             restarted = answer_to(question._replace(arrivals=restarts), alone, cluster.snapshot)
-            answer = answer._replace(restart_alone=restarted)
+            answer = answer._replace(restart_alone=effects_of(restarted.end))
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
         if runs:
-            answer = answer._replace(rivals=(), equal_victims=(), has_more_rivals=False, alike=runs.alike)
+            certain = answer.after._replace(rivals=(), equal_victims=(), has_more_rivals=False)
+            answer = answer._replace(after=certain, alike=runs.alike)
     of_faults, notes = _of_faults(faults), _notes(cache, answer, notes)
-    assumed = (*answer.summary.assumes, *autoscaling.assumes)
+    assumed = (*answer.after.summary.assumes, *autoscaling.assumes)
     is_loss = any(arrival.op == "lost" for arrival in question.arrivals)
     head = head_with_nodes(cache.snapshot(), assumed, is_loss=is_loss)
     others = [note for note in notes if note not in of_faults]
@@ -255,11 +257,11 @@ def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -
 
 
 def _ending(change: Change, answer: Answer) -> list[Ending]:
-    return [Ending(Outcome(answer.simulation), answer.summary)] if isinstance(change, Events) else []
+    return [Ending(Outcome(answer.after.simulation), answer.after.summary)] if isinstance(change, Events) else []
 
 
 def _notes(cache: DumpCache, answer: Answer, notes: Iterable[str]) -> list[str]:
-    of_choice = [f"{ONE_CHOICE}{listed(answer.equal_victims)}"] if answer.equal_victims else []
+    of_choice = [f"{ONE_CHOICE}{listed(answer.after.equal_victims)}"] if answer.after.equal_victims else []
     return [*not_simulated(cache), *notes, *of_choice]
 
 
@@ -327,7 +329,7 @@ def _blocks(answer: Answer, question: questions.Question, before: ClusterSnapsho
     """Return what the change blocks, also next Pods of CronJobs, and Pods that its LimitRanges make invalid."""
     next_jobs = dict(_next_jobs(answer, question, before, after))
     limited = dict(_by_limit_ranges(answer, question, before, after))
-    return answer.blocks._replace(recreation=next_jobs | dict(answer.blocks.recreation) | limited)
+    return answer.after.blocks._replace(recreation=next_jobs | dict(answer.after.blocks.recreation) | limited)
 
 
 def _next_jobs(
@@ -338,7 +340,7 @@ def _next_jobs(
 
     Pods of other CronJobs that start in the simulation run until its end. Their namespaces have the usage of the start.
     """
-    api, origins = answer.simulation.api, answer.simulation.timeline.origins
+    api, origins = answer.after.simulation.api, answer.after.simulation.timeline.origins
     started = {each.namespace for each in origins.values() if each.kind == CRON_JOB and not each.before}
     quotas = {name: stored for name, stored in (api.quotas.now if api.quotas else {}).items() if name not in started}
     applied = (arrival.object for arrival in question.arrivals if arrival.op != "delete")
@@ -346,8 +348,8 @@ def _next_jobs(
     after = replace(with_applied(after, of_kind, []), charged_quotas=quotas)
     namespaces = {ref_of(arrival.object, DEFAULT_NAMESPACE).namespace for arrival in question.arrivals}
     for key in api.keys_of(CRON_JOB) if api.quotas else ():
-        name = answer.summary.names.name_of((key[0], f"{key[1]}/{key[2]}"))
-        if key[1] in namespaces and name not in answer.rejected_by_quota:
+        name = answer.after.summary.names.name_of((key[0], f"{key[1]}/{key[2]}"))
+        if key[1] in namespaces and name not in answer.after.rejected_by_quota:
             stored, found = before.workload(*key), missing_pods(after, api.workloads[key].object)
             if found and quota_in(found.why) and not (stored and missing_pods(before, stored.object)):
                 yield name, NotRecreated(0, found.why)
@@ -370,7 +372,7 @@ def _by_limit_ranges(
         if fault is not None and simulated.fault_of_defaults(before, obj) is None:
             message = f"{fault.path[-1]}: {fault.problem.partition('. Fix: ')[0]}"
             yield (
-                answer.summary.names.name_of((kind, "/".join(names))),
+                answer.after.summary.names.name_of((kind, "/".join(names))),
                 NotRecreated(running, message, "LimitRange"),
             )
 

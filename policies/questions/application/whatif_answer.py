@@ -67,7 +67,7 @@ def document_of(result: Simulated) -> AnswerDocument:
     """Return the answer to a simulated change in the form of all answers."""
     answer = result.answer.of_upgrade
     effects = effects_of(answer, len(result.faults))
-    has_grown = result.answer.grown is not None and result.answer.upgrade is None
+    has_grown = result.answer.with_new_nodes is not None and result.answer.after.upgrade is None
     grown = effects_of(result.answer.end) if has_grown else None
     harm = [*consequences(effects._replace(rejected=effects.rejected - len(result.faults)))]
     first = [*_wanted(answer), *_of_new_pods(result)]
@@ -91,13 +91,13 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     rejects_new_pods = any(each.after is None for each in _ranked(result))
     if result.faults:
         return AnswerStatus.REJECTED
-    if result.answer.incomplete or answer.is_cut_short:
+    if result.answer.incomplete or answer.after.is_cut_short:
         return AnswerStatus.NO_ANSWER
     if effects.blocked:
         return AnswerStatus.BLOCKED
     if effects.harm or rejects_new_pods:
         return AnswerStatus.WARN if answer.is_as_without and not rejects_new_pods else AnswerStatus.HARM
-    doubtful = answer.not_simulated or answer.summary.is_unfinished or any(answer.blocks)
+    doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
     return AnswerStatus.WARN if effects.placeholders or effects.pdbs_short or doubtful else AnswerStatus.OK
 
 
@@ -114,7 +114,7 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
         now = f"{(harm or first)[0]} at once; " if harm or first else ""
         leave = "leaves" if grown.new_nodes == 1 else "leave"
         return f"{now}{plural(grown.new_nodes, 'new node')}{at} {leave} {left}"
-    if answer.upgrade is not None and not answer.upgrade.complete and first:
+    if answer.after.upgrade is not None and not answer.after.upgrade.complete and first:
         return first[0]
     if harm and answer.is_as_without:
         return f"nothing beyond what happens without it: {harm[0]}"
@@ -123,32 +123,32 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
 
 def _wanted(answer: Answer) -> Iterator[str]:
     """Yield what the change is for: new Pods that run, drained and upgraded nodes."""
-    if (upgrade := answer.upgrade) is not None:
+    if (upgrade := answer.after.upgrade) is not None:
         if upgrade.complete:
             yield f"all nodes upgraded in {duration(upgrade.seconds)}"
-        elif answer.is_cut_short:
+        elif answer.after.is_cut_short:
             done = f"{len(upgrade.done):,} of {plural(len(upgrade.steps), 'node')} upgraded"
-            yield f"not finished: {done} after {duration(answer.summary.ended_at)}"
+            yield f"not finished: {done} after {duration(answer.after.summary.ended_at)}"
         else:
-            nodes = {node for each in answer.blocks.drains for node in each.nodes}
+            nodes = {node for each in answer.after.blocks.drains for node in each.nodes}
             stops = f"stops at node {len(upgrade.done) + 1}"
-            pdbs = plural(len(answer.blocks.drains), "PDB blocks", "PDBs block")
+            pdbs = plural(len(answer.after.blocks.drains), "PDB blocks", "PDBs block")
             yield f"{stops}; {pdbs} {plural(len(nodes), 'node')}" if nodes else stops
-    elif answer.drained:
-        drained, blocked = len(answer.drained), len(answer.not_drained)
+    elif answer.after.drained:
+        drained, blocked = len(answer.after.drained), len(answer.after.not_drained)
         if blocked:
             drains = f"{drained - blocked} of {plural(drained, 'node')} drained"
-            after = f" after {duration(answer.summary.ended_at)}"
-            yield f"not finished: {drains}{after}" if answer.is_cut_short else drains
-    if answer.new_nodes is not None:
+            after = f" after {duration(answer.after.summary.ended_at)}"
+            yield f"not finished: {drains}{after}" if answer.after.is_cut_short else drains
+    if answer.after.new_nodes is not None:
         helped = helped_by_added_nodes(answer)
-        it = "it" if len(answer.new_nodes.nodes) == 1 else "them"
+        it = "it" if len(answer.after.new_nodes.nodes) == 1 else "them"
         yield (
             f"{plural(helped, 'Pod runs', 'Pods run')} only because of {it}" if helped else f"no Pending Pod needs {it}"
         )
-    if answer.blocks.rollouts:
-        yield plural(len(answer.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
-    new, ended = new_pods_of(answer), answer.summary.new_pods_ended - answer.summary.new_pods_preempted
+    if answer.after.blocks.rollouts:
+        yield plural(len(answer.after.blocks.rollouts), "rollout does not finish", "rollouts do not finish")
+    new, ended = new_pods_of(answer), answer.after.summary.new_pods_ended - answer.after.summary.new_pods_preempted
     if new is not None and not new.run and ended == new.total:
         yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
     elif new is not None:
@@ -184,7 +184,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         victims=None,
         preempted=Counter("preempted", effects.preempted, more=by_new),
         pending=counter("pending"),
-        lost=counter("lost", answer.running_before if effects.lost else None),
+        lost=counter("lost", answer.after.running_before if effects.lost else None),
         down=counter("down", more=down),
         placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None),
         new_nodes=Counter("new_nodes", later.new_nodes),
@@ -193,22 +193,22 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
 
 
 def _own_counters(answer: Answer) -> Iterator[Counter]:
-    if (upgrade := answer.upgrade) is not None:
+    if (upgrade := answer.after.upgrade) is not None:
         yield Counter("upgraded", len(upgrade.done), len(upgrade.steps))
-    elif answer.drained:
-        yield Counter("drained", len(answer.drained) - len(answer.not_drained), len(answer.drained))
+    elif answer.after.drained:
+        yield Counter("drained", len(answer.after.drained) - len(answer.after.not_drained), len(answer.after.drained))
     if pdbs := _blocking(answer):
         yield Counter("PDBs blocking", len(pdbs))
-    if answer.new_nodes is not None:
+    if answer.after.new_nodes is not None:
         yield Counter("run only with new nodes", helped_by_added_nodes(answer))
     elif started := sum(each.started for each in own_workloads(answer)):
         yield Counter("Pending Pods that now run", started)
 
 
 def _blocking(answer: Answer) -> set[str]:
-    if answer.upgrade is not None:
-        return {each.budget for each in answer.blocks.drains}
-    return {each.budget for each in answer.drains_blocked_by}.union(*answer.eviction_blocked_by.values())
+    if answer.after.upgrade is not None:
+        return {each.budget for each in answer.after.blocks.drains}
+    return {each.budget for each in answer.after.drains_blocked_by}.union(*answer.after.eviction_blocked_by.values())
 
 
 def _warnings(result: Simulated) -> Iterator[str]:
@@ -217,8 +217,8 @@ def _warnings(result: Simulated) -> Iterator[str]:
     yield from _of_the_time_after(answer)
     yield from _doubts(answer)
     yield from autoscaler_tables.warnings_of(answer.autoscalers)
-    yield from (f"not simulated: {each}" for each in answer.not_simulated)
-    yield from answer.not_modelled
+    yield from (f"not simulated: {each}" for each in answer.after.not_simulated)
+    yield from answer.after.not_modelled
     yield from result.notes
 
 
@@ -233,27 +233,27 @@ def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
         if shown := [f"{name} {count:,}" for name, count in counts.items() if count]:
             yield f"without the change: {' | '.join(shown)}"
     if result.answer.restart_alone is not None:
-        harm = [*consequences(effects_of(result.answer.restart_alone.end))][:2]
+        harm = [*consequences(result.answer.restart_alone)][:2]
         yield f"the same restart without the change: {joined(harm) or NO_EFFECT}"
 
 
 def _of_the_time_after(answer: Answer) -> Iterator[str]:
     """Yield what is delayed, impossible or forced because of the change."""
-    summary = answer.summary
+    summary = answer.after.summary
     if summary.quotas and summary.all_run_at is not None:
         quotas = listed(summary.quotas)
         yield f"new Pods are rejected at first by {quotas}: all run after {duration(summary.all_run_at)}"
-    if answer.blocks.recreation:
-        pods = sum(each.pods for each in answer.blocks.recreation.values())
-        by = {each.by for each in answer.blocks.recreation.values()}
-        workloads = plural(len(answer.blocks.recreation), "workload")
+    if answer.after.blocks.recreation:
+        pods = sum(each.pods for each in answer.after.blocks.recreation.values())
+        by = {each.by for each in answer.after.blocks.recreation.values()}
+        workloads = plural(len(answer.after.blocks.recreation), "workload")
         running = f"{plural(pods, 'running Pod')} cannot be recreated"
         yield f"a {' or '.join(sorted(by))} rejects new Pods of {workloads}: {running}"
-    if answer.upgrade is not None and (forced := answer.upgrade.forced):
+    if answer.after.upgrade is not None and (forced := answer.after.upgrade.forced):
         blocked = sum(pod.blocked for pod in forced)
         which = " in spite of PDBs" if blocked == len(forced) else f", {blocked} of them in spite of PDBs"
         yield f"{plural(len(forced), 'Pod is', 'Pods are')} deleted after --drain-timeout{which if blocked else ''}"
-    if answer.upgrade is None and (drains := answer.blocks.drains):
+    if answer.after.upgrade is None and (drains := answer.after.blocks.drains):
         nodes = {node for each in drains for node in each.nodes}
         blocks = plural(len(drains), "more PDB blocks", "more PDBs block")
         yield f"from now on, {blocks} drains of {plural(len(nodes), 'node')}"
@@ -261,13 +261,13 @@ def _of_the_time_after(answer: Answer) -> Iterator[str]:
 
 def _doubts(answer: Answer) -> Iterator[str]:
     """Yield what makes the counters doubtful."""
-    summary = answer.summary
+    summary = answer.after.summary
     if summary.is_unfinished:
         what, fix = unsettled(summary.stopped, summary.horizon)
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
     yield from of_runs(answer)
-    if rivals := [name for name in answer.rivals if name not in answer.placeholders]:
-        names = f"{', '.join(rivals[:2])} or others" if answer.has_more_rivals else listed(rivals, 2)
+    if rivals := [name for name in answer.after.rivals if name not in answer.placeholders]:
+        names = f"{', '.join(rivals[:2])} or others" if answer.after.has_more_rivals else listed(rivals, 2)
         yield f"chance decides between equal Pods: {names} may lose replicas instead"
 
 
@@ -278,7 +278,7 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
     """The reasons of the counter that says most: rejected objects, blocked nodes, lost replicas, Pending Pods."""
     if result.faults:
         return why_rejected(result.faults)
-    if effects.blocked and not answer.upgrade and answer.not_drained:
+    if effects.blocked and not answer.after.upgrade and answer.after.not_drained:
         return _why_blocked(answer)
     if effects.lost:
         causes = [_cause(*each) for each in reasons_of_loss(answer).items()]
@@ -301,16 +301,16 @@ def _explained(counter: str, number: int, one: str, many: str, causes: Iterable[
 def _why_blocked(answer: Answer) -> Why:
     """By node that is not drained, the PDB that blocks it."""
     nodes = Tally[str]()
-    for pods in answer.not_drained.values():
-        pdbs = sorted({pdb for pod in pods for pdb in answer.eviction_blocked_by.get(pod, ())})
+    for pods in answer.after.not_drained.values():
+        pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
         nodes[f"PDB {pdbs[0]} allows no disruptions" if pdbs else "the drain has not finished"] += 1
     causes = [Cause(count, "pdb", reason) for reason, count in nodes.items()]
-    return _explained("blocked", len(answer.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
+    return _explained("blocked", len(answer.after.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
 
 
 def _why_preempted(answer: Answer, number: int) -> Why:
     """The preempted Pods by preemptor, if other Pods replace them all."""
-    by = Tally(each.by_workload for each in answer.preempted if each.workload not in answer.placeholders)
+    by = Tally(each.by_workload for each in answer.after.preempted if each.workload not in answer.placeholders)
     causes = [Cause(count, "preemption", f"{name} preempts them; they run again") for name, count in by.items()]
     return _explained("preempted", number, "POD IS PREEMPTED", "PODS ARE PREEMPTED", causes)
 
@@ -371,19 +371,19 @@ def _text_of(reason: Reason, share: Share) -> str:
 def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     if len(result.outcomes) > 1:
         yield _of_runs(result.outcomes)
-    if answer.upgrade is not None:
+    if answer.after.upgrade is not None:
         yield from _of_upgrade(answer)
     if (change := result.class_change) is not None:
         yield from _of_class_change(change)
     elif ranked := _ranked(result):
         yield _priorities(ranked)
-    if answer.not_drained and answer.upgrade is None:
+    if answer.after.not_drained and answer.after.upgrade is None:
         yield _not_drained(answer)
     yield from of_workloads(answer)
     yield from _details(answer)
-    if answer.preempted:
-        yield _pairs(answer.preempted)
-        yield _pods(answer.preempted)
+    if answer.after.preempted:
+        yield _pairs(answer.after.preempted)
+        yield _pods(answer.after.preempted)
 
 
 def _of_runs(outcomes: Sequence[Ending]) -> Table:
@@ -402,40 +402,42 @@ def _of_runs(outcomes: Sequence[Ending]) -> Table:
 def _not_drained(answer: Answer) -> Table:
     """The nodes that are not drained, with the Pods that are left and the PDBs that block their eviction."""
     cells: list[list[str | int]] = []
-    for node, pods in sorted(answer.not_drained.items(), key=lambda item: (-len(item[1]), item[0])):
-        pdbs = sorted({pdb for pod in pods for pdb in answer.eviction_blocked_by.get(pod, ())})
+    for node, pods in sorted(answer.after.not_drained.items(), key=lambda item: (-len(item[1]), item[0])):
+        pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
         cells.append([node, len(pods), listed(list(pods)), listed(pdbs)])
     return Table(("NODE", "PODS LEFT", "SUCH AS", "BLOCKED BY PDB"), cells)
 
 
 def _details(answer: Answer) -> Iterator[Table]:
     """Yield the effects of lost Pods; with -v also outages, PDBs, rejected Pods and new nodes."""
-    if answer.pod_losses:
-        yield Table(("LOST POD", "EFFECT"), [[each.pod, each.sentence] for each in answer.pod_losses])
+    if answer.after.pod_losses:
+        yield Table(("LOST POD", "EFFECT"), [[each.pod, each.sentence] for each in answer.after.pod_losses])
     outages: list[list[str | int]] = [
         [each.workload, each.replicas, each.down, each.most, duration(each.since), duration(each.seconds), each.times]
         for each in answer.outages
     ]
     if outages:
         yield Table(("DOWN", "REPLICAS", "DOWN FOR LONG", "AT WORST", "AFTER", "FOR", "TIMES"), outages, detail=1)
-    if answer.pdbs:
-        pdbs: list[list[str | int]] = [[name, *counts] for name, counts in sorted(answer.pdbs.items())]
+    if answer.after.pdbs:
+        pdbs: list[list[str | int]] = [[name, *counts] for name, counts in sorted(answer.after.pdbs.items())]
         yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
-    if violated := answer.summary.violated_pdbs:
+    if violated := answer.after.summary.violated_pdbs:
         yield Table(("PDB VIOLATED", "DISRUPTIONS TOO MANY"), [[*each] for each in sorted(violated.items())], detail=1)
-    rejected: list[list[str | int]] = [[row.group, row.pods, in_short(row.message)] for row in answer.summary.missing]
-    rejected += [[name, each.pods, in_short(each.message)] for name, each in answer.blocks.recreation.items()]
+    rejected: list[list[str | int]] = [
+        [row.group, row.pods, in_short(row.message)] for row in answer.after.summary.missing
+    ]
+    rejected += [[name, each.pods, in_short(each.message)] for name, each in answer.after.blocks.recreation.items()]
     if rejected:
         yield Table(("REJECTED PODS OF", "PODS", "MESSAGE"), rejected, detail=1)
-    if answer.new_nodes is not None or answer.pending_daemon_sets:
+    if answer.after.new_nodes is not None or answer.after.pending_daemon_sets:
         yield from _on_new_nodes(answer)
     yield from autoscaler_tables.tables_of(answer.autoscalers, answer.with_new_nodes)
 
 
 def _on_new_nodes(answer: Answer) -> Iterator[Table]:
     """Yield which Pods get to added nodes, and the DaemonSets whose Pods do not."""
-    added = answer.new_nodes
-    starved = added.pending_daemon_sets if added is not None else answer.pending_daemon_sets
+    added = answer.after.new_nodes
+    starved = added.pending_daemon_sets if added is not None else answer.after.pending_daemon_sets
     cells: list[list[str | int]] = [
         [each.workload, each.priority, each.pods, "no Pod on a node has a lower priority" if each.ranks_too_low else ""]
         for each in starved
@@ -462,9 +464,9 @@ class _Affected:
 def of_workloads(answer: Answer) -> Iterator[Table]:
     """Yield a row for each affected workload, or if they are many, a row for each class and the workloads with -v."""
     own = {each.workload: each for each in own_workloads(answer)}
-    preempted = Tally(each.workload for each in answer.preempted if each.workload not in answer.placeholders)
+    preempted = Tally(each.workload for each in answer.after.preempted if each.workload not in answer.placeholders)
     rows = [each for each in own.values() if each.lost or each.more_pending or each.failure or preempted[each.workload]]
-    classes = {each.workload: (each.priority_class, each.priority) for each in answer.preempted} | {
+    classes = {each.workload: (each.priority_class, each.priority) for each in answer.after.preempted} | {
         each.workload: (each.priority_class, each.priority) for each in rows
     }
     only_preempted = [name for name in preempted if name not in own]
@@ -553,9 +555,9 @@ def _pods(preemptions: Sequence[Preemption]) -> Table:
 
 
 def _of_upgrade(answer: Answer) -> Iterator[Table]:
-    upgrade = answer.upgrade
+    upgrade = answer.after.upgrade
     assert upgrade is not None
-    blocked = {node for each in answer.blocks.drains for node in each.nodes}
+    blocked = {node for each in answer.after.blocks.drains for node in each.nodes}
     cells: list[list[str | int]] = []
     for pool in upgrade.pools:
         nodes = sum(step.node in blocked for step in pool.steps)
@@ -564,7 +566,7 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
     takes = duration(upgrade.seconds) if upgrade.complete else ""
     total: list[str | int] = ["total", *(sum(int(row[column]) for row in cells) for column in (1, 2, 3)), takes]
     yield Table(("POOL", "NODES", "UPGRADED", "PDBS BLOCK", "TAKES"), cells, total)
-    if blockers := answer.blocks.drains:
+    if blockers := answer.after.blocks.drains:
         rows: list[list[str | int]] = []
         for each in blockers:
             why = "another PDB selects the same Pods" if each.overlaps else ""
@@ -602,9 +604,9 @@ def _of_class_change(change: ClassChange) -> Iterator[Table]:
 
 def _more(result: Simulated) -> str:
     answer = result.answer
-    pdbs_block = answer.upgrade is not None and answer.blocks.drains
+    pdbs_block = answer.after.upgrade is not None and answer.after.blocks.drains
     options = ["--assume-pdbs maxUnavailable=1", "-v workloads"] if pdbs_block else ["-v workloads"]
-    options += ["-vv each preemption"] if answer.preempted else []
+    options += ["-vv each preemption"] if answer.after.preempted else []
     reaction = answer.autoscalers
     has_groups = reaction.are_off or reaction.node_groups or reaction.node_pools
     options += ["--node-templates FILE"] if reaction.cluster_autoscaler.pending and not has_groups else []

@@ -13,6 +13,7 @@ from forewarn.policies.kubernetes.controllers.own_pods import Recreator
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.prediction.simulation.summary import OfOtherScheduler, Summary
@@ -285,32 +286,25 @@ class Blocks(NamedTuple):
     rollouts: Sequence[str] = ()
 
 
-class Answer(NamedTuple):
-    """The answer to a what-if question.
+class EndState(NamedTuple):
+    """The end of a simulation, compared with its start.
 
-    - `change`: the change as text. `typicalOf`: if races decide how long it takes, the runs that this one represents.
     - `workloads`: those whose number of running Pods changes, or with Pending Pods before or at the end. `preempted`:
       in the order of time.
     - `pdbs`: PDB -> (healthy Pods, desired healthy Pods), if the PDB has too few Pods at the end and had enough before.
     - `notDrained`: by node, the Pods that a drain leaves. `evictionBlockedBy`: by Pod, the PDBs that block its
       eviction.
     - `notSimulated`: what the simulation leaves out, with the reason. `notModelled`: what forewarn does not model.
-    - `autoscalers`: the reaction of autoscalers to Pending Pods. `withNewNodes`: the end of the simulation if
-      autoscalers add or remove nodes.
     - `podLosses`: what fails or is interrupted because it lost a Pod. `newNodes`: the added nodes.
     - `pendingDaemonSets`: with `restart`, DaemonSets with Pending Pods.
-    - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
-      new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
     - `rivals`: workloads that may lose replicas, or more of them, instead of others: chance decides which of equal
       victims on several nodes is preempted, or which of equal Pods that are created at the same time stays Pending.
     - `equalVictims`: workloads whose Pods, or more of them, may be preempted instead of those in `preempted`.
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
-    - `withoutChange`: what happens anyway, if the cluster was not settled. `blocks`: what the change blocks.
-    - `interruptions`: workloads, without DaemonSets, that have no running Pod for 30 seconds or longer, or fewer for 2
-      minutes in all.
+    - `blocks`: what the change blocks. `interruptions`: workloads, without DaemonSets, that have no running Pod for 30
+      seconds or longer, or fewer for 2 minutes in all.
     """
 
-    change: str
     running_before: Hidden[int]
     running_after: Hidden[int]
     workloads: Sequence[WorkloadCount]
@@ -323,9 +317,6 @@ class Answer(NamedTuple):
     bound: Hidden[Sequence[Bound]]
     simulation: Hidden[Simulation]
     summary: Hidden[Summary]
-    autoscalers: Autoscalers
-    without_change: WithoutChange | None = None
-    occupancy: Hidden[Occupancy | None] = None
     upgrade: Hidden[UpgradeRun | None] = None
     drains_blocked_by: Hidden[Sequence[DrainBlocker]] = ()
     """The PDBs that block drains or an upgrade at the end, and allow no disruptions later."""
@@ -336,41 +327,11 @@ class Answer(NamedTuple):
     new_nodes: NewNodes | None = None
     pending_daemon_sets: Sequence[PendingDaemonSet] = ()
     pod_losses: Sequence[PodLoss] = ()
-    typical_of: Runs | None = None
-    with_new_nodes: WithNewNodes | None = None
-    new_pods: Sequence[Ranked] = ()
-    replicas: BeforeAfter | None = None
-    reprioritized: Hidden[Sequence[Ranked]] = ()
-    """The workloads that the change itself changes, and whose new Pods get another priority or preemptionPolicy."""
     rivals: Sequence[str] = ()
     equal_victims: Sequence[str] = ()
     has_more_rivals: bool = False
-    placeholders: Hidden[Sequence[str]] = ()
-    """The affected workloads whose Pods only reserve capacity."""
-    placeholder_pods: Hidden[int] = 0
-    """The number of running Pods at the start that only reserve capacity."""
-    exceeded_quotas: Hidden[Mapping[str, str]] = MappingProxyType({})
-    """The ResourceQuotas (`namespace/name`) that are exceeded at the start: the worst resource, `1,682 of 900 pods`."""
-    until_scheduled: Hidden[bool] = False
-    """Whether as many nodes are added as Pending Pods need."""
     left: Hidden[Mapping[OfOtherScheduler, int]] = MappingProxyType({})
     """The numbers of new Pods that other schedulers may bind."""
-    grown: Hidden[Answer | None] = None
-    """The answer with `withNewNodes`."""
-    restart_alone: Hidden[Answer | None] = None
-    """The answer to the restarts after a class change, if they do harm, without the change."""
-    alike: Hidden[tuple[int, int] | None] = None
-    """The number of runs with these effects, and of all, if random ties and races are simulated."""
-
-    @property
-    def title(self) -> str:
-        """The change, and the runs with these effects."""
-        return ", ".join(filter(None, (self.change, self._runs)))
-
-    @property
-    def _runs(self) -> str:
-        alike, runs = self.alike or (0, 0)
-        return f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
 
     @in_json
     def steady(self) -> bool:
@@ -381,11 +342,6 @@ class Answer(NamedTuple):
     def steady_at(self) -> float:
         """Seconds until the last event of the simulation."""
         return self.summary.steady_at
-
-    @optional_in_json
-    def incomplete(self) -> bool | None:
-        """Whether a limit of the simulation may have changed the answer."""
-        return self.summary.is_incomplete or (self.grown is not None and self.grown.summary.is_incomplete) or None
 
     @in_json
     def running(self) -> BeforeAfter:
@@ -436,76 +392,6 @@ class Answer(NamedTuple):
         return Upgrade(*counts, run.pools, [each.pod for each in run.forced], run.steps, not_reached)
 
     @property
-    def of_upgrade(self) -> Answer:
-        """The answer with new nodes, if new nodes arrive during an upgrade; otherwise this answer."""
-        is_grown = self.upgrade is not None and self.with_new_nodes is not None and self.with_new_nodes.nodes
-        return self.end if is_grown else self
-
-    @property
-    def end(self) -> Answer:
-        """The answer with the nodes that autoscalers add and remove; otherwise this answer."""
-        if self.grown is None:
-            return self
-        return self.grown._replace(
-            simulation=self.simulation,
-            placeholders=self.placeholders,
-            placeholder_pods=self.placeholder_pods,
-            exceeded_quotas=self.exceeded_quotas,
-            without_change=self.without_change,
-            autoscalers=self.autoscalers,
-            with_new_nodes=self.with_new_nodes,
-        )
-
-    @property
-    def replaced(self) -> Counter[str]:
-        """By workload, the number of preempted Pods that are neither lost, Pending nor not simulated at the end, and
-        after which a Pod of the workload is scheduled.
-        """
-        scheduled = {each.workload: each.t for each in self.bound}
-        left = Counter(each.workload for each in self.preempted if each.t < scheduled.get(each.workload, 0))
-        left.subtract({each.workload: each.lost + each.not_started + each.left for each in self.workloads})
-        return +left
-
-    @property
-    def outages(self) -> Sequence[Interruption]:
-        """The interruptions without placeholder Pods."""
-        return [each for each in self.interruptions if each.workload not in self.placeholders]
-
-    @property
-    def does_harm(self) -> bool:
-        """Whether the first line has an effect that needs attention, or a rollout that does not complete."""
-        _, _, *others = self.harm
-        counts = (self.lost, self.preempted, self.over_quota, *others)
-        return any(counts) or any(each.not_started or each.failure for each in self.workloads)
-
-    @property
-    def harm(self) -> tuple[object, ...]:
-        """What answers with the same harm have in common, also in how long replicas are down."""
-        lost = {each.workload: each.lost for each in self.workloads if each.lost}
-        return lost, self.summary.effects, [*self.interruptions], [*self.blocks.rollouts], self.pdbs
-
-    @property
-    def is_as_without(self) -> bool:
-        """Whether the Pods of all workloads are lost, preempted and Pending without the change as well."""
-        without, summary = self.without_change, self.summary
-        failed = any(each.failure for each in self.workloads)
-        blocks = self.blocked or any(self.blocks) or self.has_blocked_rollouts
-        if without is None or self.outages or self.pdbs or failed or blocks or summary.new_pods_pending:
-            return False
-        return self.harm[:2] == (without.lost_by_workload, without.summary.effects)
-
-    @property
-    def over_quota(self) -> Counter[str]:
-        """By workload, number of Pods that ResourceQuotas reject because of the event."""
-        before = self.without_change.summary.rejected_by_quota if self.without_change else None
-        return Counter(self.rejected_by_quota) - Counter(before)
-
-    @property
-    def has_blocked_rollouts(self) -> bool:
-        """Whether a rollout never completes."""
-        return self.summary.steady and bool(self.blocks.rollouts)
-
-    @property
     def blocked(self) -> bool:
         """Whether a drain or an upgrade is incomplete."""
         return bool(self.not_drained) or (self.upgrade is not None and not self.upgrade.complete)
@@ -524,6 +410,92 @@ class Answer(NamedTuple):
             if workload.pending:
                 counted[getattr(workload, what) or NO_CLASS] += workload.pending
         return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+class Answer(NamedTuple):
+    """The answer to a what-if question.
+
+    - `change`: the change as text. `typicalOf`: if races decide how long it takes, the runs that this one represents.
+    - `after`: the end of the simulation, without nodes that autoscalers add or remove. `withNewNodes`: the end with
+      these. `autoscalers`: the reaction of autoscalers to Pending Pods.
+    - `withoutChange`: what happens anyway, if the cluster was not settled.
+    - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
+      new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
+    """
+
+    change: str
+    after: Inlined[EndState]
+    autoscalers: Autoscalers
+    without_change: WithoutChange | None = None
+    occupancy: Hidden[Occupancy | None] = None
+    typical_of: Runs | None = None
+    with_new_nodes: WithNewNodes | None = None
+    new_pods: Sequence[Ranked] = ()
+    replicas: BeforeAfter | None = None
+    reprioritized: Hidden[Sequence[Ranked]] = ()
+    """The workloads that the change itself changes, and whose new Pods get another priority or preemptionPolicy."""
+    placeholders: Hidden[Sequence[str]] = ()
+    """The affected workloads whose Pods only reserve capacity."""
+    placeholder_pods: Hidden[int] = 0
+    """The number of running Pods at the start that only reserve capacity."""
+    exceeded_quotas: Hidden[Mapping[str, str]] = MappingProxyType({})
+    """The ResourceQuotas (`namespace/name`) that are exceeded at the start: the worst resource, `1,682 of 900 pods`."""
+    until_scheduled: Hidden[bool] = False
+    """Whether as many nodes are added as Pending Pods need."""
+    restart_alone: Hidden[Effects | None] = None
+    """The effects of the restarts after a class change, if they do harm, without the change."""
+    alike: Hidden[tuple[int, int] | None] = None
+    """The number of runs with these effects, and of all, if random ties and races are simulated."""
+
+    @property
+    def title(self) -> str:
+        """The change, and the runs with these effects."""
+        return ", ".join(filter(None, (self.change, self._runs)))
+
+    @property
+    def _runs(self) -> str:
+        alike, runs = self.alike or (0, 0)
+        return f"as in {f'all {runs}' if alike == runs else f'{alike} of {runs}'} runs" if runs else ""
+
+    @optional_in_json
+    def incomplete(self) -> bool | None:
+        """Whether a limit of the simulation may have changed the answer."""
+        return self.after.summary.is_incomplete or self.end.after.summary.is_incomplete or None
+
+    @property
+    def of_upgrade(self) -> Answer:
+        """The answer with new nodes, if new nodes arrive during an upgrade; otherwise this answer."""
+        is_grown = self.after.upgrade is not None and self.with_new_nodes is not None and self.with_new_nodes.nodes
+        return self.end if is_grown else self
+
+    @property
+    def end(self) -> Answer:
+        """The answer whose end is that with the nodes of autoscalers; otherwise this answer."""
+        if self.with_new_nodes is None:
+            return self
+        return self._replace(after=self.with_new_nodes.end._replace(simulation=self.after.simulation))
+
+    @property
+    def outages(self) -> Sequence[Interruption]:
+        """The interruptions without placeholder Pods."""
+        return [each for each in self.after.interruptions if each.workload not in self.placeholders]
+
+    @property
+    def is_as_without(self) -> bool:
+        """Whether the Pods of all workloads are lost, preempted and Pending without the change as well."""
+        without, after, summary = self.without_change, self.after, self.after.summary
+        failed = any(each.failure for each in after.workloads)
+        blocks = after.blocked or any(after.blocks)
+        if without is None or self.outages or after.pdbs or failed or blocks or summary.new_pods_pending:
+            return False
+        lost = {each.workload: each.lost for each in after.workloads if each.lost}
+        return (lost, summary.effects) == (without.lost_by_workload, without.summary.effects)
+
+    @property
+    def over_quota(self) -> Counter[str]:
+        """By workload, number of Pods that ResourceQuotas reject because of the event."""
+        before = self.without_change.summary.rejected_by_quota if self.without_change else None
+        return Counter(self.after.rejected_by_quota) - Counter(before)
 
 
 def pairs(preemptions: Iterable[Preemption]) -> list[tuple[tuple[str, int, str, int], list[Preemption]]]:

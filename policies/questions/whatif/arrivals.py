@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
     from forewarn.policies.prediction.simulation.api_server import Change
-    from forewarn.policies.questions.whatif.answer import Answer
+    from forewarn.policies.questions.whatif.answer import Answer, EndState
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling, ScaleDowns
     from forewarn.policies.questions.whatif.comparison import Ended
     from forewarn.policies.questions.whatif.new_nodes import NewNode
@@ -232,14 +232,14 @@ class ClusterAutoscalerRounds(Rounds):
 class Grown(NamedTuple):
     """The result of a simulation with new nodes, and the nodes of all rounds. `reaction`: at its end.
 
-    `omitted`: number of nodes that did not arrive because of a limit. `answer`: with the nodes.
+    `omitted`: number of nodes that did not arrive because of a limit. `end`: with the nodes.
     """
 
     result: Any
     nodes: Sequence[NewNode]
     omitted: int
     reaction: Autoscalers
-    answer: Answer | None = None
+    end: EndState | None = None
 
 
 class Branch:
@@ -336,8 +336,8 @@ class Branch:
         simulation.run()
         nodes = [node for rounds in every for node, _ in rounds.launched if node[2] <= simulation.clock.now]
         omitted = sum(rounds.omitted for rounds in every)
-        answer = self._answer_of(simulation, question) if self._answer_of else None
-        return Grown(self._measure(simulation), nodes, omitted, self._reaction(simulation, every), answer)
+        end = self._answer_of(simulation, question).after if self._answer_of else None
+        return Grown(self._measure(simulation), nodes, omitted, self._reaction(simulation, every), end)
 
     def _reaction(self, simulation: Simulation, every: Sequence[Rounds]) -> Autoscalers:
         """Return the reaction of autoscalers until the end of a simulation."""
@@ -362,9 +362,9 @@ class Branch:
 
 
 def _send(pipe: int, grown: Grown) -> None:
-    if grown.answer:
+    if grown.end:
         without: dict[str, Any] = {"simulation": None}
-        grown = grown._replace(answer=grown.answer._replace(**without))
+        grown = grown._replace(end=grown.end._replace(**without))
     with os.fdopen(os.dup(pipe), "wb") as file:
         pickle.dump(grown, file)
 
@@ -386,46 +386,36 @@ def with_new_nodes(answer: Answer, branch: Branch) -> Answer:
     if grown is None:
         return answer
     removed = grown.reaction.scale_down is not None and grown.reaction.scale_down.removed
-    end = grown.answer if grown.nodes or removed else None
-    arrived = _with_new_nodes(answer, grown, end) if end else None
-    return answer._replace(with_new_nodes=arrived, autoscalers=grown.reaction, grown=end)
+    end = grown.end if grown.nodes or removed else None
+    arrived = _with_new_nodes(answer.after, grown, end) if end else None
+    return answer._replace(with_new_nodes=arrived, autoscalers=grown.reaction)
 
 
-def _with_new_nodes(answer: Answer, grown: Grown, end: Answer) -> WithNewNodes:
-    """`end`: the answer with new nodes."""
-    nodes, worst = grown.nodes, grown.result
-    milli_cpu = Counter[str]()
-    for group, node, _ in nodes:
-        milli_cpu[group] += node.allocatable.milli_cpu
-    run = end.upgrade
+def _with_new_nodes(after: EndState, grown: Grown, end: EndState) -> WithNewNodes:
+    """`after`: the end without new nodes. `end`: with them."""
+    nodes, worst, run = grown.nodes, grown.result, end.upgrade
     return WithNewNodes(
+        end=end,
         nodes=dict(Counter(group for group, _, _ in nodes)),
-        milli_cpu=milli_cpu.total(),
-        milli_cpu_by_group=milli_cpu,
         first_node_at=min((at for _, _, at in nodes), default=None),
         worst=worst.moment,
         running=end.running_after,
         lost=end.lost,
         pending=sum(workload.pending for workload in end.workloads),
         steady_at=end.summary.steady_at,
-        workloads=list(_rows(answer, end, worst)),
+        workloads=list(_rows(after, end, worst)),
         nodes_not_simulated=grown.omitted,
-        daemon_pods=max(_more_daemon_pods(end) - _more_daemon_pods(answer), 0),
         upgraded=len(run.done) if run else None,
         upgraded_at=run.seconds if run and run.complete else None,
         preempted=len(end.preempted) if run else None,
     )
 
 
-def _more_daemon_pods(answer: Answer) -> int:
-    return sum(workload.after - workload.before for workload in answer.workloads if workload.kind == DAEMON_SET)
-
-
-def _rows(answer: Answer, end: Answer, worst: Worst) -> Iterator[WorkloadBack]:
-    """Yield the workloads of the answer, and those that miss Pods only with new nodes. `end`: the answer with these."""
+def _rows(after: EndState, end: EndState, worst: Worst) -> Iterator[WorkloadBack]:
+    """Yield the workloads of the end without new nodes, and those that miss Pods only with these, at `end`."""
     names, last = end.summary.names, {bound.workload: bound.t for bound in end.bound}
     lowest = {names.name_of(workload): running for workload, running in worst.by_workload.items()}
-    without, with_nodes = ({each.workload: each for each in one.workloads} for one in (answer, end))
+    without, with_nodes = ({each.workload: each for each in one.workloads} for one in (after, end))
     for name in {**without, **with_nodes}:
         each = without.get(name) or with_nodes[name]
         other = with_nodes.get(name, each._replace(after=each.before, pending=0, message="", failure=""))

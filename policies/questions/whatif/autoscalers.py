@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.prediction.simulation.summary import Names
+    from forewarn.policies.questions.whatif.answer import EndState
 
 
 LIMIT_REACHED: Final = "further nodes (limit of nodes or rounds reached)"
@@ -552,16 +553,14 @@ class WorstMoment(NamedTuple):
 class WithNewNodes(NamedTuple):
     """The end of the simulation if autoscalers add or remove nodes. `nodes`: added nodes by node group or NodePool.
 
-    `lost`: number of replicas that no longer run. `daemon_pods`: number of additional DaemonSet Pods that run because
-    of the new nodes. `first_node_at`: seconds until the first node is ready; null if nodes are only removed.
-    `nodes_not_simulated`: number of nodes beyond the limit of a simulation. `upgraded`: in an upgrade, the number of
-    upgraded nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not. `preempted`: in an
-    upgrade, the number of preempted Pods.
+    `lost`: number of replicas that no longer run. `first_node_at`: seconds until the first node is ready; null if
+    nodes are only removed. `nodes_not_simulated`: number of nodes beyond the limit of a simulation. `upgraded`: in an
+    upgrade, the number of upgraded nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not.
+    `preempted`: in an upgrade, the number of preempted Pods.
     """
 
+    end: Hidden[EndState]
     nodes: Mapping[str, int]
-    milli_cpu: int
-    milli_cpu_by_group: Mapping[str, int]
     first_node_at: float | None
     worst: WorstMoment
     running: int
@@ -570,7 +569,6 @@ class WithNewNodes(NamedTuple):
     steady_at: float
     workloads: Sequence[WorkloadBack]
     nodes_not_simulated: int
-    daemon_pods: int = 0
     upgraded: int | None = None
     upgraded_at: float | None = None
     preempted: int | None = None

@@ -391,32 +391,36 @@ class Plan(NamedTuple):
     @in_json
     def preempted(self) -> int:
         """Number of preempted Pods in all steps."""
-        return len(self.answer.preempted)
+        return len(self.answer.after.preempted)
 
     @in_json
     def lost(self) -> Mapping[str, int]:
         """By workload, running replicas that no longer run after the steps."""
-        return {each.workload: each.lost for each in self.answer.workloads if each.lost}
+        return {each.workload: each.lost for each in self.answer.after.workloads if each.lost}
 
     @in_json
     def complete(self) -> bool:
         """Whether all rollouts finish, and `rejected` is empty."""
-        return not self.answer.summary.stopped and not self.rejected and not any(step.unfinished for step in self.steps)
+        return (
+            not self.answer.after.summary.stopped
+            and not self.rejected
+            and not any(step.unfinished for step in self.steps)
+        )
 
     @in_json
     def steady(self) -> bool:
         """Whether the cluster reached a steady state."""
-        return self.answer.summary.steady
+        return self.answer.after.summary.steady
 
     @optional_in_json
     def stopped(self) -> str | None:
         """Why the simulation was stopped before its end."""
-        return self.answer.summary.stopped or None
+        return self.answer.after.summary.stopped or None
 
     @in_json
     def violated_pdbs(self) -> Mapping[str, int]:
         """Number of preemptions beyond the allowed disruptions of each PDB, also before the first step."""
-        return self.answer.summary.violated_pdbs
+        return self.answer.after.summary.violated_pdbs
 
 
 def plan(
@@ -467,9 +471,9 @@ def _simulated(
     prepare(simulation, _CHANGE)
     simulation.run()
     answer = answer_after(simulation, _CHANGE, run.start)
-    if answer.rejected_by_quota:
+    if answer.after.rejected_by_quota:
         answer = answer._replace(without_change=outcome_without_change(world))
-    preemptions, starts = answer.preempted, [step.started_at for step in run.results]
+    preemptions, starts = answer.after.preempted, [step.started_at for step in run.results]
     steps = [
         step._replace(preemptions=[preemption for preemption in preemptions if step.started_at <= preemption.t < end])
         for step, end in zip(run.results, [*starts[1:], float("inf")], strict=False)
@@ -488,8 +492,8 @@ def _simulated(
         steps=steps,
         keep_priority=[_running(workload) for workload in kept if needs_restart(workload)],
         rejected=[_running(workload) for workload in affected if workload.after is None],
-        answer=answer._replace(preempted=of_steps),
-        not_modelled=[*answer.not_modelled, *sorted(map(str, simulation.controllers.unreadable.values()))],
+        answer=answer._replace(after=answer.after._replace(preempted=of_steps)),
+        not_modelled=[*answer.after.not_modelled, *sorted(map(str, simulation.controllers.unreadable.values()))],
         ignored=change.ignored,
         affected=affected,
     )

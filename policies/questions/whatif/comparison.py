@@ -58,6 +58,7 @@ from forewarn.policies.questions.whatif.answer import (
     BeforeAfter,
     Blocks,
     Bound,
+    EndState,
     NotRecreated,
     Preemption,
     Runs,
@@ -122,12 +123,13 @@ def _compared_without(answer: Answer, question: Question, world: World) -> Answe
     """Add the outcome without the change, unless nothing changes. Of workloads that the question does not change, Pods
     that are created anyway are no new Pods.
     """
-    without, summary = outcome_without_change(world), answer.summary
+    without, summary = outcome_without_change(world), answer.after.summary
     changed = {"/".join(ref_of(arrival.object, DEFAULT_NAMESPACE)[2:]) for arrival in question.arrivals}
     same = dict(summary.new_workloads.items() & without.summary.new_workloads.items())
     others = [name for name in same if summary.names.group(name) not in changed]
     shown = None if without.is_quiet and at_rest(world) else without
-    return answer._replace(without_change=shown, summary=summarize(answer.simulation, others) if others else summary)
+    summary = summarize(answer.after.simulation, others) if others else summary
+    return answer._replace(without_change=shown, after=answer.after._replace(summary=summary))
 
 
 class OverQuota(NamedTuple):
@@ -186,8 +188,7 @@ def answer_after(
     equal = equal_victims(simulation, summary.names)
     unread = simulation.controllers.unreadable.values()
     starved = new_nodes.starved_on(simulation, simulation.api.nodes, summary.names) if question.restarts else ()
-    return Answer(
-        change=question.title,
+    state = EndState(
         running_before=sum(count.running for count in start.before.values()),
         running_after=sum(count.running for count in after.values()),
         workloads=workloads,
@@ -206,7 +207,6 @@ def answer_after(
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
-        autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         upgrade=question.upgrade,
         drains_blocked_by=[
             each for each in blockers_of(simulation, not_drained) if each.never or not summary.is_changing
@@ -220,13 +220,18 @@ def answer_after(
         new_nodes=new_nodes.new_nodes_after(simulation, question.added, summary.names) if question.added else None,
         pending_daemon_sets=starved,
         pod_losses=losses,
-        until_scheduled=question.until_scheduled,
-        replicas=question.replicas and BeforeAfter(*question.replicas),
         rivals=sorted({*racing.names}.union(*map(equal.__getitem__, losers))),
         equal_victims=sorted(set[str]().union(*equal.values())),
         has_more_rivals=not racing.is_complete or simulation.scheduler.algorithm.has_more_equal,
         left=others,
         interruptions=interruptions(simulation, summary.names, (count.origin for count in start.before.values())),
+    )
+    return Answer(
+        question.title,
+        state,
+        autoscalers.after_simulation(simulation, autoscaling, summary.names),
+        until_scheduled=question.until_scheduled,
+        replicas=question.replicas and BeforeAfter(*question.replicas),
     )
 
 
@@ -284,15 +289,15 @@ def typical(
     The parameters are those of `ask`. After a lost race, kube-scheduler retries a Pod only after 5 minutes.
     """
     first = ask(question, world, progress, watch, autoscaling, run=run)
-    size = len(world.pods) + len(world.nodes) + len(first.simulation.timeline.events)
-    if not first.simulation.scheduler.late or question.upgrade is not None or size > _MAX_REPEATED:
+    size = len(world.pods) + len(world.nodes) + len(first.after.simulation.timeline.events)
+    if not first.after.simulation.scheduler.late or question.upgrade is not None or size > _MAX_REPEATED:
         return first
     answers = [first]
     for number in range(1, _RUNS):
         random = Random(f"{number}")
         answers.append(ask(question, world, progress, watch, autoscaling, without=False, random=random))
-    late = [answer for answer in answers if answer.simulation.scheduler.late]
-    prompt = [answer for answer in answers if not answer.simulation.scheduler.late]
+    late = [answer for answer in answers if answer.after.simulation.scheduler.late]
+    prompt = [answer for answer in answers if not answer.after.simulation.scheduler.late]
     most, others = (late, prompt) if len(late) >= len(prompt) else (prompt, late)
     chosen = first if first in most else sorted(most, key=_seconds)[len(most) // 2]
     if others:
@@ -302,7 +307,7 @@ def typical(
 
 
 def _seconds(answer: Answer) -> float:
-    return answer.summary.steady_at
+    return answer.after.summary.steady_at
 
 
 class Losses:
@@ -355,10 +360,10 @@ def placeholder_workloads(simulation: Simulation, pods: Iterable[Pod], options: 
 
 def placeholders_of(answer: Answer, pods: Iterable[Pod], options: Options) -> list[str]:
     """The workloads of placeholder Pods among `pods`, those at the start, that lose Pods or may lose Pods instead."""
-    names, workloads = names_in(answer.simulation), placeholder_workloads(answer.simulation, pods, options)
-    found = {each.workload for one in (answer, answer.end) for each in one.preempted}
-    found |= {each.workload for one in (answer, answer.end) for each in one.workloads if each.lost}
-    found |= {name for one in (answer, answer.end) for name in (*one.rivals, *one.equal_victims)}
+    names, workloads = names_in(answer.after.simulation), placeholder_workloads(answer.after.simulation, pods, options)
+    found = {each.workload for one in (answer, answer.end) for each in one.after.preempted}
+    found |= {each.workload for one in (answer, answer.end) for each in one.after.workloads if each.lost}
+    found |= {name for one in (answer, answer.end) for name in (*one.after.rivals, *one.after.equal_victims)}
     return sorted({*map(names.name_of, workloads)} & found)
 
 

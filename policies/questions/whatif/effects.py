@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
     """Count the effects of a simulated change. `rejected_objects`: objects of the change that are not simulated."""
-    own = own_workloads(answer)
-    victims = [each for each in answer.preempted if each.workload not in answer.placeholders]
-    upgrade, arrived, down = answer.upgrade, answer.with_new_nodes, answer.autoscalers.scale_down
+    own, after = own_workloads(answer), answer.after
+    victims = [each for each in after.preempted if each.workload not in answer.placeholders]
+    upgrade, arrived, down = after.upgrade, answer.with_new_nodes, answer.autoscalers.scale_down
     forced = {pdb for pod in upgrade.forced for pdb in pod.pdbs} if upgrade is not None else set[str]()
-    not_upgraded = len(upgrade.steps) - len(upgrade.done) if upgrade is not None else len(answer.not_drained)
+    not_upgraded = len(upgrade.steps) - len(upgrade.done) if upgrade is not None else len(after.not_drained)
     return Effects(
-        victims=sum(each.by in answer.summary.new_pod_names for each in victims) if creates_pods(answer) else 0,
+        victims=sum(each.by in after.summary.new_pod_names for each in victims) if creates_pods(answer) else 0,
         preempted=len(victims),
         pending=sum(each.more_pending for each in own),
         lost=sum(each.lost for each in own),
@@ -36,10 +36,10 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
         down_seconds=max((each.total for each in answer.outages), default=0),
         rejected=answer.over_quota.total() + rejected_objects,
         jobs_failed=sum(len(each.failures) for each in own),
-        pdbs_violated=len(forced.union(answer.summary.violated_pdbs)),
-        pdbs_short=len(answer.pdbs),
-        blocked=not_upgraded + len(answer.blocks.rollouts),
-        placeholders=len(answer.preempted) - len(victims),
+        pdbs_violated=len(forced.union(after.summary.violated_pdbs)),
+        pdbs_short=len(after.pdbs),
+        blocked=not_upgraded + len(after.blocks.rollouts),
+        placeholders=len(after.preempted) - len(victims),
         new_nodes=sum(arrived.nodes.values()) if arrived else 0,
         removed_nodes=len(down.removed) if down else 0,
     )
@@ -77,8 +77,8 @@ def joined(phrases: Sequence[str]) -> str:
 
 def creates_pods(answer: Answer) -> bool:
     """Report whether the change itself creates Pods, which a loss or a drain does not."""
-    is_loss = all(arrival.op in ("lost", "cordon", "drain") for arrival in answer.simulation.world.arrivals)
-    return answer.upgrade is None and not is_loss and answer.new_nodes is None
+    is_loss = all(arrival.op in ("lost", "cordon", "drain") for arrival in answer.after.simulation.world.arrivals)
+    return answer.after.upgrade is None and not is_loss and answer.after.new_nodes is None
 
 
 class NewPods(NamedTuple):
@@ -94,29 +94,29 @@ def new_pods_of(answer: Answer) -> NewPods | None:
     Pods that a StatefulSet creates only after a Pending or rejected one, and those of a rollout that does not finish,
     count as new Pods too.
     """
-    summary = answer.summary
+    summary = answer.after.summary
     names = summary.new_workloads or answer.over_quota
     if not creates_pods(answer) or not names:
         return None
-    own = [each for each in answer.workloads if each.workload in names]
+    own = [each for each in answer.after.workloads if each.workload in names]
     later = sum(not_created(each, answer) for each in own)
     missing = sum(answer.over_quota[name] for name in names)
-    rollouts = sum(desired(each, answer) for each in own if each.workload in answer.blocks.rollouts)
+    rollouts = sum(desired(each, answer) for each in own if each.workload in answer.after.blocks.rollouts)
     run = max(summary.new_pods - summary.new_pods_pending - summary.new_pods_ended, 0)
     return NewPods(run, max(summary.new_pods + later + missing, rollouts))
 
 
 def not_created(workload: WorkloadCount, answer: Answer) -> int:
     """Return how many Pods a StatefulSet creates only after its Pending or rejected one."""
-    first = workload.pending + answer.rejected_by_quota.get(workload.workload, 0)
+    first = workload.pending + answer.after.rejected_by_quota.get(workload.workload, 0)
     waits = first and workload.kind == STATEFUL_SET
     return max(desired(workload, answer) - workload.after - first, 0) if waits else 0
 
 
 def desired(workload: WorkloadCount, answer: Answer) -> int:
     """Return the replicas of a workload; its Pods before, if it has no such number."""
-    namespace, _, name = answer.summary.names.group(workload.workload).partition("/")
-    state = answer.simulation.api.workloads.get((workload.kind, namespace, name))
+    namespace, _, name = answer.after.summary.names.group(workload.workload).partition("/")
+    state = answer.after.simulation.api.workloads.get((workload.kind, namespace, name))
     replicas = int32(state.object, "spec", "replicas") if state else None
     return workload.before + workload.pending_before if replicas is None else replicas
 
@@ -125,13 +125,15 @@ def helped_by_added_nodes(answer: Answer) -> int:
     """Return how many Pods run only with the nodes that the change adds: those that are otherwise Pending at the end,
     and of a StatefulSet the one whose scheduling lets it create the next one.
     """
-    if answer.new_nodes is None or answer.without_change is None:
+    if answer.after.new_nodes is None or answer.without_change is None:
         return 0
     waiting = Counter({each.group: each.pods for each in answer.without_change.summary.waiting})
-    staying = waiting & Counter({each.workload: each.pending for each in answer.workloads})
-    not_replaced = waiting & Counter({each.workload: each.unreplaced for each in answer.workloads})
-    there = {each.workload for each in answer.new_nodes.scheduled} & waiting.keys()
-    next_ones = (each.workload for each in answer.workloads if each.kind == STATEFUL_SET and each.workload in there)
+    staying = waiting & Counter({each.workload: each.pending for each in answer.after.workloads})
+    not_replaced = waiting & Counter({each.workload: each.unreplaced for each in answer.after.workloads})
+    there = {each.workload for each in answer.after.new_nodes.scheduled} & waiting.keys()
+    next_ones = (
+        each.workload for each in answer.after.workloads if each.kind == STATEFUL_SET and each.workload in there
+    )
     return (waiting - staying - not_replaced | Counter(next_ones)).total()
 
 
@@ -144,7 +146,7 @@ def of_runs(answer: Answer) -> Iterator[str]:
 
 def own_workloads(answer: Answer) -> list[WorkloadCount]:
     """The affected workloads whose Pods do not only reserve capacity."""
-    return [each for each in answer.workloads if each.workload not in answer.placeholders]
+    return [each for each in answer.after.workloads if each.workload not in answer.placeholders]
 
 
 class Kind(StrEnum):
@@ -228,8 +230,8 @@ def _reasons_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reaso
 
 def quota_of(workload: str, answer: Answer) -> str:
     """What rejects Pods of a workload, such as `quota shop/q`."""
-    namespace = answer.summary.names.group(workload).partition("/")[0]
-    return rejecting([(namespace, row.message) for row in answer.summary.missing if row.group == workload])
+    namespace = answer.after.summary.names.group(workload).partition("/")[0]
+    return rejecting([(namespace, row.message) for row in answer.after.summary.missing if row.group == workload])
 
 
 def _reason_of_pending(workload: WorkloadCount) -> Reason:

@@ -64,7 +64,9 @@ def test_a_fork_answers_as_a_simulation_of_its_own() -> None:
     for name in ("n1", "n2", "n3"):
         question = questions.nodes_lost(cache.snapshot(), [name])
         answer = ask(question, world_of(cache, question.arrivals, until=600.0))
-        expected.append({standing.workload: standing.decrease for standing in answer.workloads if standing.decrease})
+        expected.append(
+            {standing.workload: standing.decrease for standing in answer.after.workloads if standing.decrease}
+        )
     assert lost() == expected == [{}, {"default/db": 1}, {}]
 
 

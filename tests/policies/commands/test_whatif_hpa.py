@@ -203,8 +203,9 @@ def test_scaling_a_workload_names_what_its_autoscaler_allows(
 def test_placeholder_pods_are_in_no_other_counter() -> None:
     change = forewarn.Scale("deployment/web", 9, "shop")
     answer = forewarn.whatif(forewarn.load("docs/examples/whatif/cluster.yaml"), change).answer
-    summary = answer.summary._replace(violated_pdbs={"shop/web": 2})
-    answer = answer._replace(summary=summary, pdbs={"shop/web": (1, 2), "shop/db": (0, 1)})
+    summary = answer.after.summary._replace(violated_pdbs={"shop/web": 2})
+    after = answer.after._replace(summary=summary, pdbs={"shop/web": (1, 2), "shop/db": (0, 1)})
+    answer = answer._replace(after=after)
     effects = effects_of(answer)
     assert (effects.lost, effects.preempted, effects.placeholders) == (4, 4, 0)
     assert (effects.pdbs_violated, effects.pdbs_short) == (1, 2)

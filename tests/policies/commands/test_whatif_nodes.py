@@ -62,12 +62,12 @@ def test_a_daemon_set_that_ranks_no_higher_than_its_neighbours_stays_pending(age
     cache = starved_cluster(agent, 20)
     question = added(cache.snapshot(), "node", "n1", 1)
     answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
-    assert answer.new_nodes is not None
-    assert [(each.workload, each.ranks_too_low) for each in answer.new_nodes.pending_daemon_sets] == (
+    assert answer.after.new_nodes is not None
+    assert [(each.workload, each.ranks_too_low) for each in answer.after.new_nodes.pending_daemon_sets] == (
         [("default/agent", True)] if starved else []
     )
-    assert [first.workload for first in answer.new_nodes.scheduled][:2] == ["default/w0", "default/w1"]
-    assert len(answer.preempted) == (0 if starved else 1)
+    assert [first.workload for first in answer.after.new_nodes.scheduled][:2] == ["default/w0", "default/w1"]
+    assert len(answer.after.preempted) == (0 if starved else 1)
 
 
 @pytest.mark.parametrize("agent", [10, 30])

@@ -303,14 +303,14 @@ def test_a_pod_that_is_preempted_at_once_does_not_run(tmp_path: Path, capsys: py
 
 def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
     answer = answer_of(cluster_of(3, 2), surge=True)
-    assert answer.upgrade is not None
-    assert [(step.node, step.pool) for step in answer.upgrade.steps] == [("n1", "a"), ("n0", "b"), ("n2", "b")]
-    assert sorted(answer.simulation.api.nodes) == ["n0-new", "n1-new", "n2-new"]
-    assert answer.upgrade.complete
-    assert answer.running_after == 3
-    assert [(pool.pool, pool.upgraded) for pool in answer.upgrade.pools] == [("a", 1), ("b", 2)]
-    assert sum(pool.seconds or 0 for pool in answer.upgrade.pools) <= answer.upgrade.seconds
-    for step in answer.upgrade.steps:
+    assert answer.after.upgrade is not None
+    assert [(step.node, step.pool) for step in answer.after.upgrade.steps] == [("n1", "a"), ("n0", "b"), ("n2", "b")]
+    assert sorted(answer.after.simulation.api.nodes) == ["n0-new", "n1-new", "n2-new"]
+    assert answer.after.upgrade.complete
+    assert answer.after.running_after == 3
+    assert [(pool.pool, pool.upgraded) for pool in answer.after.upgrade.pools] == [("a", 1), ("b", 2)]
+    assert sum(pool.seconds or 0 for pool in answer.after.upgrade.pools) <= answer.after.upgrade.seconds
+    for step in answer.after.upgrade.steps:
         assert step.started_at is not None
         assert step.back_at is not None
         assert step.back_at - step.started_at >= 120.0
@@ -320,21 +320,21 @@ def test_new_nodes_replace_old_nodes_pool_by_pool() -> None:
 @pytest.mark.parametrize(("least", "force"), [(2, 0.0), (2, HOUR), (3, 0.0), (3, HOUR)])
 def test_a_drain_timeout_deletes_what_a_budget_blocks_and_nothing_else(surge: bool, least: int, force: float) -> None:
     answer = answer_of(cluster_of(3, least), surge=surge, force=force)
-    assert answer.upgrade is not None
+    assert answer.after.upgrade is not None
     blocked = least == 3
-    assert answer.upgrade.complete == (not blocked or bool(force))
-    assert bool(answer.upgrade.forced) == (blocked and bool(force))
-    assert [each.never for each in answer.blocks.drains] == ([True] if blocked else [])
-    if answer.upgrade.complete:
-        assert answer.running_after == 3
-        assert (answer.upgrade.seconds >= 3 * force) == (blocked or not force)
+    assert answer.after.upgrade.complete == (not blocked or bool(force))
+    assert bool(answer.after.upgrade.forced) == (blocked and bool(force))
+    assert [each.never for each in answer.after.blocks.drains] == ([True] if blocked else [])
+    if answer.after.upgrade.complete:
+        assert answer.after.running_after == 3
+        assert (answer.after.upgrade.seconds >= 3 * force) == (blocked or not force)
 
 
 @pytest.mark.parametrize(("unblocked", "why"), [(0, " in spite of PDBs"), (1, ", 3 of them in spite of PDBs"), (3, "")])
 def test_pods_that_are_deleted_in_spite_of_their_pdbs_are_counted(unblocked: int, why: str) -> None:
     answer = answer_of(cluster_of(3, 3), force=HOUR)
-    assert answer.upgrade is not None
-    for step in answer.upgrade.steps[:unblocked]:
+    assert answer.after.upgrade is not None
+    for step in answer.after.upgrade.steps[:unblocked]:
         step.forced = [each._replace(pdbs=()) for each in step.forced]
     document = document_of(Simulated(answer, None, [], []))
     assert f"4 Pods are deleted after --drain-timeout{why}" in document.warnings

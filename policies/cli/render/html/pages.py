@@ -35,12 +35,12 @@ def whatif_page(result: WhatIf) -> Page:
     """Return the page. The result must have `occupancy`."""
     answer = result.answer
     assert answer.occupancy is not None
-    drawn = node_data(NodeBands(answer.occupancy, answer.preempted), answer.preempted)
+    drawn = node_data(NodeBands(answer.occupancy, answer.after.preempted), answer.after.preempted)
     return answer_page(result.document, result.head, *_timeline(answer), drawn=drawn)
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:
-    lines = [_moment(line) for line in timeline_lines(answer.simulation)]
+    lines = [_moment(line) for line in timeline_lines(answer.after.simulation)]
     if lines:
         events = element("ol", *lines, class_="timeline")
         folded = element("details", element("summary", f"Events: {len(lines):,}"), events)
