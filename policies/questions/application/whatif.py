@@ -91,7 +91,7 @@ from forewarn.policies.questions.whatif.sweep import Sweep, worst_first
 from forewarn.policies.questions.whatif.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from random import Random
 
     from forewarn.policies.base.documents.answer import AnswerDocument, Effects
@@ -103,7 +103,6 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.tally import Tallied
 
 
-ONE_CHOICE: Final = "counts are those of one choice among equal victims: kube-scheduler may instead preempt Pods of "
 _A_DAY: Final = 86_400.0
 """Default duration of simulated DaemonSet rollouts in seconds: a DaemonSet replaces its Pods node by node."""
 
@@ -230,7 +229,7 @@ def whatif(
         if runs:
             certain = answer.after._replace(rivals=(), equal_victims=(), has_more_rivals=False)
             answer = answer._replace(after=certain, alike=runs.alike)
-    of_faults, notes = _of_faults(faults), _notes(cache, answer, notes)
+    of_faults, notes = _of_faults(faults), [*not_simulated(cache), *notes]
     assumed = (*answer.after.summary.assumes, *autoscaling.assumes)
     is_loss = any(arrival.op == "lost" for arrival in question.arrivals)
     head = head_with_nodes(cache.snapshot(), assumed, is_loss=is_loss)
@@ -258,11 +257,6 @@ def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -
 
 def _ending(change: Change, answer: Answer) -> list[Ending]:
     return [Ending(Outcome(answer.after.simulation), answer.after.summary)] if isinstance(change, Events) else []
-
-
-def _notes(cache: DumpCache, answer: Answer, notes: Iterable[str]) -> list[str]:
-    of_choice = [f"{ONE_CHOICE}{listed(answer.after.equal_victims)}"] if answer.after.equal_victims else []
-    return [*not_simulated(cache), *notes, *of_choice]
 
 
 class _Explored(NamedTuple):

@@ -217,15 +217,20 @@ def _warnings(result: Simulated) -> Iterator[str]:
     yield from _of_the_time_after(answer)
     yield from _doubts(answer)
     yield from autoscaler_tables.warnings_of(answer.autoscalers)
+    if (arrived := result.answer.with_new_nodes) is not None and arrived.nodes_not_simulated:
+        more = plural(arrived.nodes_not_simulated, "more new node does", "more new nodes do")
+        yield f"limit of the simulation: {more} not arrive"
     yield from (f"not simulated: {each}" for each in answer.after.not_simulated)
     yield from answer.after.not_modelled
     yield from result.notes
 
 
 def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
-    """Yield what is wrong also without the change."""
-    without = answer.without_change
-    for name, quota in answer.exceeded_quotas.items():
+    """Yield what is wrong also without the change; exceeded quotas only of namespaces whose Pods are rejected."""
+    without, names = answer.without_change, answer.after.summary.names
+    rejecting = {names.group(row.group).partition("/")[0] for row in answer.after.summary.missing}
+    exceeded = {name: quota for name, quota in answer.exceeded_quotas.items() if name.partition("/")[0] in rejecting}
+    for name, quota in exceeded.items():
         yield f"before the change: quota {name} is exceeded ({quota})"
     if without is not None:
         waiting = sum(each.pods for each in without.summary.waiting)
@@ -266,9 +271,22 @@ def _doubts(answer: Answer) -> Iterator[str]:
         what, fix = unsettled(summary.stopped, summary.horizon)
         yield f"simulation {what}: the numbers are those of this moment. Fix: {fix}"
     yield from of_runs(answer)
-    if rivals := [name for name in answer.after.rivals if name not in answer.placeholders]:
-        names = f"{', '.join(rivals[:2])} or others" if answer.after.has_more_rivals else listed(rivals, 2)
-        yield f"chance decides between equal Pods: {names} may lose replicas instead"
+    yield from _of_chance(answer)
+
+
+def _of_chance(answer: Answer) -> Iterator[str]:
+    """Yield which workloads may lose replicas, or be preempted, instead of others."""
+    after = answer.after
+    rivals, equal = ([name for name in names if name not in answer.placeholders]
+                     for names in (after.rivals, after.equal_victims))  # fmt: skip
+    instead = []
+    if rivals:
+        names = f"{', '.join(rivals[:2])} or others" if after.has_more_rivals else listed(rivals, 2)
+        instead.append(f"{names} may lose replicas instead")
+    if others := [name for name in equal if name not in rivals]:
+        instead.append(f"{'' if rivals else 'Pods of '}{listed(others, 2)} may be preempted instead")
+    if instead:
+        yield f"chance decides between equal Pods: {'; '.join(instead)}"
 
 
 # Reasons
