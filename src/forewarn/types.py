@@ -33,6 +33,7 @@ from forewarn.policies.questions.whatif.answer import Answer as Answer
 from forewarn.policies.questions.whatif.answer import BeforeAfter as BeforeAfter
 from forewarn.policies.questions.whatif.answer import Blocks as Blocks
 from forewarn.policies.questions.whatif.answer import Bound as Bound
+from forewarn.policies.questions.whatif.answer import EndState as EndState
 from forewarn.policies.questions.whatif.answer import NotRecreated as NotRecreated
 from forewarn.policies.questions.whatif.answer import PreemptionPod as PreemptionPod
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers as Autoscalers

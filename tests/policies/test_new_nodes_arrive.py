@@ -358,7 +358,7 @@ def test_risk_fails_on_a_lasting_loss_only_if_new_nodes_do_not_help(
     assert (f"fails on {condition} (--fail-on)" in capsys.readouterr().err) == bool(status)
 
 
-HPA = "--cluster", "docs/examples/whatif/autoscalers.yaml", "hpa", "--max"
+HPA = "--cluster", "docs/examples/whatif/autoscalers.yaml", "hpa"
 
 
 @pytest.mark.parametrize("event", [("lose", "zone", "a"), ("lose", "--each", "zone"), HPA])

@@ -251,14 +251,13 @@ def _of_workloads(add: _Add) -> None:
     )
     argument("workload", metavar="KIND/NAME")
     argument("replicas", type=integer_between(0, MAX_VALUE), metavar="N")
-    argument = add(
+    add(
         "hpa",
         "HorizontalPodAutoscalers scale to maxReplicas",
         "whatif hpa",
         "whatif hpa --fail-on pending",
         request=_of_options("MaxReplicas"),
     )
-    argument("--max", action="store_true", help="scale to maxReplicas (the default)")
 
 
 def _of_manifests(add: _Add) -> None:
