@@ -36,9 +36,9 @@ from forewarn.policies.questions.whatif.answer import Bound as Bound
 from forewarn.policies.questions.whatif.answer import EndState as EndState
 from forewarn.policies.questions.whatif.answer import NotRecreated as NotRecreated
 from forewarn.policies.questions.whatif.answer import PreemptionPod as PreemptionPod
+from forewarn.policies.questions.whatif.answer import WithNewNodes as WithNewNodes
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers as Autoscalers
 from forewarn.policies.questions.whatif.autoscalers import Considered as Considered
-from forewarn.policies.questions.whatif.autoscalers import WithNewNodes as WithNewNodes
 from forewarn.policies.questions.whatif.autoscalers import WorkloadBack as WorkloadBack
 from forewarn.policies.questions.whatif.autoscalers import WorstMoment as WorstMoment
 from forewarn.policies.questions.whatif.class_change import ClassChange as ClassChange

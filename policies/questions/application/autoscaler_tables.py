@@ -12,7 +12,8 @@ from forewarn.policies.kubernetes.scheduling.reasons import in_short
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, NoScaleUp, ScaleDowns, ScaleUp, WithNewNodes
+    from forewarn.policies.questions.whatif.answer import WithNewNodes
+    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, NoScaleUp, ScaleDowns, ScaleUp
 
     Rows = list[list[str | int]]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.prediction.simulation.summary import OfOtherScheduler, Summary
-    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, WithNewNodes
+    from forewarn.policies.questions.whatif.autoscalers import Autoscalers, WorkloadBack, WorstMoment
     from forewarn.policies.questions.whatif.class_change import Ranked
     from forewarn.policies.questions.whatif.interruptions import Interruption
     from forewarn.policies.questions.whatif.new_nodes import NewNodes, PendingDaemonSet
@@ -410,6 +410,30 @@ class EndState(NamedTuple):
             if workload.pending:
                 counted[getattr(workload, what) or NO_CLASS] += workload.pending
         return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+class WithNewNodes(NamedTuple):
+    """The end of the simulation if autoscalers add or remove nodes. `nodes`: added nodes by node group or NodePool.
+
+    `lost`: number of replicas that no longer run. `first_node_at`: seconds until the first node is ready; null if
+    nodes are only removed. `nodes_not_simulated`: number of nodes beyond the limit of a simulation. `upgraded`: in an
+    upgrade, the number of upgraded nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not.
+    `preempted`: in an upgrade, the number of preempted Pods.
+    """
+
+    end: Hidden[EndState]
+    nodes: Mapping[str, int]
+    first_node_at: float | None
+    worst: WorstMoment
+    running: int
+    lost: int
+    pending: int
+    steady_at: float
+    workloads: Sequence[WorkloadBack]
+    nodes_not_simulated: int
+    upgraded: int | None = None
+    upgraded_at: float | None = None
+    preempted: int | None = None
 
 
 class Answer(NamedTuple):

@@ -23,11 +23,11 @@ from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator im
 from forewarn.policies.prediction.forecast.impact import NewNodes
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Names, names_in
+from forewarn.policies.questions.whatif.answer import WithNewNodes
 from forewarn.policies.questions.whatif.autoscalers import (
     Autoscalers,
     ScaleUps,
     Scans,
-    WithNewNodes,
     WorkloadBack,
     WorstMoment,
     after_predictions,

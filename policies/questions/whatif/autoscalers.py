@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.autoscaling.karpenter.instance_types import InstanceType
     from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.prediction.simulation.summary import Names
-    from forewarn.policies.questions.whatif.answer import EndState
 
 
 LIMIT_REACHED: Final = "further nodes (limit of nodes or rounds reached)"
@@ -548,30 +547,6 @@ class WorstMoment(NamedTuple):
 
     running: int
     at: float
-
-
-class WithNewNodes(NamedTuple):
-    """The end of the simulation if autoscalers add or remove nodes. `nodes`: added nodes by node group or NodePool.
-
-    `lost`: number of replicas that no longer run. `first_node_at`: seconds until the first node is ready; null if
-    nodes are only removed. `nodes_not_simulated`: number of nodes beyond the limit of a simulation. `upgraded`: in an
-    upgrade, the number of upgraded nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not.
-    `preempted`: in an upgrade, the number of preempted Pods.
-    """
-
-    end: Hidden[EndState]
-    nodes: Mapping[str, int]
-    first_node_at: float | None
-    worst: WorstMoment
-    running: int
-    lost: int
-    pending: int
-    steady_at: float
-    workloads: Sequence[WorkloadBack]
-    nodes_not_simulated: int
-    upgraded: int | None = None
-    upgraded_at: float | None = None
-    preempted: int | None = None
 
 
 def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
