@@ -276,7 +276,9 @@ def read_input(request: LintRequest) -> Input:
         if file.name not in given.sources:
             _read(file, given, reported=False)
     if given.kustomizations:
-        given.diagnostics = _without_patches(given)
+        from forewarn.policies.linting.lint.patch_targets import unmatched
+
+        given.diagnostics = [*_without_patches(given), *unmatched(given)]
     if request.schemas or given.defining:
         read_by_schema(given, request.config, request.schemas)
     if given.with_names:

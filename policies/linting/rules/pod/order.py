@@ -85,7 +85,7 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
     """Helm deletes a PriorityClass of a chart, or cannot create it again.
 
     Why: Helm does not update the objects of a hook, and deletes objects that a template no longer prints, such as those
-    behind `lookup`. Without `before-hook-creation`, the next run of the hook fails
+    behind the function lookup. Without `before-hook-creation`, the next run of the hook fails
     because the class already exists: at each upgrade, or at an installation after an uninstallation, which leaves
     objects of hooks. With `hook-succeeded`, Helm deletes the class at once, and kube-apiserver rejects new Pods.
 

@@ -1,0 +1,87 @@
+"""Patches of kustomizations whose target matches no object: kustomize ignores them without a message."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import Severity, cut
+from forewarn.policies.inputs.manifests import first_value
+from forewarn.policies.inputs.manifests.documents import Document, as_utf8
+from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, Kustomization, reached
+from forewarn.policies.inputs.manifests.yaml.source import Tree, YamlSource
+from forewarn.policies.inputs.sources.files import readable
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.objects.fields import list_at, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
+
+if TYPE_CHECKING:
+    from forewarn.policies.inputs.sources.files import File
+    from forewarn.policies.linting.lint.input import Input
+
+_KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in POD_TEMPLATE_PATHS)
+_ADDING: Final = ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "crds")
+"""Keys of a kustomization that may add objects, in lower case."""
+_SHOWN: Final = 40
+
+
+def unmatched(files: Input) -> Iterator[FileDiagnostic]:
+    """Yield the patches without a target, of kustomizations all of whose objects are read."""
+    by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
+    by_path = {os.path.realpath(file.path): file for file in files.sources.values() if not file.is_stream}
+    names: dict[str, set[tuple[str, str]]] = {}
+    for member in files.members:
+        identity = member.subject.ref.kind, "" if member.subject.is_partial else member.subject.ref.name
+        names.setdefault(os.path.realpath(member.file), set()).add(identity)
+    for directory, kustomization in by_directory.items():
+        used = [kustomization]
+        used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
+        paths = {path for each in used for path in each.resources if path not in by_directory}
+        file = next((by_path[path] for path in _files_of(directory) if path in by_path), None)
+        if file is not None and paths <= by_path.keys() and not any(each.remotes for each in used):
+            objects = {identity for path in paths for identity in names.get(path, ())}
+            yield from _unmatched_in(file, objects, used)
+
+
+def _unmatched_in(
+    file: File, objects: Collection[tuple[str, str]], used: Sequence[Kustomization]
+) -> Iterator[FileDiagnostic]:
+    """Yield the patches of a file whose target is none of the objects."""
+    data = as_utf8(readable(file))
+    content = first_value(data, file.path) if b"target" in data else None
+    if not isinstance(content, dict) or any(str(key).lower() in _ADDING for key in content):
+        return
+    for number, kind, name in _targets(content):
+        if not any(_matches(kind, name, each, used) for each in objects):
+            place = YamlSource(Tree(Document(data, file.name))).locate(("patches", number, "target"))
+            message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
+            fix = "write the kind and name of an object of this kustomization"
+            yield FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
+
+
+def _files_of(directory: str) -> Iterator[str]:
+    yield from (os.path.join(directory, name) for name in KUSTOMIZATIONS)
+
+
+def _targets(content: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
+    """Yield the number, kind and name of each target of a patch that names a workload."""
+    for number, patch in enumerate(list_at(content, "patches")):
+        target = patch.get("target") if isinstance(patch, dict) else None
+        if isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}:
+            kind, name = text_at(target, "kind"), text_at(target, "name")
+            if kind in _KINDS and name:
+                yield number, kind, name
+
+
+def _matches(kind: str, name: str, identity: tuple[str, str], used: Sequence[Kustomization]) -> bool:
+    """Report whether a target matches an object by its name, or by the one that prefixes give it."""
+    if identity[0] != kind:
+        return False
+    prefixes, suffixes = ({each.affixes[end] for each in used} | {""} for end in (0, 1))
+    forms = {f"{prefix}{identity[1]}{suffix}" for prefix in prefixes for suffix in suffixes}
+    try:
+        return not identity[1] or any(re.fullmatch(name, form) for form in forms)
+    except re.error:
+        return True
