@@ -126,7 +126,9 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
     victims = _victims(preempting, impact.let_in)
     more: int | None = 0
     if victims:
-        more = impact.cascade.preempted if impact.cascade is not None and not impact.cascade.incomplete else None
+        cascade = impact.cascade
+        is_complete = cascade is not None and not (cascade.incomplete or cascade.pending_not_evaluated)
+        more = cascade.preempted if cascade is not None and is_complete else None
     lost = tuple(Lost(v.key, v.effective_priority) for v in victims.values()) if len(victims) <= NAMED else None
     return WorkloadExpectation(
         (subject.effective_namespace, kind, ref.name),

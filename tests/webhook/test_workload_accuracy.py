@@ -16,6 +16,7 @@ from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
+from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING
 from forewarn.webhook import workload_accuracy as module
 from forewarn.webhook.accuracy import Accuracy, Expectation, expectation_of
 from forewarn.webhook.workload_accuracy import (
@@ -616,3 +617,10 @@ wrong, whole changes, the last 1:
     happened:  1 placed, 2 Pending, no Pod preempted
 """
     )
+
+
+def test_more_victims_than_at_least_predicted_are_no_miss() -> None:
+    """More Pending Pods than forewarn evaluates may take the capacity of the victim."""
+    pending = [new_pod(f"p{number}", "3") | {"status": {"phase": "Pending"}} for number in range(MAX_PENDING + 1)]
+    found = expected(deployment(1, "4"), named_node("a"), placed("x", "a", "3", 0), *pending)
+    assert (found.lost, found.more) == (1, None)

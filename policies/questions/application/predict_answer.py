@@ -35,6 +35,7 @@ from forewarn.policies.linting.rules.support.predictions import (
 from forewarn.policies.linting.rules.wording.forecasts import placement_notes
 from forewarn.policies.prediction.forecast.effects import PENDING, RUNNING
 from forewarn.policies.prediction.forecast.impact import least
+from forewarn.policies.prediction.forecast.pending_pods import ahead_in_queue
 from forewarn.policies.prediction.forecast.why_not import (
     by_nodes,
     cause,
@@ -269,6 +270,10 @@ def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
         yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
     elif certain or any(each.may_be_others for each in result.predicted.alone):
         yield "equal nodes or Pods: kube-scheduler may select other victims"
+    several = in_turn if len(result.placements) > 1 else []
+    preemptor = next((each.pod for each in several if each.outcome == "preempts"), None)
+    if preemptor is not None and any(ahead_in_queue(preemptor, result.cluster)):
+        yield "Pending Pods may use the capacity of victims first: at least these Pods are preempted"
 
 
 def _of_pods(result: PredictResult) -> Iterator[str]:
