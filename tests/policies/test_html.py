@@ -1,4 +1,4 @@
-"""`-o html` and `-o svg`: one file, nothing from elsewhere, whatever names there are; and what it shows is true."""
+"""`-o html`: one file, nothing from elsewhere, whatever names there are; and what it shows is true."""
 
 from __future__ import annotations
 

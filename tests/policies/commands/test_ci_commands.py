@@ -108,7 +108,7 @@ ASKED: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "files": (["lint", ".", "::error::x.yaml", "--list-files"], ("text",)),
     "preempt": (["predict", "-f", "pod.json", *CLUSTER], ("text", "json", "html")),
     "whatif lose node": (["whatif", "lose", "node", "NODE", *CLUSTER], ("text", "json", "markdown", "html")),
-    "whatif lose zone": (["whatif", "lose", "zone", "ZONE", *CLUSTER], ("text", "json", "markdown", "html", "svg")),
+    "whatif lose zone": (["whatif", "lose", "zone", "ZONE", *CLUSTER], ("text", "json", "markdown", "html")),
     "sweep": (["whatif", "lose", "--each", "node", *CLUSTER], ("text", "json", "markdown", "html")),
     "test": (["test", "promises.json", *CLUSTER], ("text", "json", "junit")),
     "risk": (["risk", *CLUSTER], ("text", "json", "markdown", "html")),

@@ -208,7 +208,7 @@ def test_changes_since_an_earlier_report_are_those_of_each_cluster(
             ("whatif", "lose", "--each", "zone", "--shard", "1/2", "--clusters", "{there}/*"),
             "--shard: takes one cluster",
         ),
-        (("whatif", "upgrade", "--clusters", "{there}/*", "-o", "svg"), "-o svg: takes one cluster"),
+        (("whatif", "upgrade", "--clusters", "{there}/*", "-o", "html"), "-o html: takes one cluster"),
         *(
             ((*command, "--clusters", "{there}/*"), "--clusters")
             for command in (("classes",), ("headroom", *WEB), ("lint",), ("predict", *WEB), ("risk",))
