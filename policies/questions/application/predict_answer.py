@@ -270,9 +270,13 @@ def _of_chance(result: PredictResult, effects: Effects) -> Iterator[str]:
         yield f"equal nodes or Pods: kube-scheduler may select others; at least {pods} preempted"
     elif certain or any(each.may_be_others for each in result.predicted.alone):
         yield "equal nodes or Pods: kube-scheduler may select other victims"
-    several = in_turn if len(result.placements) > 1 else []
-    preemptor = next((each.pod for each in several if each.outcome == "preempts"), None)
-    if preemptor is not None and any(ahead_in_queue(preemptor, result.cluster)):
+    if len(result.placements) > 1:
+        yield from _of_pending_pods(in_turn, result.cluster)
+
+
+def _of_pending_pods(in_turn: Sequence[Prediction], cluster: ClusterSnapshot) -> Iterator[str]:
+    preemptor = next((each.pod for each in in_turn if each.outcome == "preempts"), None)
+    if preemptor is not None and any(ahead_in_queue(preemptor, cluster)):
         yield "Pending Pods may use the capacity of victims first: at least these Pods are preempted"
 
 
