@@ -249,13 +249,17 @@ def load_cluster(
 
 
 def adopt_pods(cache: Cache) -> None:
-    """Set the owners that kube-controller-manager sets soon after creation, and that hand-written Pods lack."""
+    """Set the owners that kube-controller-manager sets soon after creation, and that hand-written Pods lack.
+
+    Changes them by name: that changes the order of their node's Pods, which decides between equal victims, and must not
+    depend on the hashes of strings.
+    """
     from forewarn.policies.kubernetes.controllers.own_pods import Adoption  # imported only if needed
 
     snapshot = cache.snapshot()
     adoption = Adoption(snapshot)
     adopted = {key: new for key, pod in snapshot.pods.items() if (new := adoption.adopt(pod)) is not pod}
-    cache.put_views({registry.POD: adopted})
+    cache.put_views({registry.POD: {key: adopted[key] for key in sorted(adopted)}})
 
 
 def _complete_quotas(cache: Cache) -> None:

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
 import tracemalloc
 from importlib.metadata import EntryPoint, EntryPoints
@@ -486,3 +487,36 @@ def test_anchors_across_items_of_a_long_list_are_found(tmp_path: Path) -> None:
     path = tmp_path / "dump.yaml"
     path.write_text(text)
     assert {"node", "p1198"} <= set(_pods(load_cluster(str(path))))
+
+
+_ORDER = """
+import sys
+from forewarn.policies.inputs.sources.cluster import load_cluster
+snapshot = load_cluster(sys.argv[1]).snapshot()
+assert all(pod.owner for pod in snapshot.pods.values())
+print([pod.name for pod in snapshot.objects.pods_by_node["n1"]])
+"""
+
+
+def test_the_order_of_pods_without_owners_does_not_depend_on_the_hashes_of_strings(tmp_path: Path) -> None:
+    """The order of a node's Pods decides between equal victims."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "web"}]}}
+    metadata, spec = {"name": "web", "namespace": "team"}, {"selector": {"matchLabels": labels}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec | {"replicas": 20}}
+    pods = [_pod(f"web-{i}", nodeName="n1", containers=[{"name": "c", "image": "web"}]) for i in range(20)]
+    for pod in pods:
+        pod["metadata"]["labels"] = labels
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(_list(deployment, *pods)))
+    orders = {
+        subprocess.run(
+            [sys.executable, "-c", _ORDER, str(path)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(orders) == 1
