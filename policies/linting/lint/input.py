@@ -256,13 +256,8 @@ def read_input(request: LintRequest) -> Input:
     """Read all files. Unreadable files are recorded in the result."""
     given = Input(wanted_kinds(request.config), request.namespace or DEFAULT_NAMESPACE)
     files = [_as_given(file, request) for file in files_of(request, given.leave_out)]
-    ahead: dict[str, Reading] = {}
-    if len(files) > 1:
-        from forewarn.policies.linting.lint.ahead import read_ahead
-
-        ahead = read_ahead(files, given.wanted, given.namespace)
     for file in files:
-        _read(file, given, reported=True, reading=ahead.pop(file.path, None))
+        _read(file, given, reported=True)
     if given.kustomizations or given.deployments:
         from forewarn.policies.linting.lint.deployed import deployed_files
 
@@ -303,21 +298,19 @@ def _as_given(file: File, request: LintRequest) -> File:
     return file._replace(data=request.changed.get(file.path, file.data))
 
 
-def _read(file: File, files: Input, *, reported: bool, deployed: bool = False, reading: Reading | None = None) -> None:
-    """Read a file into the input. `reading`: the contents if already known. `reported`: report findings on the file.
-    `deployed`: a tool deploys the file, so it is a manifest.
+def _read(file: File, files: Input, *, reported: bool, deployed: bool = False) -> None:
+    """Read a file into the input. `reported`: report findings on the file. `deployed`: a tool deploys the file, so it
+    is a manifest.
     """
-    content = b""
-    if reading is None:
-        try:
-            content = read_file(file)
-        except SourceError as fault:
-            files.unreadable.append(fault)
-            return
-        reading = read(content, file.name, files.wanted, namespace=files.namespace)
-        if what := _read_as_text(content, file, files, reading, deployed=deployed):
-            files.leave_out(file.path, what)
-            return
+    try:
+        content = read_file(file)
+    except SourceError as fault:
+        files.unreadable.append(fault)
+        return
+    reading = read(content, file.name, files.wanted, namespace=files.namespace)
+    if what := _read_as_text(content, file, files, reading, deployed=deployed):
+        files.leave_out(file.path, what)
+        return
     if reported and b"riorityClassName" in content:
         _add_names(content, file, files, reading)
     files.sources[file.name] = file
