@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, plural, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, cut, listed, plural, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charge, charging
-from forewarn.policies.kubernetes.kinds.registry import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, JOB_TEMPLATE
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping
+from forewarn.policies.kubernetes.kinds.registry import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    JOB_TEMPLATE,
+    RESOURCE_QUOTA,
+)
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping, mapping_at
 from forewarn.policies.kubernetes.objects.priority_class import GKE, SYSTEM_NAMES
 from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.linting.rules.support import rule_text
@@ -861,3 +868,73 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
             path, admitted = scaler.limits[1], first - 1 + use.present
             message = f"ResourceQuota {quota} admits {admitted} of {scaler.maximum} replicas ({path[-1]})"
             yield Problem(message, path, f"set {path[-1]} ≤ {admitted}, or raise the quota")
+
+
+_INJECTION: Final = {
+    "linkerd.io/inject": ("enabled", "ingress"),
+    "sidecar.istio.io/inject": ("true",),
+    "istio-injection": ("enabled",),
+    "vault.hashicorp.com/agent-inject": ("true",),
+    "consul.hashicorp.com/connect-inject": ("true",),
+    "dapr.io/enabled": ("true",),
+}
+"""Labels or annotations of Pods and Namespaces -> the values with which a webhook injects containers."""
+_COMPUTE: Final = frozenset(f"{kind}{name}" for kind in ("", "requests.", "limits.") for name in ("cpu", "memory"))
+
+
+@rule(Target.TEMPLATE, severity=Severity.NOTE, depends_on=("quotas", "namespaces", "limitranges"))
+def injected_containers_not_counted(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A webhook injects containers into Pods that a ResourceQuota limits.
+
+    Why: if a ResourceQuota limits requests or limits, kube-apiserver rejects Pods with a container that does not set
+    them, also one that a webhook injects. forewarn does not know the injected containers.
+
+    Details: the rule knows annotations and labels of Linkerd, Istio, Vault, Consul and Dapr, also those of the
+    Namespace. It ignores namespaces with a LimitRange.
+
+    Cluster:
+
+        ResourceQuota team/quota
+        spec:
+          hard:
+            limits.cpu: 4
+
+    Example:
+
+          Deployment team/web
+          spec:
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+        -       annotations:
+        -         linkerd.io/inject: enabled
+              spec:
+                containers:
+                - name: web
+                  image: web
+                  resources:
+                    limits:
+                      cpu: 100m
+
+    Fix: set requests and limits of the injected containers, or create a LimitRange with defaults.
+    """
+    template = context.template(subject) if context.phase is Phase.LINT and context.has_quotas(subject) else None
+    name = subject.effective_namespace
+    if template is None or subject.is_partial or context.limit_ranges_of(name):
+        return
+    namespace = context.namespace(name)
+    metadata = [mapping_at(template.object, "metadata", part) for part in ("annotations", "labels")]
+    metadata += [namespace.annotations, namespace.labels] if namespace else []
+    by = next((key for key, on in _INJECTION.items() if any(part.get(key) in on for part in metadata)), "")
+    stored = context.cluster.quotas_of(name) if by and context.cluster else ()
+    hard = {resource for quota in stored for resource in quota.spec_hard}
+    for quota in context.of_kind(RESOURCE_QUOTA) if by else ():
+        hard |= {*mapping_at(quota.object, "spec", "hard")} if quota.effective_namespace == name else set()
+    if limited := sorted(hard & _COMPUTE):
+        message = f"containers that {by} adds are not counted; a ResourceQuota requires {listed(limited, 2)} of each"
+        fix = "set resources of the injected containers, or create a LimitRange with defaults"
+        yield Problem(cut(message, rule_text.MAX_CHARACTERS), template.at("containers"), fix)
