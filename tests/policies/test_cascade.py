@@ -577,3 +577,9 @@ def victims_in_simulation(made: Sequence[Made], new: Made) -> set[str]:
     simulation = Simulation(world_of(cache, [Arrival(0.0, "create", new.obj)], until=3600))
     simulation.run()
     return {eviction.victim for eviction in summarize(simulation).evictions if eviction.by == "default/new"}
+
+
+def test_a_component_that_decides_has_no_name_in_ranges() -> None:
+    found = NOT_PREDICTED._replace(not_predicted='scheduler "mine" decides')
+    assert found.coarse == NOT_PREDICTED
+    assert Cascade(replaced=7, preempted=2, cascade_depth=2).coarse == Cascade(replaced=6, preempted=1)

@@ -56,7 +56,7 @@ class Cascade(NamedTuple):
     @property
     def coarse(self) -> Cascade:
         """The lower end of a range in place of each count, without the depth and `pending_not_evaluated`."""
-        lowest = Cascade._make(count_range(number).lowest or 0 for number in self[:-1])
+        lowest = Cascade._make([*(count_range(number).lowest or 0 for number in self[:-1]), ""])
         return lowest._replace(incomplete=self.incomplete, cascade_depth=0, pending_not_evaluated=0)
 
 
