@@ -53,6 +53,8 @@ def _unmatched_in(
     content = first_value(data, file.path) if b"target" in data else None
     if not isinstance(content, dict) or any(str(key).lower() in _ADDING for key in content):
         return
+    if content.get("kind") == "Component":  # it patches objects of other kustomizations
+        return
     for number, kind, name in _targets(content):
         if not any(_matches(kind, name, each, used) for each in objects):
             place = YamlSource(Tree(Document(data, file.name))).locate(("patches", number, "target"))
