@@ -83,7 +83,7 @@ def _counters(audited: Audited) -> Iterator[Counter]:
     evaluated = [finding for finding in audited.findings if not finding.not_evaluated]
     found, waiting = counts(evaluated), [*audited.cluster.waiting_pods.values()]
     yield from (Counter(f"{severity}s", found[severity]) for severity in Severity)
-    yield Counter("Pods", len(audited.cluster.pods))
+    yield Counter("Pods", sum(not pod.terminal for pod in audited.cluster.pods.values()))
     pending = sum(is_pending(pod, audited.cluster.semantics.scheduler_names) for pod in waiting)
     optional = {
         "not evaluated": len(audited.findings) - len(evaluated),

@@ -53,9 +53,9 @@ def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callab
 
 
 def _is_better(before: Effects, after: Effects, counter: str) -> bool:
-    """Report whether a counter falls; Pods that a quota no longer rejects must run, and not only be Pending."""
+    """Report whether a counter falls. Most Pods that a quota no longer rejects must run, instead of being Pending."""
     moved = counter == "rejected" and (
-        after.lost > before.lost or after.rejected + after.pending >= before.rejected + before.pending
+        after.lost > before.lost or 2 * (after.pending - before.pending) > before.rejected - after.rejected
     )
     return getattr(after, counter) < getattr(before, counter) and not moved
 

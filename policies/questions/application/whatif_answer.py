@@ -66,10 +66,11 @@ class Simulated(NamedTuple):
 def document_of(result: Simulated) -> AnswerDocument:
     """Return the answer to a simulated change in the form of all answers."""
     answer = result.answer.of_upgrade
-    effects = effects_of(answer, len(result.faults))
+    rejected_workloads = sum(each.after is None for each in _ranked(result))
+    effects = effects_of(answer, len(result.faults) + rejected_workloads)
     has_grown = result.answer.with_new_nodes is not None and result.answer.after.upgrade is None
     grown = effects_of(result.answer.end) if has_grown else None
-    harm = [*consequences(effects._replace(rejected=effects.rejected - len(result.faults)))]
+    harm = [*consequences(effects._replace(rejected=answer.over_quota.total()))]
     first = [*_wanted(answer), *_of_new_pods(result)]
     return AnswerDocument(
         status=_status(result, effects),
@@ -186,10 +187,17 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         pending=counter("pending"),
         lost=counter("lost", answer.after.running_before if effects.lost else None),
         down=counter("down", more=down),
-        placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None),
+        placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None, more=_gone(answer)),
         new_nodes=Counter("new_nodes", later.new_nodes),
         removed_nodes=Counter("removed_nodes", later.removed_nodes),
     )
+
+
+def _gone(answer: Answer) -> str:
+    """How many placeholder Pods do not run at the end, if this is more than are preempted."""
+    preempted = sum(each.workload in answer.placeholders for each in answer.after.preempted)
+    gone = sum(each.lost for each in answer.after.workloads if each.workload in answer.placeholders)
+    return f" ({gone:,} gone at the end)" if gone > preempted > 0 else ""
 
 
 def _own_counters(answer: Answer) -> Iterator[Counter]:
@@ -304,8 +312,8 @@ def _why(result: Simulated, answer: Answer, effects: Effects) -> Why | None:
     if effects.pending:
         causes = [_cause(*each) for each in reasons_of_pending(answer).items()]
         return _explained("pending", effects.pending, "POD STAYS PENDING", "PODS STAY PENDING", causes)
-    if effects.rejected:
-        return _why_over_quota(answer, effects.rejected)
+    if number := answer.over_quota.total():
+        return _why_over_quota(answer, number)
     if effects.preempted:
         return _why_preempted(answer, effects.preempted)
     return None
@@ -321,7 +329,8 @@ def _why_blocked(answer: Answer) -> Why:
     nodes = Tally[str]()
     for pods in answer.after.not_drained.values():
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
-        nodes[f"PDB {pdbs[0]} allows no disruptions" if pdbs else "the drain has not finished"] += 1
+        what = f"{'PDBs' if pdbs[1:] else 'PDB'} {listed(pdbs)} allow{'' if pdbs[1:] else 's'} no disruptions"
+        nodes[what if pdbs else "the drain has not finished"] += 1
     causes = [Cause(count, "pdb", reason) for reason, count in nodes.items()]
     return _explained("blocked", len(answer.after.not_drained), "NODE IS NOT DRAINED", "NODES ARE NOT DRAINED", causes)
 
@@ -422,7 +431,7 @@ def _not_drained(answer: Answer) -> Table:
     cells: list[list[str | int]] = []
     for node, pods in sorted(answer.after.not_drained.items(), key=lambda item: (-len(item[1]), item[0])):
         pdbs = sorted({pdb for pod in pods for pdb in answer.after.eviction_blocked_by.get(pod, ())})
-        cells.append([node, len(pods), listed(list(pods)), listed(pdbs)])
+        cells.append([node, len(pods), listed(list(pods), 1), listed(pdbs, 2)])
     return Table(("NODE", "PODS LEFT", "SUCH AS", "BLOCKED BY PDB"), cells)
 
 
@@ -431,11 +440,21 @@ def _details(answer: Answer) -> Iterator[Table]:
     if answer.after.pod_losses:
         yield Table(("LOST POD", "EFFECT"), [[each.pod, each.sentence] for each in answer.after.pod_losses])
     outages: list[list[str | int]] = [
-        [each.workload, each.replicas, each.down, each.most, duration(each.since), duration(each.seconds), each.times]
+        [
+            each.workload,
+            each.replicas,
+            each.down,
+            duration(each.since),
+            duration(each.seconds),
+            each.times,
+            each.most,
+            duration(each.total),
+        ]
         for each in answer.outages
     ]
     if outages:
-        yield Table(("DOWN", "REPLICAS", "DOWN FOR LONG", "AT WORST", "AFTER", "FOR", "TIMES"), outages, detail=1)
+        heads = ("DOWN", "REPLICAS", "DOWN FOR LONG", "AFTER", "FOR", "TIMES", "AT WORST", "ANY DOWN FOR")
+        yield Table(heads, outages, detail=1)
     if answer.after.pdbs:
         pdbs: list[list[str | int]] = [[name, *counts] for name, counts in sorted(answer.after.pdbs.items())]
         yield Table(("PDB SHORT", "HEALTHY", "DESIRED"), pdbs, detail=1)
@@ -516,17 +535,19 @@ def _workload_table(
         name, value = classes[workload]
         why = _down(outages.pop(workload, None)) or "replaced"
         cells.append([workload, name or NO_CLASS, value, "", 0, 0, preempted[workload], why])
-    cells += [[each.workload, "", each.priority, "", 0, 0, 0, _down(each)] for each in outages.values()]
+    for outage in outages.values():
+        name = outage.priority_class or NO_CLASS
+        cells.append([outage.workload, name, outage.priority, "", 0, 0, 0, _down(outage)])
     return Table(heads, cells)
 
 
 def _down(outage: Interruption | None) -> str:
+    """Return how many replicas are down for how long, and for how long at least one is, if this is longer."""
     if outage is None:
         return ""
-    short = f"{outage.down} of {outage.replicas} down"
-    if outage.times > 1:
-        return f"{short} {outage.times} times, {duration(outage.total)} in all"
-    return f"{short} for {duration(outage.total)}"
+    times = f" {outage.times} times," if outage.times > 1 else ""
+    longer = f", 1 or more for {duration(outage.total)}" if outage.total > outage.seconds else ""
+    return f"{outage.down} of {outage.replicas} down{times} for {duration(outage.seconds)}{longer}"
 
 
 def _class_table(
@@ -590,6 +611,8 @@ def _of_upgrade(answer: Answer) -> Iterator[Table]:
             why = "another PDB selects the same Pods" if each.overlaps else ""
             rows.append([each.budget, each.healthy, each.desired, len(each.pods), len(each.nodes), why])
         yield Table(("BLOCKING PDB", "HEALTHY", "DESIRED", "PODS", "NODES", "BECAUSE"), rows)
+        free: list[list[str | int]] = [[step.node] for step in upgrade.steps if step.node not in blocked]
+        yield Table(("NODE WITHOUT A BLOCKING PDB",), free, detail=1)
 
 
 def _priorities(ranked: Sequence[Ranked]) -> Table:
@@ -612,12 +635,13 @@ def _value(ranked: Ranked, *, after: bool) -> Cell:
 def _of_class_change(change: ClassChange) -> Iterator[Table]:
     if change.changed:
         yield _priorities(change.changed)
-    if change.totals:
+    if change.totals and not all(each.after is None for each in change.changed):
         cells: list[list[str | int]] = [
             [each.class_ or NO_CLASS, each.before, each.during_rollout, each.after, len(each.changed)]
             for each in change.totals
         ]
-        yield Table(("PODS OF CLASS", "MAY PREEMPT BEFORE", "DURING ROLLOUT", "AFTER", "WORKLOADS"), cells)
+        heads = ("MAY PREEMPT BEFORE", "MAY PREEMPT DURING ROLLOUT", "MAY PREEMPT AFTER")
+        yield Table(("PODS OF CLASS", *heads, "OF WORKLOADS"), cells)
 
 
 def _more(result: Simulated) -> str:

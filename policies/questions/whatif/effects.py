@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
-    """Count the effects of a simulated change. `rejected_objects`: objects of the change that are not simulated."""
+    """Count the effects of a simulated change.
+
+    `rejected_objects`: rejected objects of the change, and workloads whose new Pods are rejected.
+    """
     own, after = own_workloads(answer), answer.after
     victims = [each for each in after.preempted if each.workload not in answer.placeholders]
     upgrade, arrived, down = after.upgrade, answer.with_new_nodes, answer.autoscalers.scale_down

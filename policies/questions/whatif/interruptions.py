@@ -63,6 +63,7 @@ class Interruption(NamedTuple):
     total: int
     quota: Hidden[str] = ""
     """A ResourceQuota that delayed Pods of the workload, such as `quota shop/q`; "" if none did."""
+    priority_class: Hidden[str] = ""
 
 
 class _Time(NamedTuple):
@@ -166,7 +167,11 @@ def interruptions(
     times = _times(sorted((step for step in steps if step.workload in of), key=lambda step: step.seconds), pods.start)
     delaying = simulation.controllers.rejections.delaying
     worst = ((key, _worst(names.name_of(key), of[key].priority, each)) for key, each in times.items())
-    found = [each._replace(quota=delaying.get(key, "")) for key, each in worst if each is not None]
+    found = [
+        each._replace(quota=delaying.get(key, ""), priority_class=of[key].priority_class)
+        for key, each in worst
+        if each is not None
+    ]
     return sorted(found, key=lambda each: (-each.priority, -each.seconds, each.workload))
 
 

@@ -193,7 +193,7 @@ _NUMBERS: Final[Mapping[type, Callable[[Any], float]]] = {int: _integer, float: 
 _COLUMNS: Final = ("preempted", "pending", "lost", "down", "rejected", "jobs_failed", "pdbs_violated", "pdbs_short")
 
 
-_ORDER: Final = "WORST FIRST: HIGHEST PRIORITY OF LOST REPLICAS, THEN MOST LOST"
+_ORDER: Final = "WORST FIRST: HIGHEST PRIORITY VALUE OF LOST REPLICAS, THEN MOST LOST"
 
 
 def _document_of(sweep: Sweep) -> AnswerDocument:
@@ -239,7 +239,8 @@ def _clause(sweep: Sweep, harmful: Sequence[Row]) -> str:
         return INCOMPLETE
     if not harmful:
         return "no more harm than without a loss" if sweep.without_change else NO_EFFECT
-    worst = next(consequences(harmful[0].counters), "no steady state")
+    lost = harmful[0].counters.lost
+    worst = plural(lost, "replica") + " lost" if lost else next(consequences(harmful[0].counters), "no steady state")
     return f"{len(harmful):,} {'does' if len(harmful) == 1 else 'do'} harm; worst {harmful[0].case}: {worst}"
 
 
@@ -264,7 +265,8 @@ def _table(sweep: Sweep, rows: Sequence[Row]) -> Table:
         )
         grown = row.counters_with_new_nodes
         after = [f"{grown.lost:,} lost, {grown.pending:,} Pending" if grown else ""]
-        cells.append([row.name, *counts, row.counters.placeholders, *(nodes + after if has_nodes else [])])
-    heads = [name.replace("_", " ").upper() for name in (*_COLUMNS, "placeholders")]
+        value = "" if row.priority is None else row.priority
+        cells.append([row.name, value, *counts, *(nodes + after if has_nodes else [])])
+    heads = [name.replace("_", " ").upper() for name in ("value", *_COLUMNS)]
     columns = (sweep.sweep.upper(), *heads, *(("NEW NODES", "WITH THEM") if has_nodes else ()))
     return Table(columns, cells, title=_ORDER if len(cells) > 1 else "")

@@ -256,7 +256,7 @@ def test_the_worst_comes_first() -> None:
 def test_the_answer_is_about_the_worst_case() -> None:
     document = swept(*worst_first([*rows(3, lost=1), *rows(1, lost=1, pending=1)]), *rows(2)).document
     assert (document.status, document.question) == ("HARM", "each of 6 nodes lost")
-    assert document.clause == "4 do harm; worst node n0: 1 Pod stays Pending"
+    assert document.clause == "4 do harm; worst node n0: 1 replica lost"
     assert document.counters == Effects(lost=1, pending=1)
     assert len(document.tables[0].rows) == 4
 
