@@ -270,8 +270,9 @@ class Impact(NamedTuple):
         """The number of new Pods by outcome: `Prediction.outcome`, "in-vain", or one of `other_outcomes`. Their sum is
         `new`.
         """
-        counts = Counter[str](p.outcome for p in self.predictions if p.pod.uid not in self.in_vain)
-        return counts + Counter({"in-vain": len(self.in_vain)}) + self.other_outcomes
+        in_vain = self.in_vain
+        counts = Counter[str](p.outcome for p in self.predictions if p.pod.uid not in in_vain)
+        return counts + Counter({"in-vain": len(in_vain)}) + self.other_outcomes
 
     @property
     def other_outcomes(self) -> Counter[str]:

@@ -220,7 +220,7 @@ def test_all_commands_count_the_pending_pods_of_kube_scheduler(
     _, out, _ = run(capsys, "plan", "-f", str(tmp_path / "gold.json"), *given, "-o", "json")
     assert (json.loads(out)["pendingBefore"], [each["pending"] for each in json.loads(out)["steps"]]) == (2, [2])
     main(["audit", *given])
-    assert "Pods 5 | Pods Pending now 2 | Pending for other schedulers 1\n" in capsys.readouterr().out
+    assert "Pods 4 | Pods Pending now 2 | Pending for other schedulers 1\n" in capsys.readouterr().out
     change = ("whatif", "apply", "-f", str(tmp_path / "gold.json"), *given, "-o", "json")
     main(change)
     rows = {each["workload"]: each["message"] for each in json.loads(capsys.readouterr().out)["workloads"]}

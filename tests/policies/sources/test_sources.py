@@ -513,6 +513,7 @@ def test_the_order_of_pods_without_owners_does_not_depend_on_the_hashes_of_strin
         subprocess.run(
             [sys.executable, "-c", _ORDER, str(path)],
             env={**os.environ, "PYTHONHASHSEED": seed},
+            timeout=60,
             capture_output=True,
             text=True,
             check=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import ssl
 from base64 import b64encode
@@ -17,6 +16,7 @@ import yaml
 
 from forewarn.policies.cli.commands.cluster_command import add_context_options, use_kubeconfig
 from forewarn.policies.cli.commands.completion import options_of
+from forewarn.policies.cli.commands.parser import Parser
 from forewarn.policies.cli.main import COMMANDS
 from forewarn.policies.kubernetes.cluster.cache import Cache
 from forewarn.policies.kubernetes.kinds.registry import KINDS
@@ -462,7 +462,7 @@ def test_the_user_of_the_kubeconfig_or_the_options_is_impersonated(
 
 @contextmanager
 def _impersonating(line: str) -> Iterator[None]:
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     add_context_options(parser.add_argument)
     use_kubeconfig(parser.parse_args(line.split()))
     try:
