@@ -31,6 +31,14 @@ BY_CHOICE: Final = "which of several nodes and victims kube-scheduler selects"
 WITHOUT_CLAIMS: Final = "volumes of claims that are created with the Pods are ignored"
 
 
+def preempting_in_vain(predictions: Iterable[Prediction]) -> set[str]:
+    """Return the uids of the Pods that preempt and stay Pending, with two predictions each."""
+    uids: dict[str, set[str]] = {"preempts": set(), "pending": set()}
+    for prediction in predictions:
+        uids.get(prediction.outcome, set()).add(prediction.pod.uid)
+    return uids["preempts"] & uids["pending"] - {""}
+
+
 class Cascade(NamedTuple):
     """What follows after the preemptions by new Pods. A missing number is 0. `incomplete`: not predicted, because time
     or work was used up, or because of what is not simulated.
@@ -257,8 +265,7 @@ class Impact(NamedTuple):
     @property
     def in_vain(self) -> set[str]:
         """The uids of the new Pods that preempt and stay Pending, with two predictions each."""
-        preempting, pending = ({p.pod.uid for p in self.predictions if p.outcome == o} for o in ("preempts", "pending"))
-        return preempting & pending - {""}
+        return preempting_in_vain(self.predictions)
 
     @property
     def predicted(self) -> int:

@@ -28,6 +28,7 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.resource_list import add, mask
 from forewarn.policies.kubernetes.objects.workload import pod_template_of
 from forewarn.policies.kubernetes.scheduling.schedule_one import Prediction
+from forewarn.policies.prediction.forecast.impact import preempting_in_vain
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -227,8 +228,7 @@ def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
     "in-vain" if a Pod preempts and stays Pending, which are two predictions.
     """
     counts = Counter("waits" if waits_for_victims(prediction) else prediction.outcome for prediction in predictions)
-    preempting, pending = ({p.pod.uid for p in predictions if p.outcome == item} for item in ("preempts", "pending"))
-    in_vain = len(preempting & pending - {""})
+    in_vain = len(preempting_in_vain(predictions))
     counts -= Counter({"preempts": in_vain, "pending": in_vain})
     return dict(counts + Counter({"in-vain": in_vain}))
 

@@ -161,10 +161,10 @@ def why_not(prediction: Prediction, only: str = "") -> list[tuple[int, str]]:
     for name, status in prediction.statuses.items():
         if name not in candidates and only in ("", name):
             dropped = prediction.preemption.statuses.get(name)
-            nobody = dropped is NO_VICTIMS  # the first rejection is more helpful
-            dropped = None if nobody else dropped
+            has_no_victims = dropped is NO_VICTIMS  # the first rejection is more helpful
+            dropped = None if has_no_victims else dropped
             why, example = _why(prediction, name, dropped or status, blocking, emptied=dropped is not None)
-            if nobody and not _is_of_anti_affinity(status):
+            if has_no_victims and not _is_of_anti_affinity(status):
                 why += f"; {joined(NO_VICTIMS.reasons).short}"
             counts[why] += 1
             examples.setdefault(why, example)

@@ -39,8 +39,8 @@ def rollout_notes(impact: Impact) -> Iterator[str]:
     if impact.new == 0 and not impact.replaces_none:
         yield "the controller creates the new Pods after existing Pods are ready; this is not evaluated"
     if impact.by_timing:
-        whom = "Pods" if impact.is_close else "Pods of the same workload"
-        yield f"the new Pods preempt {whom} only if they are scheduled before the old Pods terminate"
+        victims = "Pods" if impact.is_close else "Pods of the same workload"
+        yield f"the new Pods preempt {victims} only if they are scheduled before the old Pods terminate"
     if impact.delay:
         yield f"new Pods are rejected at first by {impact.delay}, and the controller retries"
     if impact.by_chance not in ("", BY_CHOICE):
