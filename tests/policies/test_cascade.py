@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from forewarn.policies.base.disclosure import Audience, Disclose
 from forewarn.policies.base.documents import to_dict
 from forewarn.policies.base.findings import with_full_stop
 from forewarn.policies.inputs.sources.cluster import load_cluster
 from forewarn.policies.kubernetes.cluster.admission import predict
+from forewarn.policies.kubernetes.kinds.registry import POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, ReviewedObject
 from forewarn.policies.kubernetes.options import Options
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import EvaluationRequest, Phase, evaluate, impact_of
 from forewarn.policies.linting.rules.wording.forecasts import cascade_phrases
+from forewarn.policies.prediction.forecast.forecast import Forecast
 from forewarn.policies.prediction.forecast.impact import NOT_PREDICTED, Cascade
 from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
@@ -583,3 +586,31 @@ def test_a_component_that_decides_has_no_name_in_ranges() -> None:
     found = NOT_PREDICTED._replace(not_predicted='scheduler "mine" decides')
     assert found.coarse == NOT_PREDICTED
     assert Cascade(replaced=7, preempted=2, cascade_depth=2).coarse == Cascade(replaced=6, preempted=1)
+
+
+@pytest.mark.parametrize("disclose", Disclose)
+def test_only_readers_of_all_names_see_which_object_decides_the_cascade(disclose: Disclose) -> None:
+    cluster_state = [make_node("n").has(cpu="2"), make_pod("a", "payroll").request(cpu="2").on("n")]
+    impact = impact_of(
+        ReviewedObject(make_pod("new").priority(9).request(cpu="2").obj), cluster(*cluster_state), Config()
+    )
+    assert impact is not None
+    decided = impact._replace(
+        cascade=NOT_PREDICTED._replace(not_predicted="Job payroll/salaries has backoffLimitPerIndex")
+    )
+    told = str(decided.to_dict(Audience(disclose, "default")))
+    assert ("payroll/salaries" in told) == (disclose is Disclose.NAMES)
+
+
+@pytest.mark.parametrize("steps", range(40))
+def test_victims_are_known_when_time_is_over_in_the_cascade(steps: int) -> None:
+    """Whatever step is the last, the result has the victims, or none at all."""
+    waiting = [make_pod(f"w{number}").priority(5).request(cpu="9") for number in range(300)]
+    made: list[Made] = [make_node("n").has(cpu="2"), *waiting]
+    made += [make_pod(name).request(cpu="1").on("n") for name in "ab"]
+    calls = iter(range(steps))
+    forecast = Forecast(cluster(*made), POD_TEMPLATE_PATHS, lambda: next(calls, None) is None)
+    impact = forecast.predict_impact(ReviewedObject(make_pod("new").priority(9).request(cpu="2").obj))
+    assert impact is not None
+    assert len(impact.preempting) == 1 or impact.rest == "unknown"
+    assert steps < 5 or impact.preempting

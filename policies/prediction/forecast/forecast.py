@@ -50,6 +50,7 @@ from forewarn.policies.prediction.forecast.other_components import started_elsew
 from forewarn.policies.prediction.forecast.pending_pods import (
     help_pending,
     pending_in_order,
+    pods_ahead,
 )
 from forewarn.policies.prediction.forecast.placement import ChargedQuotas, Placement, place
 from forewarn.policies.prediction.forecast.pod_groups import (
@@ -317,20 +318,22 @@ class Forecast:
         try:
             if is_grouped:
                 return self._of_group(change, impact, quotas.most, why_not)
-            done = self._in_full(change, impact, quotas)
+            done = self._without_guesses(self._in_full(change, impact, quotas))
         except CutShort as why:
             return impact.stopped(why)
-        done = self._without_guesses(done)._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
+        done = done._replace(by_chance=done.by_chance or BY_CHOICE * bool(done.least))
         assumed = assumptions(self._cluster.objects, (pod,), victims=bool(done.preempting or done.by_waiting))
         return done._replace(assumes=(*assumed, *done.assumes)) if assumed else done
 
     def _without_guesses(self, impact: Impact) -> Impact:
-        """Return the impact without the cascade if another component decides it."""
-        victims = [victim for prediction in impact.preempting for victim in prediction.victims]
+        """Return the impact without the cascade if another component decides it, or if it is not known in time."""
+        victims = [victim for each in (*impact.preempting, *impact.by_waiting) for victim in each.victims]
         try:
             why = unknown_replacement(charging(victims), self._cluster)
         except InvalidObject:
             return impact
+        except CutShort:
+            return impact._replace(cascade=impact.cascade and NOT_PREDICTED)
         if why is None:
             return impact
         return impact._replace(cascade=NOT_PREDICTED._replace(not_predicted=why), evicted=(), num_pdb_violations=0)
@@ -388,17 +391,39 @@ class Forecast:
         return done._replace(assumes=(*done.assumes, WITHOUT_CLAIMS)) if change.without_claims else done
 
     def _with_cascade(self, change: PodChange, impact: Impact, quotas: QuotaLimits, *, too_many: bool) -> Impact:
-        """Return the impact Pod by Pod, with the cascade; the impact of a simulation if later attempts preempt other
-        Pods. Raises CutShort.
+        """Return the impact Pod by Pod, with the cascade as far as it is known in time; the impact of a simulation if
+        later attempts preempt other Pods. Raises CutShort before the new Pods are predicted.
         """
-        snapshot, placed = self._snapshot(), {*self._placed}
+        before = self._snapshot(), {*self._placed}
         done = self._one_by_one(change, impact, quotas.most)
         if not (done.preempting or done.by_waiting) or done.rest in ("unknown", "not-predicted"):
             return done
+        after = self._next, {*self._placed}
+        try:
+            return self._followed(change, impact, quotas, done, before, too_many=too_many)
+        except CutShort:
+            self._next, self._placed = after
+            return done._replace(cascade=NOT_PREDICTED)
+
+    def _followed(
+        self,
+        change: PodChange,
+        impact: Impact,
+        quotas: QuotaLimits,
+        done: Impact,
+        before: tuple[Snapshot, set[str]],
+        *,
+        too_many: bool,
+    ) -> Impact:
+        """Return `done` with what follows the preemptions, or the impact of a simulation in its place.
+
+        `before`: the Snapshot and the placed Pods without the new Pods. Raises CutShort.
+        """
+        snapshot, placed = before
         pod = change.pods[0]
         in_turn = change.one_by_one and not done.rejected  # each Pod runs before the next is created
         freed = freed_by_victims(done, pod, (quotas.before or self._cluster.quotas_of)(pod.namespace))
-        retries = not (in_turn or done.is_incomplete) and depends_on_retries(done, pod, snapshot, freed=freed)
+        retries = not in_turn and depends_on_retries(done, pod, snapshot, freed=freed)
         cascade = self._without_cascade(done)
         if cascade is not None and not retries:
             return done._replace(cascade=cascade)
@@ -449,7 +474,8 @@ class Forecast:
         """
         preemptions = (*impact.preempting, *impact.by_waiting)
         evicted = {v.identity: v for p in preemptions for v in p.victims if not v.terminating}
-        victims = [victim for identity, victim in evicted.items() if identity not in impact.own | impact.let_in]
+        own = impact.own | impact.let_in
+        victims = [victim for identity, victim in evicted.items() if identity not in own]
         recreators = [self._recreator_of(victim) for victim in victims]
         if Recreator.CONTROLLER in recreators:
             return None
@@ -473,10 +499,9 @@ class Forecast:
         """Return the cascade that is not predicted, with the number of Pending Pods that may use the victims' capacity
         before the new Pods do.
         """
-        waiting = self._cluster.waiting_pods.values()
-        charge(len(waiting))
-        ahead = sum(pod.effective_priority >= (impact.priority or 0) for pod in waiting)
-        return NOT_PREDICTED._replace(pending_not_evaluated=ahead)
+        charge(len(self._cluster.waiting_pods))
+        ahead = [pod for pod in pods_ahead(self._cluster, impact.priority or 0) if pod.identity not in impact.own]
+        return NOT_PREDICTED._replace(pending_not_evaluated=len(ahead))
 
     def _chance_of_retries(self, change: PodChange, first: Impact) -> str:
         """Return what decides which Pods use the quota that victims free; "" if only the new Pods wait for it.
@@ -729,7 +754,7 @@ def place_rollout(
     is_rollout = change.rolled_out and replicas is None
     admitted, rejection = ChargedQuotas(cluster).admit(subject.object, change.pods)
     has_one_order = is_alone or isinstance(change.pods, DaemonPods)  # the nodes of a DaemonSet are random
-    is_limited = has_one_order and not is_rollout and 0 < admitted < len(change.pods)
+    is_limited = has_one_order and not is_rollout and admitted < len(change.pods)
     has_retries = is_limited or _has_retries(change, cluster)
     if not (is_rollout or has_retries or is_alone):
         return None

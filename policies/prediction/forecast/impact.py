@@ -231,7 +231,8 @@ class Impact(NamedTuple):
     @property
     def is_cut_short(self) -> bool:
         """Whether more time or work would give a more complete result."""
-        return self.is_incomplete or (self.cascade is not None and self.cascade.incomplete)
+        cascade = self.cascade
+        return self.is_incomplete or (cascade is not None and cascade.incomplete and not cascade.not_predicted)
 
     @property
     def pdb_violations_in_cascade(self) -> int:
@@ -322,6 +323,8 @@ class Impact(NamedTuple):
         if audience.shown.not_predicted:
             return ImpactDocument(not_predicted=audience.shown.not_predicted)
         by_waiting, cascade = self.by_waiting, self.cascade
+        if cascade is not None and not audience.sees_all:
+            cascade = cascade._replace(not_predicted="")  # names an object of any namespace
         preempting = [p for p in self.preempting if p not in self.by_old_template]
         document = ImpactDocument(
             priority=self.priority,

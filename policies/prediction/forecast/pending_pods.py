@@ -85,25 +85,30 @@ def before_in_queue(cluster: ClusterSnapshot, pod: Pod) -> Waiting | None:
     return None if is_late else Waiting(ahead)
 
 
-def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
-    """Yield a sentence with the Pending Pods that kube-scheduler tries before this new Pod, which is behind all Pods of
-    its priority. Source: upstream `plugins/queuesort/priority_sort.go`.
+def pods_ahead(cluster: ClusterSnapshot, priority: int) -> list[Pod]:
+    """Return the Pending Pods that kube-scheduler tries before new Pods of this priority, in the order of the queue.
+
+    New Pods are behind all Pods of their priority. Source: upstream `plugins/queuesort/priority_sort.go`.
     """
+    first_new = (*queue_order(priority, inf), "")
+    ahead = (
+        pod
+        for pod in cluster.waiting_pods.values()
+        if not is_gated(pod, cluster.semantics)
+        and responsible_for_pod(pod, cluster.semantics.scheduler_names)
+        and queue_key(pod) < first_new
+    )
+    return sorted(ahead, key=queue_key)
+
+
+def ahead_in_queue(pod: Pod, cluster: ClusterSnapshot) -> Iterator[str]:
+    """Yield a sentence with the Pending Pods that kube-scheduler tries before this new Pod."""
     if (pod.namespace, pod.name) in cluster.pods:
         return
-    own_key = (*queue_order(pod.effective_priority, inf), "")
-    waiting_pods = [
-        other
-        for other in cluster.waiting_pods.values()
-        if not is_gated(other, cluster.semantics)
-        and responsible_for_pod(other, cluster.semantics.scheduler_names)
-        and queue_key(other) < own_key
-    ]
-    if waiting_pods:
-        names = [other.key for other in sorted(waiting_pods, key=queue_key)]
+    if ahead := pods_ahead(cluster, pod.effective_priority):
         one, many = "Pending Pod of equal or higher priority is", "Pending Pods of equal or higher priority are"
-        waiting = plural(len(names), one, many)
-        yield f"{waiting} ahead in the queue: {listed(names)}"
+        waiting = plural(len(ahead), one, many)
+        yield f"{waiting} ahead in the queue: {listed([other.key for other in ahead])}"
 
 
 class Freed(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.cow_table import derived
@@ -326,8 +327,8 @@ class _Run(Simulation):
         self._own = {_workload_of(arrival.object) for arrival in arrivals}
         """(kind, `namespace/name`) of the changed workload, or of each new Pod."""
         self._over = CacheOverSnapshot(snapshot)
-        self._loaded: set[Key] = set()
-        """Keys of the workloads that are loaded with their Pods."""
+        self._loaded: dict[Key, None] = {}
+        """Keys of the workloads that are loaded with their Pods, in the order of loading."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """(preemptor, victim) as `namespace/name`."""
@@ -412,7 +413,7 @@ class _Run(Simulation):
             raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
         states = [state for pod in pods if (state := self._state_of(pod)) is not None]
         for rejection in completed(workloads, states):
-            self._loaded.add(rejection.key)
+            self._loaded[rejection.key] = None
             self.api.put_workload(rejection)
         for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
             self._put(one)
@@ -465,7 +466,7 @@ class _Run(Simulation):
         if self._over.condemn(candidate.victims):
             self.is_close = self.is_close or self._old_pods_end_soon()
         watchers, self.api.watchers = self.api.watchers, []
-        before = set(self._loaded)
+        before = len(self._loaded)
         for victim in candidate.victims:
             if not self._take_in(victim):
                 self._load_pod(victim)
@@ -474,7 +475,7 @@ class _Run(Simulation):
                     if owner is not None:
                         self._load_pod(owner)
         self.api.watchers = watchers
-        self.controllers.take_on([key for key in self._loaded if key not in before])
+        self.controllers.take_on([*islice(self._loaded, before, None)])
 
     def _old_pods_end_soon(self) -> bool:
         """Report whether Pods of the workload terminate so soon that a slower controller or container comes later."""
@@ -511,7 +512,7 @@ class _Run(Simulation):
             QuotaEffect(
                 sum(rejection.missing for rejection in rejected),
                 next((rejection.message for rejection in rejected), ""),
-                next((delaying[one] for one in self._own if one in delaying), ""),
+                next((delaying[one] for one in sorted(self._own) if one in delaying), ""),
             ),
             tuple(self._evicted_pods()),
             self._created() - len(created),
@@ -587,7 +588,7 @@ class _Run(Simulation):
             len(more),
             max((max(eviction.level - 1, 1) for eviction in more), default=0),
             min(replaced, sum(not pod.node_name and not origins[pod.key].before for pod in pods)),
-            rejected_by_quota=missing.total(),
+            rejected_by_quota=(deleted & missing).total(),
             pending_not_evaluated=self._waiting.omitted,
             controller_unknown=sum(eviction.origin.again.is_assumption for eviction in others),
         )
