@@ -342,6 +342,7 @@ class Kustomization(NamedTuple):
     `home`: the directory as named in the input; None for a path relative to the working directory. `affixes`:
     `namePrefix` and `nameSuffix`. `changed`: the names of the objects that it changes, as far as it names them itself;
     EVERY for all objects. `remotes`: the addresses of other resources. `inline`: the number of patches in the file.
+    `is_open`: whether it may add objects, rename objects, or change objects of other kustomizations.
     """
 
     directory: str
@@ -353,6 +354,7 @@ class Kustomization(NamedTuple):
     changed: frozenset[str] = frozenset()
     remotes: tuple[str, ...] = ()
     inline: int = 0
+    is_open: bool = False
 
 
 class Grouping(NamedTuple):
@@ -544,6 +546,10 @@ _MAX: Final = 10_000
 """The maximum number of changes in one list."""
 _CHANGING: Final = ("components", "transformers", "replacements", "configurations")
 """Keys of a kustomization that may change any object."""
+_OPEN: Final = frozenset(
+    ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "replacements", "crds")
+)
+"""Keys of a kustomization that may add or rename objects, in lower case."""
 _RESOURCES: Final = ("resources", "bases", "components")
 _KEYS: Final = {
     key.casefold(): key
@@ -565,6 +571,8 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
     content = {_KEYS.get(str(key).casefold(), str(key)): value for key, value in given.items()}
     directory = real(os.path.dirname(path) or os.curdir)
     namespace = content.get("namespace")
+    is_open = content.get("kind") == "Component" or b"allowNameChange" in text
+    is_open = is_open or not _OPEN.isdisjoint(map(str.lower, content))
     return Kustomization(
         directory,
         tuple(_real(directory, p) for p in _paths(content, _RESOURCES, directory)),
@@ -575,6 +583,9 @@ def read_kustomization(text: bytes, path: str, real: Callable[[str], str] = os.p
         frozenset(_changed(content)),
         tuple(_remotes(content, directory)),
         sum(1 for key in _PATCH_LISTS for entry in list_at(content, key)[:_MAX] if _inline(entry)),
+        content.get("kind") == "Component"
+        or not _OPEN.isdisjoint(map(str.lower, content))
+        or b"allowNameChange" in text,
     )
 
 

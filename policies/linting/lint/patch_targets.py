@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Severity, cut
+from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests import first_value
 from forewarn.policies.inputs.manifests.documents import Document, as_utf8
 from forewarn.policies.inputs.manifests.groups import KUSTOMIZATIONS, Kustomization, reached
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from forewarn.policies.linting.lint.input import Input
 
 _KINDS: Final = frozenset(kind.rpartition("/")[2] for kind in POD_TEMPLATE_PATHS)
-_ADDING: Final = ("generators", "helmcharts", "helmchartinflationgenerator", "components", "transformers", "crds")
-"""Keys of a kustomization that may add objects, in lower case."""
+_NAME: Final = later(r"([a-z0-9-]{0,253})(\.\*)?([a-z0-9-]{0,253})")
+"""A name in a target without regular expressions except one `.*`; other targets are not checked."""
 _SHOWN: Final = 40
 
 
@@ -40,7 +40,8 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
         used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
         paths = {path for each in used for path in each.resources if path not in by_directory}
         file = next((by_path[path] for path in _files_of(directory) if path in by_path), None)
-        if file is not None and paths <= by_path.keys() and not any(each.remotes for each in used):
+        is_complete = paths <= by_path.keys() and not any(each.remotes or each.is_open for each in used)
+        if file is not None and is_complete and sum(any(each.affixes) for each in used) <= 1:
             objects = {identity for path in paths for identity in names.get(path, ())}
             yield from _unmatched_in(file, objects, used)
 
@@ -51,13 +52,11 @@ def _unmatched_in(
     """Yield the patches of a file whose target is none of the objects."""
     data = as_utf8(readable(file))
     content = first_value(data, file.path) if b"target" in data else None
-    if not isinstance(content, dict) or any(str(key).lower() in _ADDING for key in content):
-        return
-    if content.get("kind") == "Component":  # it patches objects of other kustomizations
-        return
-    for number, kind, name in _targets(content):
+    source = None
+    for number, kind, name in _targets(content) if isinstance(content, dict) else ():
         if not any(_matches(kind, name, each, used) for each in objects):
-            place = YamlSource(Tree(Document(data, file.name))).locate(("patches", number, "target"))
+            source = source or YamlSource(Tree(Document(data, file.name)))
+            place = source.locate(("patches", number, "target"))
             message = f"the target {kind} {cut(name, _SHOWN)} matches no object: kustomize ignores the patch"
             fix = "write the kind and name of an object of this kustomization"
             yield FileDiagnostic("parse-error", message, place, fix, severity=Severity.WARNING)
@@ -73,17 +72,19 @@ def _targets(content: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
         target = patch.get("target") if isinstance(patch, dict) else None
         if isinstance(target, dict) and not target.keys() - {"group", "version", "kind", "name"}:
             kind, name = text_at(target, "kind"), text_at(target, "name")
-            if kind in _KINDS and name:
+            if kind in _KINDS and name and _NAME.fullmatch(name):
                 yield number, kind, name
 
 
 def _matches(kind: str, name: str, identity: tuple[str, str], used: Sequence[Kustomization]) -> bool:
     """Report whether a target matches an object by its name, or by the one that prefixes give it."""
+    start, is_open, end = name.partition(".*")
     if identity[0] != kind:
         return False
     prefixes, suffixes = ({each.affixes[end] for each in used} | {""} for end in (0, 1))
-    forms = {f"{prefix}{identity[1]}{suffix}" for prefix in prefixes for suffix in suffixes}
-    try:
-        return not identity[1] or any(re.fullmatch(name, form) for form in forms)
-    except re.error:
+    forms = (f"{prefix}{identity[1]}{suffix}" for prefix in prefixes for suffix in suffixes)
+    if not identity[1]:
         return True
+    if not is_open:
+        return name in forms
+    return any(len(form) >= len(start + end) and form.startswith(start) and form.endswith(end) for form in forms)
