@@ -36,7 +36,7 @@ _ALONE: Final = later(r"[ \t]*\$(?:\{[^}\n]*\}|[A-Z_]\w*)[ \t]*\r?\n")
 """A line that is a variable, in whose place a program writes lines. Its error is on the next line."""
 _SURE: Final = "{{"
 """Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
-_OPENS_BLOCK: Final = later(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
+OPENS_SCALAR: Final = later(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")
 MAX_LINES: Final = 2_000
 """The maximum number of lines above braces that are searched for the start of a block scalar."""
 _FIXES: Final = {
@@ -119,7 +119,7 @@ def in_block(text: str, at: int, limit: int) -> tuple[int, bool]:
         depth = len(line) - len(line.lstrip(" "))
         if depth >= indent or not line.strip() or line.lstrip().startswith("#"):
             continue
-        if _OPENS_BLOCK.search(line):
+        if OPENS_SCALAR.search(line):
             return limit, True
         indent = depth
     return limit, not limit

@@ -135,6 +135,30 @@ def _last_branches(actions: Sequence[_Action]) -> dict[int, int]:
     return branches
 
 
+class TemplateBlock(NamedTuple):
+    """A block of a template: its first action, the positions of this and of the last one, and if it has branches."""
+
+    opening: str
+    start: int
+    end: int
+    has_else: bool
+
+
+def blocks_of(text: str) -> Iterator[TemplateBlock]:
+    """Yield the blocks of a template that end, except those in many others; nothing if the text is too long."""
+    actions = _actions_of(text) if len(text) <= _LONGEST else ()
+    opened = list[tuple[_Action, bool]]()
+    for action in actions:
+        if action.word in _OPENS:
+            opened.append((action, False))
+        elif action.word in _ELSE and opened:
+            opened[-1] = opened[-1][0], True
+        elif action.word in _CLOSES and opened:
+            first, has_else = opened.pop()
+            if len(opened) < _DEEPEST:
+                yield TemplateBlock(text[first.start : first.end], first.start, action.start, has_else)
+
+
 @lru_cache(maxsize=1)
 def _actions_of(text: str) -> Sequence[_Action]:
     return list(_actions(text))

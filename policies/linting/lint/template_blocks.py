@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from forewarn.policies.base.findings import Location, Severity, cut
-from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.base.light import later
+from forewarn.policies.inputs.manifests.diagnostics import OPENS_SCALAR
+from forewarn.policies.inputs.manifests.documents import indent_of
+from forewarn.policies.inputs.manifests.templates import TemplateBlock, blocks_of
 from forewarn.policies.kubernetes.kinds.registry import REMOVED
 from forewarn.policies.kubernetes.objects.reviewed_object import FileDiagnostic
 
-_ACTION: Final = later(r"\{\{-?[ \t]*(if|with|range|define|block|else|end)\b([^}]{0,500})")
-_HAS: Final = later(r"\.Capabilities\.APIVersions\.Has[ \t]+\"([\w./-]{1,100})\"")
-_LOOKUP: Final = later(r"lookup[ \t]+\"scheduling\.k8s\.io/v1\"[ \t]+\"PriorityClass\"")
+_HAS: Final = later(r"\{\{-?[ \t]*if\b[^}]*?\.Capabilities\.APIVersions\.Has[ \t]+\"([\w./-]{1,100})\"")
+_LOOKUP: Final = later(r"\{\{-?[ \t]*if\b[^}]*?lookup[ \t]+\"scheduling\.k8s\.io/v1\"[ \t]+\"PriorityClass\"")
 _NEGATED: Final = later(r"\b(?:not|empty|eq)\b")
 _CHECKED: Final = later(r"riorityClass|kind:[ \t]*(?:PodDisruptionBudget|HorizontalPodAutoscaler|CronJob)")
-_DEFINES: Final = later(r"^kind:[ \t]*PriorityClass\b")
-_TRIMMED: Final = later(r"[ \t]*\{\{-[ \t]*(?:if|with|range|else|end)\b[^}]*-\}\}[ \t]*")
+_DEFINES: Final = later(r"^kind:[ \t]*PriorityClass\b", re.MULTILINE)
+_TRIMMED: Final = later(r"[ \t]*\{\{-[ \t]*(?:if|with|range|end)\b[^}]*-\}\}[ \t]*")
 _ENTRY: Final = later(r"[ \t]*(?:- )?[\w./\"-]+:(?:[ \t].*)?")
-_MAX_LINES: Final = 100_000
 _SHOWN: Final = 40
 _MINORS: Final = {
     "scheduling.k8s.io/v1beta1": 22,
@@ -28,59 +32,58 @@ _MINORS: Final = {
 """`apiVersion` -> the minor version that removed it."""
 
 
-class _Block(NamedTuple):
-    """An open block: its condition, and the index of its line. `has_else`: whether it has another branch."""
-
-    condition: str
-    start: int
-    has_else: bool = False
-
-
 def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     """Yield what blocks of a template drop or break."""
-    lines = text.split("\n")[:_MAX_LINES]
-    for block, end in _blocks(lines):
-        place = Location(file, block.start + 1, 1, len(lines[block.start]) + 1)
-        body = lines[block.start + 1 : end]
-        if (fault := _never_true(block, body)) is not None:
+    lines, blocks = text.split("\n"), list(blocks_of(text))
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    for block in blocks:
+        line = bisect_right(starts, block.start)
+        place = Location(file, line, 1, len(lines[line - 1]) + 1)
+        if (fault := _never_true(block, text)) is not None:
             fix = "ask for the version that Kubernetes serves, or remove the condition"
             yield FileDiagnostic("removed-api-version", fault, place, fix, severity=Severity.WARNING)
-        elif _LOOKUP.search(block.condition) and _NEGATED.search(block.condition) and _is_deleted(body):
+        elif _is_deleted(block, text):
             message = "the PriorityClass is created only if lookup does not find it: the next helm upgrade deletes it"
             fix = "set the annotation helm.sh/resource-policy: keep, or use a value instead of lookup"
             yield FileDiagnostic("class-in-hook", message, place, fix)
-    for number, (before, line, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False), 2):
-        if "-}}" in line and _TRIMMED.fullmatch(line) and _ENTRY.fullmatch(before) and _ENTRY.fullmatch(after):
+    actions = {position for block in blocks for position in (block.start, block.end)}
+    is_in_scalar = list(_in_scalars(lines))
+    for number, (before, line, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False), 1):
+        is_action = "-}}" in line and starts[number] + line.find("{{") in actions
+        if not is_action or is_in_scalar[number] or before.rstrip().endswith((",", "{", "[")):
+            continue
+        if _TRIMMED.fullmatch(line) and _ENTRY.fullmatch(before) and _ENTRY.fullmatch(after):
             message = f"the dashes remove both line breaks: YAML is {cut(before.strip() + after.strip(), _SHOWN)}"
-            place = Location(file, number, 1, len(line) + 1)
+            place = Location(file, number + 1, 1, len(line) + 1)
             yield FileDiagnostic("parse-error", message, place, "remove the dash before the closing braces")
 
 
-def _blocks(lines: list[str]) -> Iterator[tuple[_Block, int]]:
-    """Yield each block, and the index of the line at which it ends."""
-    blocks: list[_Block] = []
-    for index, line in enumerate(lines):
-        for match in _ACTION.finditer(line) if "{{" in line else ():
-            word, rest = match[1], match[2]
-            if word == "end" and blocks:
-                yield blocks.pop(), index
-            elif word == "else" and blocks:
-                blocks[-1] = blocks[-1]._replace(has_else=True)
-            elif word not in ("end", "else"):
-                blocks.append(_Block(rest if word == "if" else "", index))
+def _in_scalars(lines: Sequence[str]) -> Iterator[bool]:
+    """Yield for each line whether it is in a block scalar (`|`, `>`), or may be."""
+    depth = -1
+    for line in lines:
+        is_text = bool(line.strip()) and not line.lstrip().startswith("{{")
+        if is_text and indent_of(line) <= depth:
+            depth = -1
+        yield depth >= 0
+        if is_text and depth < 0 and OPENS_SCALAR.search(line):
+            depth = indent_of(line)
 
 
-def _never_true(block: _Block, body: list[str]) -> str | None:
+def _never_true(block: TemplateBlock, text: str) -> str | None:
     """Return why the condition of a block without another branch is false in every cluster; None if it is not."""
-    match = _HAS.search(block.condition)
-    is_sure = match and not block.has_else and not _NEGATED.search(block.condition) and "or " not in block.condition
-    if match is None or not is_sure or not any(map(_CHECKED.search, body)):
+    condition = block.opening
+    match = None if block.has_else or _NEGATED.search(condition) or "or " in condition else _HAS.match(condition)
+    if match is None or not _CHECKED.search(text, block.start, block.end):
         return None
     version = next((version for version in _MINORS if f"{match[1]}/".startswith(f"{version}/")), "")
     minor = _MINORS.get(version)
     return f"{version}: no cluster since Kubernetes 1.{minor} has it, so this is never set" if minor else None
 
 
-def _is_deleted(body: list[str]) -> bool:
-    """Report whether lines define a PriorityClass that Helm does not keep."""
-    return any(map(_DEFINES.search, body)) and not any("helm.sh/resource-policy" in line for line in body)
+def _is_deleted(block: TemplateBlock, text: str) -> bool:
+    """Report whether a block defines a PriorityClass only while it does not exist, and Helm does not keep it."""
+    if not _LOOKUP.match(block.opening) or not _NEGATED.search(block.opening):
+        return False
+    is_kept = text.find("helm.sh/resource-policy", block.start, block.end) >= 0
+    return bool(_DEFINES.search(text, block.start, block.end)) and not is_kept

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Final
 
 from forewarn.policies.base.findings import Location, Path, grouped, listed, plural
@@ -257,6 +258,7 @@ def class_of_value(subject: ReviewedObject) -> str:
     return str(subject.part.spec["priorityClassName"]) if subject.part else ""
 
 
+_CONDITION: Final = later(r"\{\{-?[ \t]*(?:if|with)\b[^}\n]{0,500}")
 _PRINTED: Final = later(
     r"^[ \t]*(?:- )?priorityClassName:[ \t]*\{\{-?[ \t]*\.Values((?:\.\w{1,100}){1,20})[ \t]*-?\}\}"
 )
@@ -264,21 +266,22 @@ _PRINTED: Final = later(
 
 def printed_keys_of(text: str) -> set[str]:
     """The value keys that a template prints as PriorityClass names whatever their values are."""
-    keys = (match[1][1:] for line in text.split("\n") if len(line) <= _LONGEST and (match := _PRINTED.match(line)))
-    return {
-        key for key in keys if not re.search(rf"\{{\{{-?[ \t]*(?:if|with)\b[^}}\n]*\.Values\.{re.escape(key)}\b", text)
-    }
+    keys = {match[1][1:] for line in text.split("\n") if len(line) <= _LONGEST and (match := _PRINTED.match(line))}
+    for condition in _CONDITION.findall(text) if keys else ():
+        for key in _VALUE.findall(condition):
+            keys.difference_update(accumulate(key[1:].split("."), "{}.{}".format))
+    return keys
 
 
 def maps_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[ReviewedObject]:
     """The keys of a chart's values whose map or list a template prints as a PriorityClass name."""
-    values = first_value(as_utf8(data), file) if keys else None
+    values, source = first_value(as_utf8(data), file) if keys else None, None
     for key in sorted(keys):
         path = tuple(key.split("."))
         value = at(values, *path) if isinstance(values, dict) else None
         if isinstance(value, dict | list):
-            place = YamlSource(Tree(Document(as_utf8(data), file))).locate(path)
-            yield _named("map[]" if isinstance(value, dict) else "[]", place)
+            source = source or YamlSource(Tree(Document(as_utf8(data), file)))
+            yield _named("map[]" if isinstance(value, dict) else "[]", source.locate(path))
 
 
 def names_in_values(data: bytes, file: str, keys: set[str]) -> Iterator[tuple[str, ReviewedObject]]:

@@ -628,7 +628,7 @@ def selector_without_pods(subject: ReviewedObject, context: Context) -> Iterator
 def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Context) -> Iterator[Problem]:
     """Yield the namespace of the only workloads that a PodDisruptionBudget without Pods in its own would select."""
     own = namespace_of(subject.object)
-    names = {each.effective_namespace for each in context.change_set.subjects if namespace_of(each.object)}
+    names = context.once(_namespaces)
     others = sorted(names - {own}) if own and len(names) <= _MAX_NAMESPACES else []
     if next(workloads_in([own], context), None) is not None or not others:
         return
@@ -639,6 +639,11 @@ def _in_another_namespace(subject: ReviewedObject, selector: Any, context: Conte
             f"selects no Pod in namespace {cut(own, _LONGEST_NAME)}; its workload is in {cut(place, _LONGEST_NAME)}"
         )
         yield Problem(message, ("metadata", "namespace"), f"set namespace: {place}")
+
+
+def _namespaces(context: Context) -> set[str]:
+    """Return the namespaces that objects of the change set name."""
+    return {each.effective_namespace for each in context.change_set.subjects if namespace_of(each.object)}
 
 
 _MAX_NAMESPACES: Final = 100
