@@ -43,6 +43,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
     text_at,
 )
+from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE as DEFAULT_DEADLINE
 from forewarn.policies.kubernetes.objects.workload import contains
 
 if TYPE_CHECKING:
@@ -280,7 +281,6 @@ def _fraction(rollout: Rollout, size: Size) -> int:
 
 
 REVISION: Final = "deployment.kubernetes.io/revision"
-DEFAULT_DEADLINE: Final = 600
 _DEFAULT_HISTORY: Final = 10
 
 

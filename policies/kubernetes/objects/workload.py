@@ -353,6 +353,8 @@ IGNORE_DISRUPTIONS: Final = "ignore DisruptionTarget in the first podFailurePoli
 NO_EVICTION: Final = (("maxUnavailable", "0"), ("maxUnavailable", "0%"), ("minAvailable", "100%"))
 """Fields of a PodDisruptionBudget, as texts, with which no Pod can be evicted."""
 _DEFAULT_BACKOFF_LIMIT: Final = 6
+DEFAULT_DEADLINE: Final = 600
+"""The default of progressDeadlineSeconds. Source: `SetDefaults_Deployment`."""
 _MAX_INT32: Final = 2**31 - 1
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 _SIGNALLED: Final = (143, 137)
@@ -437,7 +439,7 @@ _NUMBERS: Final = (
 _BOOLEANS: Final = ("paused", "suspend", "manualSelector")
 _SIGNED: Final = ("revisionHistoryLimit", "partition")
 """Fields that may be negative in some kinds. Source of the others: `ValidateNonnegativeField`."""
-_INT64: Final = ("activeDeadlineSeconds", "startingDeadlineSeconds")
+INT64: Final = ("activeDeadlineSeconds", "startingDeadlineSeconds")
 
 
 def check_workload(obj: ApiObject) -> None:
@@ -453,7 +455,7 @@ def check_workload(obj: ApiObject) -> None:
     for spec, name in product(specs, _BOOLEANS):
         boolean(obj, *spec, name)
     for path in ((*spec, *field) for spec, field in product(specs, _NUMBERS)):
-        number = (int64 if path[-1] in _INT64 else int32)(obj, *path) or 0
+        number = (int64 if path[-1] in INT64 else int32)(obj, *path) or 0
         if number < 0 and path[-1] not in _SIGNED:
             problem = f"Invalid value: {number}: must be greater than or equal to 0"
             raise InvalidObject(f"{problem}. Fix: write 0 or more", path, ref)

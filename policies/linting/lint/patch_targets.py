@@ -31,10 +31,7 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the patches without a target, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
     by_path = {os.path.realpath(file.path): file for file in files.sources.values() if not file.is_stream}
-    names: dict[str, set[tuple[str, str]]] = {}
-    for member in files.members:
-        identity = member.subject.ref.kind, "" if member.subject.is_partial else member.subject.ref.name
-        names.setdefault(os.path.realpath(member.file), set()).add(identity)
+    names = _identities(files)
     for directory, kustomization in by_directory.items():
         used = [kustomization]
         used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
@@ -44,6 +41,15 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
         if file is not None and is_complete and sum(any(each.affixes) for each in used) <= 1:
             objects = {identity for path in paths for identity in names.get(path, ())}
             yield from _unmatched_in(file, objects, used)
+
+
+def _identities(files: Input) -> Mapping[str, Collection[tuple[str, str]]]:
+    """Return the kind and the name of the objects of each file by its real path; patches have the name ""."""
+    identities: dict[str, set[tuple[str, str]]] = {}
+    for member in files.members:
+        identity = member.subject.ref.kind, "" if member.subject.is_partial else member.subject.ref.name
+        identities.setdefault(os.path.realpath(member.file), set()).add(identity)
+    return identities
 
 
 def _unmatched_in(

@@ -38,6 +38,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     text,
 )
 from forewarn.policies.kubernetes.objects.resource_list import resource_list
+from forewarn.policies.kubernetes.objects.workload import DEFAULT_DEADLINE, INT64
 from forewarn.policies.kubernetes.quantity import InvalidQuantity, Quantity, parse_quantity
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
 
@@ -64,7 +65,7 @@ def validate(obj: ApiObject, *, scales_to_zero: bool = False) -> list[FieldError
 
 def _not_negative(obj: ApiObject, path: Path, *names: str) -> _Faults:
     for name in names:
-        value = int32(obj, *path, name)
+        value = (int64 if name in INT64 else int32)(obj, *path, name)
         if value is not None and value < 0:
             yield invalid((*path, name), value, "must be greater than or equal to 0")
 
@@ -80,7 +81,7 @@ def _int_or_percent(obj: ApiObject, path: Path, *, maximum: int | None = 100) ->
     if isinstance(value, str):
         if _PERCENT.fullmatch(value) is None:
             yield invalid(path, value, "must be an integer without quotes, or a percentage such as 50%")
-        elif maximum is not None and int(value[:-1][:_DIGITS]) > maximum:
+        elif maximum is not None and int(value[:-1].lstrip("0")[:_DIGITS] or 0) > maximum:
             yield invalid(path, value, f"must not be greater than {maximum}%")
     elif value is not None and (number := int32(obj, *path)) is not None and number < 0:
         yield invalid(path, number, "must be greater than or equal to 0")
@@ -91,13 +92,7 @@ _DIGITS: Final = 10
 
 def _is_zero(value: object) -> bool:
     """`getIntOrPercentValue` is 0."""
-    return value == 0 or (
-        isinstance(value, str) and not int(value[:-1][:_DIGITS] or 0) if _is_percent(value) else False
-    )
-
-
-def _is_percent(value: object) -> bool:
-    return isinstance(value, str) and _PERCENT.fullmatch(value) is not None
+    return value == 0 or (isinstance(value, str) and _PERCENT.fullmatch(value) is not None and not value.strip("0%"))
 
 
 def _selector(obj: ApiObject, path: Path) -> _Faults:
@@ -155,7 +150,7 @@ def _controller(obj: ApiObject, path: Path) -> _Faults:
     if at(obj, *path, "template", "spec", "activeDeadlineSeconds") is not None:
         field = (*path, "template", "spec", "activeDeadlineSeconds")
         yield forbidden(field, f"activeDeadlineSeconds in {obj.get('kind')} is not Supported")
-    yield from _not_negative(obj, path, "replicas", "minReadySeconds", "revisionHistoryLimit")
+    yield from _not_negative(obj, path, "replicas", "minReadySeconds")
 
 
 def _matches(selector: object, labels: Mapping[str, str]) -> bool:
@@ -178,14 +173,16 @@ def _deployment(obj: ApiObject, path: Path) -> _Faults:
         yield from _int_or_percent(obj, (*rolling, "maxSurge"), maximum=None)
         if _is_zero(at(obj, *rolling, "maxUnavailable")) and _is_zero(at(obj, *rolling, "maxSurge")):
             yield invalid((*rolling, "maxUnavailable"), 0, "may not be 0 when `maxSurge` is 0")
-    yield from _not_negative(obj, path, "progressDeadlineSeconds")
+    yield from _not_negative(obj, path, "progressDeadlineSeconds", "revisionHistoryLimit")
     deadline = int32(obj, *path, "progressDeadlineSeconds")
-    if (600 if deadline is None else deadline) <= (int32(obj, *path, "minReadySeconds") or 0):
+    deadline = DEFAULT_DEADLINE if deadline is None else deadline
+    if deadline <= (int32(obj, *path, "minReadySeconds") or 0):
         yield invalid((*path, "progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds")
 
 
 def _daemon_set(obj: ApiObject, path: Path) -> _Faults:
     yield from _controller(obj, path)
+    yield from _not_negative(obj, path, "revisionHistoryLimit")
     strategy, rolling = (*path, "updateStrategy"), (*path, "updateStrategy", "rollingUpdate")
     kind = text(obj, *strategy, "type") or _ROLLING
     yield from _one_of(kind, (*strategy, "type"), (_ROLLING, "OnDelete"))
@@ -204,7 +201,7 @@ def _daemon_set(obj: ApiObject, path: Path) -> _Faults:
 
 def _stateful_set(obj: ApiObject, path: Path) -> _Faults:
     yield from _controller(obj, path)
-    management = text(obj, *path, "podManagementPolicy") or "Parallel"
+    management = text(obj, *path, "podManagementPolicy") or "OrderedReady"
     yield from _one_of(management, (*path, "podManagementPolicy"), ("OrderedReady", "Parallel"))
     strategy, rolling = (*path, "updateStrategy"), (*path, "updateStrategy", "rollingUpdate")
     kind = text(obj, *strategy, "type") or _ROLLING
@@ -303,10 +300,7 @@ def _cron_job(obj: ApiObject, path: Path) -> _Faults:
     elif not schedule.startswith("@") and len(schedule.split()) != _CRON_FIELDS:
         yield invalid((*path, "schedule"), schedule, f"expected exactly {_CRON_FIELDS} fields")
     limits = ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-    yield from _not_negative(obj, path, *limits[1:])
-    deadline = int64(obj, *path, limits[0])
-    if deadline is not None and deadline < 0:
-        yield invalid((*path, limits[0]), deadline, "must be greater than or equal to 0")
+    yield from _not_negative(obj, path, *limits)
     if policy := text(obj, *path, "concurrencyPolicy"):
         yield from _one_of(policy, (*path, "concurrencyPolicy"), ("Allow", "Forbid", "Replace"))
     yield from _job(obj, (*path, "jobTemplate", "spec"))
