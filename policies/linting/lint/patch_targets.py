@@ -30,7 +30,7 @@ _SHOWN: Final = 40
 def unmatched(files: Input) -> Iterator[FileDiagnostic]:
     """Yield the patches without a target, of kustomizations all of whose objects are read."""
     by_directory = {kustomization.directory: kustomization for kustomization in files.kustomizations}
-    by_path = {os.path.realpath(file.path): file for file in files.sources.values() if not file.is_stream}
+    by_path = _by_path(files)
     names = _identities(files)
     for directory, kustomization in by_directory.items():
         used = [kustomization]
@@ -41,6 +41,11 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
         if file is not None and is_complete and sum(any(each.affixes) for each in used) <= 1:
             objects = {identity for path in paths for identity in names.get(path, ())}
             yield from _unmatched_in(file, objects, used)
+
+
+def _by_path(files: Input) -> Mapping[str, File]:
+    """Return the files by their real paths."""
+    return {os.path.realpath(file.path): file for file in files.sources.values() if not file.is_stream}
 
 
 def _identities(files: Input) -> Mapping[str, Collection[tuple[str, str]]]:

@@ -37,8 +37,8 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     lines, blocks = text.split("\n"), list(blocks_of(text))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for block in blocks:
-        line = bisect_right(starts, block.start)
-        place = Location(file, line, 1, len(lines[line - 1]) + 1)
+        row = bisect_right(starts, block.start)
+        place = Location(file, row, 1, len(lines[row - 1]) + 1)
         if (fault := _never_true(block, text)) is not None:
             fix = "ask for the version that Kubernetes serves, or remove the condition"
             yield FileDiagnostic("removed-api-version", fault, place, fix, severity=Severity.WARNING)
