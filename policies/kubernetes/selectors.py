@@ -18,6 +18,12 @@ _INT64_DIGITS: Final = 19
 _INTEGER: Final = later(r"[+-]?[0-9]+", re.ASCII)
 _NAME: Final = later(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = later(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_LONGEST_SUBDOMAIN: Final = 253
+
+
+def is_subdomain(name: str) -> bool:
+    """Report whether a name is a DNS subdomain (upstream `IsDNS1123Subdomain`)."""
+    return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def one_of(patterns: Iterable[str], name: str) -> bool:
@@ -239,8 +245,7 @@ def _mapping(selector: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _key(key: Any) -> str:
     prefix, slash, name = key.rpartition("/") if isinstance(key, str) else ("", "", "")
-    good_prefix = not slash or (_SUBDOMAIN.fullmatch(prefix) is not None and len(prefix) <= 253)
-    if not good_prefix or _NAME.fullmatch(name) is None:
+    if (slash and not is_subdomain(prefix)) or _NAME.fullmatch(name) is None:
         raise InvalidSelector(f'"{key}" is not a valid label key')
     return str(key)
 

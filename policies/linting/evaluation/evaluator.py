@@ -43,7 +43,7 @@ from forewarn.policies.linting.rules.pod.classes import class_not_allowed, is_cl
 from forewarn.policies.linting.rules.support.allowed_classes import audience_of
 from forewarn.policies.linting.rules.support.context import ALL_SCHEDULED, POD_SPECS, Context, Phase, Rule, Target
 from forewarn.policies.linting.rules.support.predictions import Predicted, Restarts, Simulations
-from forewarn.policies.linting.rules.support.rule_text import is_static_pod, is_variable
+from forewarn.policies.linting.rules.support.rule_text import KARPENTER, autoscaler_of, is_static_pod, is_variable
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -496,10 +496,7 @@ def audit_request(
 
 def with_autoscaler(config: Config, cluster: ClusterSnapshot) -> Config:
     """Return the configuration with whether the autoscaler of the cluster has a cutoff: Karpenter alone has none."""
-    is_other = any("cluster-autoscaler" in name for *_, name in cluster.workloads)
-    nodes = cluster.objects.nodes.values()
-    is_karpenter = not is_other and any("karpenter.sh/nodepool" in node.labels for node in nodes)
-    return config._replace(options=config.options._replace(has_cutoff=not is_karpenter))
+    return config._replace(options=config.options._replace(has_cutoff=autoscaler_of(cluster) != KARPENTER))
 
 
 def audit(request: EvaluationRequest) -> list[Finding]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Problem, Severity, quote
+from forewarn.policies.base.findings import Problem, Severity, Text, quote
 from forewarn.policies.kubernetes.kinds.registry import CLUSTER_QUEUE, WORKLOAD_PRIORITY_CLASS
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.rule_text import class_name, integer, name_of
+from forewarn.policies.linting.rules.support.names import is_misspelt, workload_classes
+from forewarn.policies.linting.rules.support.rule_text import (
+    autoscaler_of,
+    class_name,
+    integer,
+    is_template_variable,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
@@ -18,6 +24,57 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.quantity import Quantity
 
 _KEY: Final = "kueue.x-k8s.io/priority-class"
+"""The label that names a WorkloadPriorityClass.
+
+Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controller/jobframework/reconciler.go.
+"""
+_LABEL: Final = ("metadata", "labels", _KEY)
+
+
+@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR)
+def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A workload names a WorkloadPriorityClass of Kueue that the input does not define.
+
+    Why: Kueue creates no Workload for such an object, so a Job that Kueue manages stays suspended.
+
+    Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass.
+
+    Example:
+
+          apiVersion: kueue.x-k8s.io/v1beta1
+          kind: WorkloadPriorityClass
+          metadata:
+            name: research
+          value: 1000
+          ---
+          Job ml/train
+            labels:
+              kueue.x-k8s.io/queue-name: team
+        -     kueue.x-k8s.io/priority-class: reserach
+        +     kueue.x-k8s.io/priority-class: research
+
+    Fix: create the class first, or use an existing class.
+    """
+    name = text_at(subject.object, *_LABEL)
+    names = context.once(workload_classes) if name else None
+    if names is None or not names.sorted or name in names.sorted or is_template_variable(name, subject, context):
+        return
+    if name in {defined.priority_class.name for _, defined in context.defined}:
+        message = f"{quote(name)} is a PriorityClass, not a WorkloadPriorityClass: Kueue creates no Workload"
+        fix = f"create a WorkloadPriorityClass, or set priorityClassName: {name}"
+        yield Problem(message, _LABEL, fix, severity=Severity.WARNING)
+        return
+    meant = names.nearest_name(name)
+    yield Problem(
+        Text(
+            f"WorkloadPriorityClass {quote(name)} not found in this input",
+            f"create it, or use {quote(meant)}" if meant else "create it, or use one that exists",
+            (f"Did you mean {quote(meant)}?",) if meant else (),
+        ),
+        _LABEL,
+        detail={"class": name},
+        severity=None if meant and is_misspelt(name, meant) else Severity.WARNING,
+    )
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
@@ -47,26 +104,21 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
     """
     if context.phase is not Phase.LINT:
         return
-    label = text_at(subject.object, "metadata", "labels", _KEY)
-    if not label and text_at(subject.object, "metadata", "annotations", _KEY):
+    if not text_at(subject.object, *_LABEL) and text_at(subject.object, "metadata", "annotations", _KEY):
         path = ("metadata", "annotations", _KEY)
         yield Problem(f"annotation {_KEY}: Kueue reads only the label of this name", path, "make it a label")
-    names = {name_of(each) for each in context.of_kind(WORKLOAD_PRIORITY_CLASS)}
-    template = context.template(subject)
-    if template is not None and (name := class_name(template)) in names and name not in context.classes:
-        message = f"{quote(name)} is a WorkloadPriorityClass of Kueue, not a PriorityClass: its Pods are rejected"
+    template, names = context.template(subject), context.once(workload_classes).sorted
+    if template is not None and names and (name := class_name(template)) in names and not context.is_known(name):
+        consequence = "its Pods are rejected" if context.classes_complete else "no PriorityClass of this input"
+        message = f"{quote(name)} is a WorkloadPriorityClass of Kueue, not a PriorityClass: {consequence}"
         fix = f"set the label {_KEY}: {name} instead"
         severity = Severity.ERROR if context.classes_complete else None
         yield Problem(message, template.at("priorityClassName"), fix, severity=severity)
-    if label and label not in names and label in {defined.priority_class.name for _, defined in context.defined}:
-        message = f"{quote(label)} is a PriorityClass, not a WorkloadPriorityClass: Kueue creates no Workload"
-        path = ("metadata", "labels", _KEY)
-        yield Problem(message, path, f"create a WorkloadPriorityClass, or set priorityClassName: {label}")
 
 
 @rule(Target.OTHER, severity=Severity.ERROR, objects={Target.OTHER: "WorkloadPriorityClasses"})
 def workload_priority_class_invalid(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The value of a WorkloadPriorityClass of Kueue is absent, or no integer.
+    """The value of a WorkloadPriorityClass of Kueue is absent, or no integer of 32 bits.
 
     Why: the schema of the kind requires an integer of 32 bits, so kube-apiserver rejects the object.
 
@@ -91,8 +143,9 @@ def workload_priority_class_invalid(subject: ReviewedObject, context: Context) -
     value = subject.object.get("value")
     is_class = group_kind(subject.object) == WORKLOAD_PRIORITY_CLASS and not subject.is_partial
     if is_class and context.phase is Phase.LINT and integer(value) is None:
-        what = "no value" if value is None else "value must be an integer"
-        yield Problem(f"{what}: kube-apiserver rejects the class", ("value",), "write an integer without quotes")
+        numbers = f"an integer from {INT32[0]} to {INT32[-1]}"
+        what = "no value" if value is None else f"value must be {numbers}"
+        yield Problem(f"{what}: kube-apiserver rejects the class", ("value",), f"write {numbers}, without quotes")
 
 
 @rule(Target.OTHER, severity=Severity.WARNING, depends_on=("nodes",), objects={Target.OTHER: "ClusterQueues"})
@@ -102,7 +155,8 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
     Why: without `preemption`, WorkloadPriorityClasses only order the queue: workloads that Kueue has admitted keep
     their quota. If the quota exceeds the nodes, Kueue admits workloads whose Pods then stay Pending.
 
-    Details: the rule compares the quota with the nodes if you pass a cluster. The finding about `preemption` is a note.
+    Details: the rule compares the quota with the nodes if you pass a cluster. The finding is a note if the cluster has
+    an autoscaler, and the finding about `preemption`, too. The rule ignores resources that no node has.
 
     Cluster:
 
@@ -137,29 +191,47 @@ def cluster_queue_without_effect(subject: ReviewedObject, context: Context) -> I
         fix = "set preemption.withinClusterQueue: LowerPriority"
         yield Problem(message, ("spec",), fix, severity=Severity.NOTE)
     nodes = context.cluster.objects.nodes.values() if context.cluster else ()
-    for name, quota in _quotas(subject).items() if nodes else ():
-        available = sum(_allocatable(node, name) for node in nodes)
-        if quota.value > available:
-            message = f"nominalQuota of {name} is {quota}, but the nodes have {available:g}: Pods stay Pending"
-            yield Problem(message, ("spec", "resourceGroups"), f"lower nominalQuota to {available:g}")
+    severity = Severity.NOTE if context.cluster and autoscaler_of(context.cluster) else None
+    for name, quota, available in _above_nodes(subject, nodes) if nodes else ():
+        message = f"nominalQuota of {name} is {quota}, but the nodes have {available}: Pods stay Pending"
+        yield Problem(message, ("spec", "resourceGroups"), f"lower nominalQuota to {available}", severity=severity)
 
 
-def _allocatable(node: Node, name: str) -> float:
-    """The amount of a resource that a node has for Pods."""
-    amounts = {"cpu": node.allocatable.milli_cpu / 1000, "memory": node.allocatable.memory, **node.allocatable.scalars}
-    return amounts.get(name, 0)
+def _above_nodes(subject: ReviewedObject, nodes: Collection[Node]) -> Iterator[tuple[str, Quantity, Quantity]]:
+    """Yield the resources of which all flavors together have more than the nodes, both amounts.
 
-
-def _quotas(subject: ReviewedObject) -> dict[str, Quantity]:
-    """The quota of each resource in all flavors together."""
-    from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity  # few inputs have queues
+    Skips resources that no node has.
+    """
+    from forewarn.policies.kubernetes.quantity import (  # few inputs have queues
+        MILLI,
+        NANO,
+        ZERO,
+        InvalidQuantity,
+        Quantity,
+        parse_quantity,
+    )
 
     totals: dict[str, Quantity] = {}
     for group in list_at(subject.object, "spec", "resourceGroups"):
-        for flavor in list_at(group, "flavors"):
-            for resource in list_at(flavor, "resources"):
-                name = text_at(resource, "name") if isinstance(resource, dict) else ""
-                with suppress(InvalidQuantity):
-                    amount = parse_quantity(str(at(resource, "nominalQuota")))
-                    totals[name] = totals[name] + amount if name in totals else amount
-    return totals
+        for resource in (each for flavor in list_at(group, "flavors") for each in list_at(flavor, "resources")):
+            with suppress(InvalidQuantity):
+                amount = parse_quantity(str(at(resource, "nominalQuota")))
+                name = text_at(resource, "name")
+                totals[name] = totals.get(name, ZERO) + amount
+    for name, quota in totals.items():
+        unit = MILLI if name == "cpu" else NANO
+        available = Quantity(unit * sum(_allocatable(node, name) for node in nodes), quota.format)
+        if ZERO < available < quota:
+            yield name, quota, available
+
+
+def _allocatable(node: Node, name: str) -> int:
+    """Return the amount of a resource that a node has for Pods: cpu in thousandths, others in units."""
+    has = node.allocatable
+    amounts = {
+        "cpu": has.milli_cpu,
+        "memory": has.memory,
+        "ephemeral-storage": has.ephemeral_storage,
+        "pods": has.allowed_pod_number,
+    }
+    return amounts.get(name, has.scalars.get(name, 0))

@@ -35,8 +35,6 @@ from forewarn.policies.linting.rules.support.allowed_classes import entries_of, 
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import UnknownClass
 from forewarn.policies.linting.rules.support.names import (
-    Lookups,
-    Names,
     is_impossible_name,
     is_misspelt,
     is_reserved,
@@ -44,6 +42,7 @@ from forewarn.policies.linting.rules.support.names import (
     meant_system_class,
     nearest,
     recommended_to,
+    workload_classes,
 )
 from forewarn.policies.linting.rules.support.rule_text import (
     NAMING,
@@ -54,7 +53,6 @@ from forewarn.policies.linting.rules.support.rule_text import (
     is_earlier_than_the_default,
     is_template_variable,
     is_test_file,
-    name_of,
     pods_of,
     resolved,
 )
@@ -153,60 +151,6 @@ def _severity_of_unknown(
         return None
     is_weak = template.is_guess or not subject.object  # the class may come from elsewhere
     return Severity.NOTE if is_weak and not is_meant else Severity.WARNING
-
-
-_KUEUE_LABEL: Final = ("metadata", "labels", "kueue.x-k8s.io/priority-class")
-"""The label that names a WorkloadPriorityClass.
-
-Source: kueue pkg/controller/constants, WorkloadPriorityClassLabel; pkg/controller/jobframework/reconciler.go.
-"""
-
-
-@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.ERROR)
-def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A workload names a WorkloadPriorityClass of Kueue that the input does not define.
-
-    Why: Kueue creates no Workload for such an object, so a Job that Kueue manages stays suspended.
-
-    Details: the rule checks the label `kueue.x-k8s.io/priority-class` if the input defines a WorkloadPriorityClass.
-
-    Example:
-
-          apiVersion: kueue.x-k8s.io/v1beta1
-          kind: WorkloadPriorityClass
-          metadata:
-            name: research
-          value: 1000
-          ---
-          Job ml/train
-            labels:
-              kueue.x-k8s.io/queue-name: team
-        -     kueue.x-k8s.io/priority-class: reserach
-        +     kueue.x-k8s.io/priority-class: research
-
-    Fix: create the class first, or use an existing class.
-    """
-    name = text_at(subject.object, *_KUEUE_LABEL)
-    names = context.once(_workload_classes) if name else None
-    if names is None or not names.sorted or name in names.sorted or is_template_variable(name, subject, context):
-        return
-    meant = names.nearest_name(name)
-    yield Problem(
-        Text(
-            f"WorkloadPriorityClass {quote(name)} not found in this input",
-            f"create it, or use {quote(meant)}" if meant else "create it, or use one that exists",
-            (f"Did you mean {quote(meant)}?",) if meant else (),
-        ),
-        _KUEUE_LABEL,
-        detail={"class": name},
-        severity=None if meant and is_misspelt(name, meant) else Severity.WARNING,
-    )
-
-
-def _workload_classes(context: Context) -> Names:
-    """The names of the WorkloadPriorityClasses in the change set."""
-    names = {name_of(subject) for subject in context.of_kind(registry.WORKLOAD_PRIORITY_CLASS)}
-    return Names(names, context.once(Lookups))
 
 
 class _Use(NamedTuple):
@@ -861,7 +805,7 @@ def priority_class_not_checked(subject: ReviewedObject, context: Context) -> Ite
         return
     if name in context.options.deleted_classes or meant_system_class(name, context) or meant_elsewhere(name, context):
         return  # unknown-priority-class
-    if name in context.once(_workload_classes).sorted:
+    if name in context.once(workload_classes).sorted:
         return  # workload-priority-class-misplaced
     is_elsewhere = name in context.options.input_classes
     yield Problem(

@@ -14,8 +14,8 @@ from forewarn.policies.base.disclosure import OPEN, Audience
 from forewarn.policies.base.findings import listed, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.base.metering import charging
-from forewarn.policies.kubernetes.kinds.registry import NAMESPACE, RESOURCE_QUOTA
-from forewarn.policies.kubernetes.objects.fields import group_kind
+from forewarn.policies.kubernetes.kinds.registry import NAMESPACE, RESOURCE_QUOTA, WORKLOAD_PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import group_kind, text_at
 from forewarn.policies.kubernetes.objects.priority_class import (
     HOSTED_CLASSES,
     SERVED_VERSION,
@@ -23,6 +23,7 @@ from forewarn.policies.kubernetes.objects.priority_class import (
     SYSTEM_PRIORITY_CLASS_PREFIX,
 )
 from forewarn.policies.kubernetes.recommended_classes import is_recommended
+from forewarn.policies.kubernetes.selectors import is_subdomain
 from forewarn.policies.linting.rules.support.allowed_classes import is_allowed
 
 if TYPE_CHECKING:
@@ -113,12 +114,9 @@ def suggested(name: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {quote(meant)}?"
 
 
-_NAME: Final = later(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-
-
 def is_impossible_name(name: str) -> bool:
     """Report whether no class can have a name. Source: ValidatePriorityClassName, a DNS subdomain."""
-    return bool(name) and (len(name) > _LONGEST or _NAME.fullmatch(name) is None)
+    return bool(name) and not is_subdomain(name)
 
 
 def is_reserved(name: str) -> bool:
@@ -295,3 +293,9 @@ def recommended_to(subject: ReviewedObject, context: Context) -> Names:
 
 def _namespace_of(subject: ReviewedObject) -> str:
     return subject.ref.name if group_kind(subject.object) == NAMESPACE else subject.effective_namespace
+
+
+def workload_classes(context: Context) -> Names:
+    """Return the names of Kueue's WorkloadPriorityClasses in the change set."""
+    names = {text_at(subject.object, "metadata", "name") for subject in context.of_kind(WORKLOAD_PRIORITY_CLASS)}
+    return Names(names, context.once(Lookups))

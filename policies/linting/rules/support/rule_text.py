@@ -26,6 +26,7 @@ from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_
 from forewarn.policies.linting.rules.support.context import Context, Phase, Target
 
 if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
@@ -194,6 +195,18 @@ def resolved_class(name: str, context: Context) -> Resolved | None:
     with suppress(Forbidden):
         return establish_priority(name, context.classes)
     return None
+
+
+KARPENTER: Final = "karpenter"
+CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
+
+
+def autoscaler_of(cluster: ClusterSnapshot) -> str | None:
+    """Return CLUSTER_AUTOSCALER or KARPENTER if the cluster has it; None if neither is known."""
+    if any(CLUSTER_AUTOSCALER in name for *_, name in cluster.workloads):
+        return CLUSTER_AUTOSCALER
+    is_karpenter = any("karpenter.sh/nodepool" in node.labels for node in cluster.objects.nodes.values())
+    return KARPENTER if is_karpenter else None
 
 
 def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
