@@ -14,7 +14,6 @@ from forewarn.policies.kubernetes.kinds.registry import (
     DEPLOYMENT,
     JOB,
     JOB_TEMPLATE,
-    RESOURCE_QUOTA,
 )
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping, mapping_at
 from forewarn.policies.kubernetes.objects.priority_class import GKE, SYSTEM_NAMES
@@ -28,8 +27,10 @@ from forewarn.policies.linting.rules.support.scalers import scaler_of
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.quota import Fault
+    from forewarn.policies.kubernetes.objects.namespace import Namespace
     from forewarn.policies.kubernetes.objects.resource_quota import ResourceQuota
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.linting.rules.support.quota_use import Use
 
 
@@ -187,10 +188,11 @@ def quota_matches_nothing(subject: ReviewedObject, context: Context) -> Iterator
 
 def _without_prefix(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Yield extended resources that no Pod is charged for, because `requests.` is missing."""
-    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_extended
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import is_device_class, is_extended
 
     for name in map(str, mapping(subject.object, "spec", "hard") if context.phase is Phase.LINT else ()):
-        if is_extended(name) and not name.startswith("count/") and ".storageclass.storage.k8s.io/" not in name:
+        is_of_others = name.startswith("count/") or ".storageclass.storage.k8s.io/" in name or is_device_class(name)
+        if is_extended(name) and not is_of_others:
             message = (
                 f"{cut(name, _LONGEST_SCOPE)} limits nothing: Pods are charged for requests.{cut(name, _LONGEST_SCOPE)}"
             )
@@ -870,19 +872,19 @@ def autoscaler_exceeds_quota(subject: ReviewedObject, context: Context) -> Itera
             yield Problem(message, path, f"set {path[-1]} ≤ {admitted}, or raise the quota")
 
 
-_INJECTION: Final = {
-    "linkerd.io/inject": ("enabled", "ingress"),
-    "sidecar.istio.io/inject": ("true",),
-    "istio-injection": ("enabled",),
-    "vault.hashicorp.com/agent-inject": ("true",),
-    "consul.hashicorp.com/connect-inject": ("true",),
-    "dapr.io/enabled": ("true",),
-}
-"""Labels or annotations of Pods and Namespaces -> the values with which a webhook injects containers."""
+_INJECTORS: Final = (
+    ("linkerd.io/inject",),
+    ("sidecar.istio.io/inject", "istio-injection"),
+    ("vault.hashicorp.com/agent-inject",),
+    ("consul.hashicorp.com/connect-inject",),
+    ("dapr.io/enabled",),
+)
+"""For each webhook, the labels or annotations of Pods and Namespaces with which it injects containers."""
+_INJECTED: Final = ("true", "enabled", "ingress")
 _COMPUTE: Final = frozenset(f"{kind}{name}" for kind in ("", "requests.", "limits.") for name in ("cpu", "memory"))
 
 
-@rule(Target.TEMPLATE, severity=Severity.NOTE, depends_on=("quotas", "namespaces", "limitranges"))
+@rule(Target.TEMPLATE, severity=Severity.NOTE, depends_on=("quotas", "namespaces", "limitranges", "classes"))
 def injected_containers_not_counted(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A webhook injects containers into Pods that a ResourceQuota limits.
 
@@ -890,7 +892,7 @@ def injected_containers_not_counted(subject: ReviewedObject, context: Context) -
     them, also one that a webhook injects. forewarn does not know the injected containers.
 
     Details: the rule knows annotations and labels of Linkerd, Istio, Vault, Consul and Dapr, also those of the
-    Namespace. It ignores namespaces with a LimitRange.
+    Namespace if the Pod has none. It ignores namespaces with a LimitRange, and quotas whose scopes do not match.
 
     Cluster:
 
@@ -926,15 +928,34 @@ def injected_containers_not_counted(subject: ReviewedObject, context: Context) -
     name = subject.effective_namespace
     if template is None or subject.is_partial or context.limit_ranges_of(name):
         return
-    namespace = context.namespace(name)
-    metadata = [mapping_at(template.object, "metadata", part) for part in ("annotations", "labels")]
-    metadata += [namespace.annotations, namespace.labels] if namespace else []
-    by = next((key for key, on in _INJECTION.items() if any(part.get(key) in on for part in metadata)), "")
-    stored = context.cluster.quotas_of(name) if by and context.cluster else ()
-    hard = {resource for quota in stored for resource in quota.spec_hard}
-    for quota in context.of_kind(RESOURCE_QUOTA) if by else ():
-        hard |= {*mapping_at(quota.object, "spec", "hard")} if quota.effective_namespace == name else set()
-    if limited := sorted(hard & _COMPUTE):
-        message = f"containers that {by} adds are not counted; a ResourceQuota requires {listed(limited, 2)} of each"
+    by = _injector(template, context.namespace(name))
+    if by is None:
+        return
+    from forewarn.policies.kubernetes.kube_apiserver.quota import matches_scope
+    from forewarn.policies.linting.rules.support.quota_use import QuotaUse
+
+    limited = set[str]()
+    use = context.once(QuotaUse).use_by(subject)
+    for quota in use.before if use else ():
+        if use and all(matches_scope(selector, use.pod) for selector in quota.scope_selectors):
+            limited |= _COMPUTE & quota.spec_hard.keys()
+    if limited:
+        message = (
+            f"containers that {by} adds are not counted; a ResourceQuota requires {listed(sorted(limited), 2)} of each"
+        )
         fix = "set resources of the injected containers, or create a LimitRange with defaults"
         yield Problem(cut(message, rule_text.MAX_CHARACTERS), template.at("containers"), fix)
+
+
+def _injector(template: PodTemplate, namespace: Namespace | None) -> str | None:
+    """Return the label or annotation with which a webhook injects containers; None if none does.
+
+    Those of a Pod override those of its Namespace.
+    """
+    places = [mapping_at(template.object, "metadata", part) for part in ("annotations", "labels")]
+    places += [namespace.annotations, namespace.labels] if namespace else []
+    for names in _INJECTORS:
+        by, value = next(((name, place[name]) for place in places for name in names if name in place), (None, None))
+        if value in _INJECTED:
+            return by
+    return None

@@ -87,6 +87,11 @@ def is_extended(name: str) -> bool:
     return not is_native(name) and not name.startswith(REQUESTS) and not qualified_name(f"{REQUESTS}{name}")
 
 
+def is_device_class(name: str) -> bool:
+    """Report whether a resource of quotas counts devices of a DeviceClass (upstream `V1ResourceByDeviceClass`)."""
+    return name.endswith(".deviceclass.resource.k8s.io/devices")
+
+
 def is_standard_quota(name: str) -> bool:
     """True for a standard resource of quotas (upstream `IsStandardQuotaResourceName`)."""
     return name in _QUOTA or name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
