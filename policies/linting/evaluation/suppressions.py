@@ -270,16 +270,16 @@ def less_baseline(
         key = tuple(str(entry.get(k, "")) for k in _KEYS)
         suppressed[key] += entry.get("count", 1)
     new = _without_known(findings, suppressed, identity)
-    present = set(map(path_of, files))
+    present, of_renamed = set(map(path_of, files)), 0
     if present and new:
         renamed: Counter[tuple[str, ...]] = Counter()
         for key, count in suppressed.items():
             if count > 0 and key[1] not in present:
                 renamed[_without_file(key)] += count
-        before = renamed.total()
+        before = len(new)
         new = _without_known(new, renamed, lambda finding: _without_file(identity(finding)))
-        suppressed["renamed",] -= before - renamed.total()
-    return new, len(findings) - len(new), max(suppressed.total(), 0)
+        of_renamed = before - len(new)
+    return new, len(findings) - len(new), max(suppressed.total() - of_renamed, 0)
 
 
 def _without_known(

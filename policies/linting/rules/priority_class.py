@@ -179,6 +179,7 @@ def preemption_policy_invalid(subject: ReviewedObject, context: Context) -> Iter
     Target.PRIORITY_CLASS,
     *POD_SPECS,
     Target.UNRENDERED,
+    Target.STATIC_POD,
     severity=Severity.ERROR,
     action=Action.DENY,
     reads_parts=True,

@@ -15,6 +15,7 @@ from forewarn.policies.kubernetes.kinds.registry import (
 )
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping_at
 from forewarn.policies.kubernetes.objects.workload import is_fragment
+from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
 _GATE: Final = "HPAScaleToZero"
-_IN_37: Final = 37
 _FIXES: Final = (
     ("percentage such as", "write a number without quotes, or a percentage"),
     ("cannot be both set", "remove one of them"),
@@ -85,8 +85,8 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
         validate,  # pods start without it
     )
 
-    gates, reported = dict(context.options.gates), set[str]()
-    for fault in validate(obj, scales_to_zero=gates.get(_GATE, (context.minor or _IN_37) >= _IN_37)):
+    reported = set[str]()
+    for fault in validate(obj, scales_to_zero=group_kind(obj) == AUTOSCALER and _scales_to_zero(context)):
         if subject.is_partial and not any(part in str(fault) for part in _CERTAIN):
             continue
         message = cut(str(fault), MAX_CHARACTERS)
@@ -94,6 +94,13 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
             reported.add(message)
             fix = next((fix for part, fix in _FIXES if part in str(fault)), "correct this field")
             yield Problem(message, fault.path, fix, detail={"rejection": str(fault)})
+
+
+def _scales_to_zero(context: Context) -> bool:
+    """Report whether a HorizontalPodAutoscaler may have minReplicas 0."""
+    from forewarn.policies.kubernetes.releases.gates import default  # only for HorizontalPodAutoscalers: it reads files
+
+    return dict(context.options.gates).get(_GATE, default(_GATE, context.minor or NEWEST))
 
 
 def _is_checked(subject: ReviewedObject) -> bool:

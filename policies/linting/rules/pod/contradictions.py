@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Problem, Severity, quote
 from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
-from forewarn.policies.linting.rules.support.rule_text import class_name, integer
+from forewarn.policies.linting.rules.support.rule_text import class_name, integer, resolved
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.fields import ApiObject
@@ -20,13 +21,13 @@ _OF_KUBELET: Final = ("system-node-critical", 2_000_001_000)
 _STATIC_FIX: Final = "set priorityClassName: system-node-critical and priority: 2000001000"
 
 
-@rule(Target.STATIC_POD, severity=Severity.WARNING)
+@rule(Target.STATIC_POD, severity=Severity.WARNING, depends_on=("classes",))
 def static_pod_priority(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A static Pod does not set both the class system-node-critical and its value.
 
     Why: no API server completes a static Pod, so the kubelet reads only `priority`: without it, the Pod has priority 0,
     and a graceful shutdown of the node stops it first. kube-apiserver rejects the mirror Pod if `priority` is set
-    without the class that has this value. Evictions of a mirror Pod of another class have no effect.
+    that is not the value of its class. Evictions of a mirror Pod of another class have no effect.
 
     Details: static Pods are Pods in a directory of the kubelet, such as `etc/kubernetes/manifests` or `static-pods`,
     and Pods with the annotation `kubernetes.io/config.source: file`.
@@ -51,12 +52,19 @@ def static_pod_priority(subject: ReviewedObject, context: Context) -> Iterator[P
     name, value = class_name(template), integer(template.spec.get("priority"))
     if (name, value) == _OF_KUBELET:
         return
-    if value is None and name:
+    computed = resolved(template, context)
+    if computed is not None and value not in (None, computed.priority):
+        by = f"class {quote(name)}" if name else "the default class"
+        message = f"static Pod: kube-apiserver rejects its mirror Pod: priority {value}, {by} has {computed.priority}"
+    elif value is None and name:
         message = f"static Pod: the kubelet does not resolve class {quote(name)}, so its priority is 0"
-    elif value is None:
+    elif not value and not name:
         message = "static Pod without priority: a graceful shutdown of the node stops it first"
     elif not name:
-        message = f"static Pod: kube-apiserver rejects its mirror Pod: priority {value} without priorityClassName"
+        unless = "" if (value or 0) > HIGHEST_USER_DEFINABLE_PRIORITY else ", unless it is that of the default class"
+        message = (
+            f"static Pod: kube-apiserver rejects its mirror Pod: priority {value} without priorityClassName{unless}"
+        )
     else:
         message = f"static Pod of class {quote(name)} with priority {value}: evictions of its mirror Pod have no effect"
     field = "priorityClassName" if name else "priority"
@@ -117,7 +125,8 @@ def host_port_with_surge(subject: ReviewedObject, context: Context) -> Iterator[
 def _host_ports(spec: ApiObject) -> Iterator[int]:
     """Yield the ports of the node that a Pod uses; with hostNetwork, also those of its containers."""
     fields = ("hostPort", "containerPort") if spec.get("hostNetwork") is True else ("hostPort",)
-    for container in (*list_at(spec, "containers"), *list_at(spec, "initContainers")):
+    sidecars = (c for c in list_at(spec, "initContainers") if text_at(c, "restartPolicy") == "Always")
+    for container in (*list_at(spec, "containers"), *sidecars):
         for port in list_at(container, "ports"):
             number = next(filter(None, (integer(at(port, field)) for field in fields)), None)
             if number:

@@ -116,15 +116,18 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
     if "hook-succeeded" in policies:
         message = "Helm deletes the class as soon as its hook has succeeded: Pods that name it are rejected"
     elif "before-hook-creation" not in policies:
-        when = "each upgrade" if phases & _UPGRADING else "an installation after an uninstallation"
+        events = ("upgrade", "rollback")
+        event = next((event for event in events if phases & {f"pre-{event}", f"post-{event}"}), None)
+        when = f"each {event}" if event else "an installation after an uninstallation"
         message = f"hook-delete-policy {cut(str(policy), LONGEST)} keeps the old class: {when} fails, it already exists"
     else:
         return
     yield Problem(message, ("metadata", "annotations", "helm.sh/hook-delete-policy"), _HOOK_FIX)
 
 
-_UPGRADING: Final = frozenset(("pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback"))
-_CREATING: Final = _UPGRADING | {"pre-install", "post-install"}
+_CREATING: Final = frozenset(
+    f"{when}-{event}" for when in ("pre", "post") for event in ("install", "upgrade", "rollback")
+)
 _HOOK_FIX: Final = "make the class a normal object of the chart, or set hook-delete-policy: before-hook-creation"
 
 

@@ -362,7 +362,7 @@ def _of_volcano(subject: ReviewedObject) -> Iterator[Problem]:
         return
     total = sum(number or 0 for number in replicas)
     if total < least:
-        message = f"minAvailable is {least}, but the tasks have {plural(total, 'Pod')}; they stay Pending"
+        message = f"minAvailable is {least}, but the tasks have {plural(total, 'Pod')}: Volcano rejects the Job"
         yield Problem(message, ("spec", "minAvailable"), f"lower minAvailable to {total}")
 
 
