@@ -47,7 +47,8 @@ class Effects(NamedTuple):
     - `lost`: replicas that no longer run at the end, without those that the change removes and DaemonSet Pods of
       removed nodes.
     - `down`: workloads that have too few replicas for a time. `downSeconds`: the longest of these times.
-    - `rejected`: Pods and objects that kube-apiserver rejects. `jobsFailed`: Jobs that fail.
+    - `rejected`: Pods and objects that kube-apiserver rejects, and workloads whose next Pods it rejects because of a
+      PriorityClass. `jobsFailed`: Jobs that fail.
     - `pdbsViolated`: PodDisruptionBudgets with more disruptions than allowed. `pdbsShort`: those with too few healthy
       Pods at the end.
     - `blocked`: nodes that are not drained or upgraded, and rollouts that do not finish.

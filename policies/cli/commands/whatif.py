@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 OK, FOUND, USAGE, FAILED = range(4)
-"""Output formats with a picture of the nodes over time."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -277,8 +277,9 @@ class State(NamedTuple):
         command = on_standard_input(CommandLine("predict", ("-f", "-")), self.named, manifest)
         faults = [_one_line(str(result.places.located(fault))) for fault in result.faults]
         document = result.document
+        assert document.counters is not None
         markup = Page("", [header(document, "h3"), *body(document), footer(result.head)]).markup()
-        prediction = UiPrediction(command, document.status, result.predicted.effects(), markup, faults, nodes={})
+        prediction = UiPrediction(command, document.status, document.counters, markup, faults, nodes={})
         return {**to_dict(prediction), "nodes": pages.predicted_nodes(result, _MAX_NODES)}
 
     def prediction_document(self, manifest: str) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class Repository:
     def common_commit(self, revision: str) -> str:
         """Return the newest common commit of HEAD and a revision. Raises SourceError."""
         try:
-            return self._asked("merge-base", self.commit("HEAD"), self.commit(revision))
+            return self._asked("merge-base", self.commit(revision), self.commit("HEAD"))
         except SourceError:
             if not os.path.exists(os.path.join(self._private, "shared", "shallow")):
                 raise

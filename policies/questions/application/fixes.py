@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -100,6 +101,7 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
 def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them."""
     needed: dict[tuple[str, str], dict[str, Quantity]] = {}
+    rejected = Counter[tuple[str, str]]()
     for row in answer.after.summary.missing:
         if not isinstance(row.message, ExceededQuota):
             continue
@@ -108,10 +110,14 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         for resource, excess in row.message.amounts.items():
             more = Quantity(excess.requested.nano * row.pods, excess.requested.format)
             limits[resource] = limits.get(resource, excess.used) + more
+        rejected[namespace, row.message.quota] += row.pods
     for (namespace, name), limits in sorted(needed.items()):
         quota = cluster.snapshot.resource_quotas.get((namespace, name))
         if quota is None or not limits.keys() <= quota.hard.keys():
             continue
+        if "pods" in quota.hard and "pods" not in limits:  # the first rejection names only what it exceeds
+            pods = Quantity(quota.used["pods"].nano + rejected[namespace, name] * NANO, quota.hard["pods"].format)
+            limits |= {"pods": pods} if pods.nano > quota.hard["pods"].nano else {}
         limits = {resource: _in_whole_units(limit) for resource, limit in sorted(limits.items())}
         hard = {resource: str(limit) for resource, limit in {**quota.hard, **limits}.items()}
         used = {resource: str(in_use) for resource, in_use in quota.used.items()}

@@ -90,6 +90,7 @@ class HeadroomResult(Result):
 
 def _document_of(result: HeadroomResult, least: ObjectHeadroom) -> AnswerDocument:
     room, reserve = least.headroom, least.placeholders
+    has_buffer = reserve is not None and reserve.capacity_buffer is not None
     return AnswerDocument(
         status=_status(result, least),
         question=_question(result, room, reserve),
@@ -99,7 +100,8 @@ def _document_of(result: HeadroomResult, least: ObjectHeadroom) -> AnswerDocumen
         why=_why(room),
         tables=[*_tables(result, least)],
         fix=[*_fixes(reserve)] if reserve else (),
-        more="-v zones, nodes and node groups | -o html nodes as a picture | forewarn predict -f FILE --replicas N",
+        more="-v zones, nodes and node groups | -o html nodes as a picture | "
+        + ("-o json a CapacityBuffer instead" if has_buffer else "forewarn predict -f FILE --replicas N"),
     )
 
 
@@ -242,8 +244,6 @@ def _fixes(reserve: Placeholders) -> Iterator[Fix]:
         effect += f", all with {plural(enough.nodes or 0, 'new node')} of {enough.group}"
     action = f"{plural(new.pods, 'placeholder Pod')} of {size} each, with {named} ({new.priority})"
     yield Fix(action, effect)
-    if reserve.capacity_buffer is not None:
-        yield Fix(f"or a CapacityBuffer with replicas {reserve.wanted} (manifest: -o json)", "no Pod is preempted")
 
 
 # Tables

@@ -223,7 +223,7 @@ def whatif(
         if restarts and any(effects_of(answer).in_order) and not answer.is_as_without:
             alone = simulated.world_with(cluster.cache, restarts, horizon)
             restarted = answer_to(question._replace(arrivals=restarts), alone, cluster.snapshot)
-            answer = answer._replace(restart_alone=effects_of(restarted.end))
+            answer = answer._replace(restart_alone=effects_of(restarted))
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
         if runs:

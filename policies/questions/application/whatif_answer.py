@@ -31,6 +31,7 @@ from forewarn.policies.questions.whatif.effects import (
     Kind,
     consequences,
     effects_of,
+    effects_without,
     helped_by_added_nodes,
     joined,
     new_pods_of,
@@ -97,7 +98,8 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
     if effects.blocked:
         return AnswerStatus.BLOCKED
     if effects.harm or rejects_new_pods:
-        return AnswerStatus.WARN if answer.is_as_without and not rejects_new_pods else AnswerStatus.HARM
+        is_same = answer.is_as_without or effects == result.answer.restart_alone
+        return AnswerStatus.WARN if is_same and not rejects_new_pods else AnswerStatus.HARM
     doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
     return AnswerStatus.WARN if effects.placeholders or effects.pdbs_short or doubtful else AnswerStatus.OK
 
@@ -185,7 +187,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         victims=None,
         preempted=Counter("preempted", effects.preempted, more=by_new),
         pending=counter("pending"),
-        lost=counter("lost", answer.after.running_before if effects.lost else None),
+        lost=counter("lost", answer.after.running_before - answer.placeholder_pods if effects.lost else None),
         down=counter("down", more=down),
         placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None, more=_gone(answer)),
         new_nodes=Counter("new_nodes", later.new_nodes),
@@ -194,10 +196,10 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
 
 
 def _gone(answer: Answer) -> str:
-    """How many placeholder Pods do not run at the end, if this is more than are preempted."""
+    """Return how many placeholder Pods do not run at the end, if this is more than are preempted."""
     preempted = sum(each.workload in answer.placeholders for each in answer.after.preempted)
     gone = sum(each.lost for each in answer.after.workloads if each.workload in answer.placeholders)
-    return f" ({gone:,} gone at the end)" if gone > preempted > 0 else ""
+    return f" ({gone:,} do not run at the end)" if gone > preempted > 0 else ""
 
 
 def _own_counters(answer: Answer) -> Iterator[Counter]:
@@ -240,11 +242,10 @@ def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
     exceeded = {name: quota for name, quota in answer.exceeded_quotas.items() if name.partition("/")[0] in rejecting}
     for name, quota in exceeded.items():
         yield f"before the change: quota {name} is exceeded ({quota})"
-    if without is not None:
-        waiting = sum(each.pods for each in without.summary.waiting)
-        counts = {"preempted": len(without.summary.evictions), "Pending": waiting, "lost": without.lost}
-        if shown := [f"{name} {count:,}" for name, count in counts.items() if count]:
-            yield f"without the change: {' | '.join(shown)}"
+    if waiting := sum(each.pending_before for each in own_workloads(answer)):
+        yield f"before the change: {plural(waiting, 'Pod is', 'Pods are')} Pending"
+    if without is not None and (harm := [*consequences(effects_without(answer, without))]):
+        yield f"without the change: {joined(harm[:2])}"
     if result.answer.restart_alone is not None:
         harm = [*consequences(result.answer.restart_alone)][:2]
         yield f"the same restart without the change: {joined(harm) or NO_EFFECT}"

@@ -17,13 +17,13 @@ from forewarn.policies.kubernetes.scheduling.reasons import FitError, as_reason
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from forewarn.policies.questions.whatif.answer import Answer, WorkloadCount
+    from forewarn.policies.questions.whatif.answer import Answer, WithoutChange, WorkloadCount
 
 
 def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
     """Count the effects of a simulated change.
 
-    `rejected_objects`: rejected objects of the change, and workloads whose new Pods are rejected.
+    `rejected_objects`: rejected objects of the change, and workloads whose new Pods would be rejected.
     """
     own, after = own_workloads(answer), answer.after
     victims = [each for each in after.preempted if each.workload not in answer.placeholders]
@@ -45,6 +45,21 @@ def effects_of(answer: Answer, rejected_objects: int = 0) -> Effects:
         placeholders=len(after.preempted) - len(victims),
         new_nodes=sum(arrived.nodes.values()) if arrived else 0,
         removed_nodes=len(down.removed) if down else 0,
+    )
+
+
+def effects_without(answer: Answer, without: WithoutChange) -> Effects:
+    """Count what happens without the change: the preempted, Pending and lost Pods. `without`: of this answer."""
+    summary = without.summary
+    before = {each.workload: each.pending_before for each in answer.after.workloads}
+    preempted = Counter(summary.names.name_of(eviction.origin.workload) for eviction in summary.evictions)
+    placeholders = sum(preempted[name] for name in answer.placeholders)
+    waiting = (each for each in summary.waiting if each.group not in answer.placeholders)
+    return Effects(
+        preempted=preempted.total() - placeholders,
+        pending=sum(max(each.pods - before.get(each.group, 0), 0) for each in waiting),
+        lost=sum(pods for name, pods in without.lost_by_workload.items() if name not in answer.placeholders),
+        placeholders=placeholders,
     )
 
 

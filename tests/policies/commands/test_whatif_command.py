@@ -402,7 +402,7 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
     assert "not simulated: Deployment shop/big: spec.priorityClassName: no PriorityClass with name nope" in out
     out = said("lose", "node", "a-1", "a-2", "b-1", "b-2", "--cluster", str(tmp_path / "waits.yaml"))
     assert "PDBs short 1" in out
-    assert "without the change: Pending 1" in out
+    assert "before the change: 1 Pod is Pending" in out
     assert "a-1 2" in said("drain", "a-1", "--until", "1s").replace(" | ", " ")
 
 
@@ -636,7 +636,7 @@ def test_what_happens_anyway_is_a_warning(tmp_path: Path, capsys: pytest.Capture
     empty, cluster = make_node("empty").has(cpu="1", pods="110"), str(tmp_path / "cluster.json")
     (tmp_path / "cluster.json").write_text(cluster_text([*nodes, empty, *pods]))
     out = run(capsys, "lose", "node", "n3", "--cluster", cluster)[1]
-    assert "WARN  without the change: preempted 1 | lost 1\n" in out
+    assert "WARN  without the change: 1 Pod preempted, 1 replica lost\n" in out
     status = run(capsys, "lose", "node", "empty", "--cluster", cluster)[1].splitlines()[0]
     assert status == "WARN  node empty lost: nothing beyond what happens without it: 1 Pod preempted"
     out = run(capsys, "lose", "--each", "node", "--cluster", cluster)[1]
@@ -1143,12 +1143,12 @@ def test_preempted_placeholder_pods_are_counted_apart(tmp_path: Path, capsys: py
         (
             [make_node("n2"), make_pod("low").priority(-9).request(cpu="4").on("n2")],
             "HARM",
-            "preempted 1 | Pending 0 | lost 1 of 2",
+            "preempted 1 | Pending 0 | lost 1 of 1",
         ),
         (
             [make_pod("low").priority(-9).request(cpu="3").on("n1")],
             "HARM",
-            "preempted 1 | Pending 0 | lost 1 of 2 | placeholders 1 of 1",
+            "preempted 1 | Pending 0 | lost 1 of 1 | placeholders 1 of 1",
         ),
     ):
         (tmp_path / "cluster.json").write_text(cluster_text([make_node("n1"), pause, *extra]))
