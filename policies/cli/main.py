@@ -76,7 +76,7 @@ COMMANDS: Final[dict[str, Command]] = {
 }
 """All public commands by name; a command of a group has a name of two words, such as `whatif drain`."""
 
-RECORDED: Final = ("autoscale", "dry-run", "preempt", "simulate")
+RECORDED: Final = ("autoscale", "dry-run", "kueue", "preempt", "simulate")
 """Commands of a checkout that only replay recorded cases (CONTRIBUTING.md). The help omits them."""
 GROUPS: Final = ("whatif", "webhook", "info")
 """First words of the command names that have two words."""

@@ -1,4 +1,4 @@
-"""`forewarn preempt`, `simulate`, `dry-run` and `autoscale` with `--batch`: replay recorded cases, as JSON lines.
+"""Commands such as `forewarn preempt --batch`: replay recorded cases, as JSON lines.
 
 For recordings of upstream's components, and for tests against upstream's code (CONTRIBUTING.md). The help of forewarn
 omits these commands.
@@ -138,6 +138,15 @@ AUTOSCALERS: Final = {
     "cluster-autoscaler": "cluster_autoscaler",
 }
 """Values of `--autoscaler` -> modules beside this one."""
+
+
+def kueue(arguments: Sequence[str]) -> int:
+    """Predict what Kueue decides in each case; returns as `preempt` does."""
+    parser = Parser(prog="forewarn kueue", description="Answer recorded cases.")
+    _add_batch(parser)
+    options = parser.parse_args(arguments)
+    answer = import_module("tests.recorded.kueue").answer_case
+    return answered("kueue", STDOUT, lambda: run_batch(options.batch, answer))
 
 
 def _add_batch(parser: argparse.ArgumentParser) -> None:

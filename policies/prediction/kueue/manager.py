@@ -1,0 +1,208 @@
+"""A cluster with Kueue: its queues, the quota in use, and what follows a scheduling cycle.
+
+Source: kueue pkg/cache (queue and scheduler), pkg/controller/core/workload_controller.go (`Update`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.prediction.kueue.api import NONE, Admission, PodSetAssignment
+from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
+from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
+from forewarn.policies.prediction.kueue.snapshot import Snapshot, cohorts_with_cycle, take_snapshot
+from forewarn.policies.prediction.kueue.workload import Info
+
+if TYPE_CHECKING:
+    from forewarn.policies.prediction.kueue.api import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+    from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
+    from forewarn.policies.prediction.kueue.resource_node import CohortSnapshot
+
+MAX_CYCLES: Final = 50
+"""Cycles after which preemption is said to go round in circles."""
+_UNCHANGED_CYCLES: Final = 6
+"""Cycles without a change after which nothing changes any more."""
+
+
+@dataclass
+class Objects:
+    """Kueue's objects in a cluster, by name; LocalQueues and Workloads by namespace/name.
+
+    `namespaces`: their labels. `faults`: why a Workload's resources are invalid, by key.
+    """
+
+    flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
+    cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
+    cohorts: dict[str, Cohort] = field(default_factory=dict)
+    local_queues: dict[str, LocalQueue] = field(default_factory=dict)
+    workloads: dict[str, Workload] = field(default_factory=dict)
+    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def local_queue_of(self, workload: Workload) -> LocalQueue | None:
+        """Return the LocalQueue of a Workload; None if there is none, or it is stopped."""
+        queue = self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
+        return queue if queue is not None and queue.stop_policy == NONE else None
+
+    def active_cluster_queues(self) -> frozenset[str]:
+        """Return the names of ClusterQueues that admit Workloads: not stopped, and with all flavors."""
+        with_cycle = cohorts_with_cycle(self.cohorts)
+        return frozenset(
+            queue.name
+            for queue in self.cluster_queues.values()
+            if queue.stop_policy == NONE
+            and queue.cohort not in with_cycle
+            and all(flavor in self.flavors for flavor in queue.flavors)
+        )
+
+
+class Manager:
+    """Runs scheduling cycles. `evicted`: keys of Workloads that lost their quota."""
+
+    def __init__(self, objects: Objects, now: float, *, is_fair_sharing: bool) -> None:
+        self._objects, self._is_fair_sharing = objects, is_fair_sharing
+        self.now = now
+        self.active = objects.active_cluster_queues()
+        self.queues = {name: PendingQueue(spec) for name, spec in objects.cluster_queues.items()}
+        self.holders: dict[str, Info] = {}
+        self.evicted: set[str] = set()
+        self._generations = dict.fromkeys(objects.cluster_queues, 0)
+        for key, workload in sorted(objects.workloads.items()):
+            if workload.has_quota:
+                self.holders[key] = Info.from_workload(workload, "")
+            elif workload.is_active and workload.is_queueable and (queue := self._queue_of(workload)) is not None:
+                queue.heap[key] = self._waiting(workload)
+
+    def _queue_of(self, workload: Workload) -> PendingQueue | None:
+        local_queue = self._objects.local_queue_of(workload)
+        return self.queues.get(local_queue.cluster_queue) if local_queue else None
+
+    def _waiting(self, workload: Workload) -> Info:
+        local_queue = self._objects.local_queue_of(workload)
+        return Info.from_workload(workload, local_queue.cluster_queue if local_queue else "")
+
+    @property
+    def has_heads(self) -> bool:
+        return any(self.queues[name].heap for name in self.active)
+
+    def snapshot(self) -> Snapshot:
+        objects = self._objects
+        return take_snapshot(
+            objects.cluster_queues,
+            objects.cohorts,
+            objects.flavors,
+            self.holders.values(),
+            self._generations,
+            self.active,
+        )
+
+    def cycle(self) -> list[Entry]:
+        """Run one cycle and what follows it within a second. Returns what it decided, in order."""
+        snapshot = self.snapshot()
+        heads = [head for name in sorted(self.active) if (head := self.queues[name].pop()) is not None]
+        faults = {head.key: fault for head in heads if (fault := self._fault(head)) is not None}
+        entries = Cycle(snapshot, self.now, is_fair_sharing=self._is_fair_sharing).schedule(heads, faults)
+        for entry in entries:
+            if entry.outcome is not Outcome.ADMITTED:
+                self.queues[entry.cq.name].requeue(entry.info, entry.requeue_reason, self.now)
+        for entry in sorted(entries, key=lambda entry: entry.info.key):
+            self._update(entry)
+        self.now += 1
+        self._release(snapshot)
+        return entries
+
+    def _fault(self, info: Info) -> tuple[str, RequeueReason] | None:
+        """Return why a head is not tried, and its reason to be queued again. Source: `ValidateAdmissibility`."""
+        if info.obj.namespace not in self._objects.namespaces:
+            return f'workload namespace "{info.obj.namespace}" does not exist', RequeueReason.GENERIC
+        if not self._matches_namespace(info):
+            message = "workload namespace doesn't match ClusterQueue selector"
+            return message, RequeueReason.NAMESPACE_MISMATCH
+        fault = self._objects.faults.get(info.key)
+        return None if fault is None else (fault, RequeueReason.GENERIC)
+
+    def _matches_namespace(self, info: Info) -> bool:
+        selector = self._objects.cluster_queues[info.cluster_queue].namespace_selector
+        labels = self._objects.namespaces.get(info.obj.namespace)
+        return selector is not None and labels is not None and selector.matches(labels)
+
+    def _update(self, entry: Entry) -> None:
+        """Deliver the new status of a head and of the Workloads that it preempts."""
+        workload, cq = entry.info.obj, entry.cq.name
+        if entry.outcome is Outcome.ADMITTED:
+            admission = _admission(cq, entry.assignment)
+            workload = replace(workload, admission=admission, reserved_at=int(self.now), is_evicted=False, message=None)
+            self.holders[workload.key] = Info.from_workload(workload, cq)
+            self.queues[cq].delete(workload.key)
+            self._generations[cq] += 1
+        elif workload.message != entry.message:
+            # the copy in the queue is replaced, which forgets the flavor to try next
+            self.queues[cq].push_or_update(Info.from_workload(replace(workload, message=entry.message), cq), self.now)
+        for target in entry.targets if entry.outcome is Outcome.PREEMPTING else ():
+            if not target.info.obj.is_evicted:
+                evicted = replace(target.info.obj, is_evicted=True)
+                self.holders[target.info.key] = Info.from_workload(evicted, target.info.cluster_queue)
+                self._generations[target.info.cluster_queue] += 1
+
+    def _release(self, snapshot: Snapshot) -> None:
+        """Take the quota of evicted Workloads, and queue them and inadmissible Workloads again."""
+        freed: set[str] = set()
+        for key, info in sorted(self.holders.items()):
+            if not info.obj.is_evicted:
+                continue
+            self.evicted.add(key)
+            del self.holders[key]
+            if info.cluster_queue in self._generations:
+                self._generations[info.cluster_queue] += 1
+            waiting = replace(info.obj, admission=None, reserved_at=None, message="")
+            if (queue := self._queue_of(waiting)) is not None:
+                info = self._waiting(waiting)
+                queue.push_or_update(info, self.now)
+                freed.add(info.cluster_queue)
+        for name in _in_same_trees(freed, snapshot):
+            self.queues[name].queue_inadmissible(self._matches_namespace, self.now)
+
+    def run(self) -> bool:
+        """Run cycles until nothing changes any more. Returns false if that does not happen."""
+        unchanged = 0
+        for _ in range(MAX_CYCLES):
+            if not self.has_heads or unchanged == _UNCHANGED_CYCLES:
+                return True
+            before = self._state()
+            self.cycle()
+            unchanged = unchanged + 1 if self._state() == before else 0
+        return not self.has_heads or unchanged == _UNCHANGED_CYCLES
+
+    def _state(self) -> tuple[object, ...]:
+        waiting = ((frozenset(queue.heap), frozenset(queue.inadmissible)) for queue in self.queues.values())
+        return frozenset(self.holders), tuple(waiting)
+
+
+def _admission(cluster_queue: str, assignment: Assignment) -> Admission:
+    """Return the quota of an admitted head. Source: `Assignment.ToAPI`."""
+    return Admission(
+        cluster_queue,
+        tuple(
+            PodSetAssignment(
+                each.name,
+                {resource: flavor.name for resource, flavor in each.flavors.items()},
+                {resource: each.requests[resource] for resource in each.flavors},
+                each.count,
+            )
+            for each in assignment.pod_sets
+        ),
+    )
+
+
+def _in_same_trees(names: Iterable[str], snapshot: Snapshot) -> list[str]:
+    """Return the ClusterQueues in the same trees of cohorts as some of them, in order."""
+    nodes = [snapshot.cluster_queues[name] for name in names if name in snapshot.cluster_queues]
+    alone = {node.name for node in nodes if node.parent is None}
+    roots: set[CohortSnapshot] = {node.parent.root for node in nodes if node.parent is not None}
+    return sorted(
+        name
+        for name, node in snapshot.cluster_queues.items()
+        if name in alone or (node.parent is not None and node.parent.root in roots)
+    )

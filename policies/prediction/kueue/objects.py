@@ -1,0 +1,38 @@
+"""Kueue's objects among the objects of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.kubernetes.kinds.registry import NAMESPACE
+from forewarn.policies.kubernetes.objects.fields import group_kind, string_map, text
+from forewarn.policies.prediction.kueue.api import GROUP, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from forewarn.policies.prediction.kueue.manager import Objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
+
+_VIEWS: Final[dict[str, tuple[str, Any]]] = {
+    f"{GROUP}/ResourceFlavor": ("flavors", ResourceFlavor),
+    f"{GROUP}/ClusterQueue": ("cluster_queues", ClusterQueue),
+    f"{GROUP}/Cohort": ("cohorts", Cohort),
+    f"{GROUP}/LocalQueue": ("local_queues", LocalQueue),
+    f"{GROUP}/Workload": ("workloads", Workload),
+}
+"""`group/Kind` -> the field of `Objects`, and the view."""
+
+
+def read_objects(objects: Iterable[ApiObject]) -> Objects:
+    """Return Kueue's objects and the Namespaces among these objects. Raises InvalidObject."""
+    found = Objects()
+    for obj in objects:
+        kind = group_kind(obj)
+        if kind == NAMESPACE:
+            found.namespaces[text(obj, "metadata", "name")] = string_map(obj, "metadata", "labels")
+        elif kind in _VIEWS:
+            table, view = _VIEWS[kind]
+            read = view.from_api(obj)
+            getattr(found, table)[read.key if hasattr(read, "key") else read.name] = read
+    return found

@@ -1,0 +1,82 @@
+"""Answers of Kueue v0.19.0's scheduler: the first cycle, and the end, of clusters with random queues and Workloads."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.policies.cli.main import main
+from tests.recorded.kueue import answer_case
+
+CASES = Path(__file__).parent / "cases"
+
+
+def cases() -> list[dict[str, Any]]:
+    with gzip.open(CASES / "kueue.jsonl.gz", "rt") as stream:
+        return [json.loads(line) for line in stream]
+
+
+def pod_sets(entry: dict[str, Any]) -> list[Any]:
+    return sorted((each["name"], each["count"], sorted(each["flavors"].items())) for each in entry["podSets"])
+
+
+def comparable(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> object:
+    """What is compared of an answer: not the flavors of heads that stay inadmissible, and not the quota if preemption
+    goes round in circles. Reasons that are not recorded count as equal.
+    """
+    reasons = {
+        (head["workload"], target["workload"]): bool(target["reason"])
+        for head in expected["first"]
+        for target in head["preempted"]
+    }
+    heads = {}
+    for head in answer["first"]:
+        heads[head["workload"]] = compared = [head["outcome"]]
+        if head["outcome"] != "inadmissible":
+            targets = {
+                target["workload"]: reasons.get((head["workload"], target["workload"]), True) and target["reason"]
+                for target in head["preempted"]
+            }
+            compared += [pod_sets(head), head["borrowing"], targets]
+    final = answer["final"]
+    admitted = {key: (each["clusterQueue"], pod_sets(each)) for key, each in final["admitted"].items()}
+    return heads, final["quiet"], final["evicted"], admitted if expected["final"]["quiet"] else None
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
+def test_answers_are_those_of_kueue(case: dict[str, Any]) -> None:
+    answer = answer_case(case)
+    outcomes = [case["expected"], *case["expected"].get("outcomes", [])]
+    assert comparable(answer, case["expected"]) in [comparable(outcome, case["expected"]) for outcome in outcomes]
+
+
+@pytest.mark.parametrize("case", cases()[::5], ids=lambda case: case["id"])
+def test_the_order_of_objects_changes_nothing(case: dict[str, Any]) -> None:
+    objects = list(case["objects"])
+    random.Random(case["id"]).shuffle(objects)
+    assert answer_case({**case, "objects": objects}) == answer_case(case)
+
+
+@pytest.mark.parametrize("case", cases()[::5], ids=lambda case: case["id"])
+def test_names_of_flavors_change_nothing_else(case: dict[str, Any]) -> None:
+    names = [each["metadata"]["name"] for each in case["objects"] if each["kind"] == "ResourceFlavor"]
+    text, answer = json.dumps(case["objects"]), json.dumps(answer_case(case))
+    for name in names:
+        text, answer = text.replace(f'"{name}"', f'"z{name}"'), answer.replace(f'"{name}"', f'"z{name}"')
+    renamed = answer_case({**case, "objects": json.loads(text)})
+    assert comparable(renamed, renamed) == comparable(json.loads(answer), json.loads(answer))
+
+
+def test_an_answer_for_each_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.dumps(each) for each in cases()[:2]]
+    (tmp_path / "cases").write_text("\n".join([*lines, '{"id": "a"}']))
+    assert main(["kueue", "--batch", str(tmp_path / "cases")]) == 1
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answer["id"] for answer in answers] == [*(each["id"] for each in cases()[:2]), "a"]
+    assert "error" in answers[2]
