@@ -50,6 +50,7 @@ from forewarn.policies.questions.application.diff import Diff
 from forewarn.policies.questions.application.findings import Report
 from forewarn.policies.questions.application.headroom_answer import Capacity, HeadroomResult
 from forewarn.policies.questions.application.node_answer import NodePressure
+from forewarn.policies.questions.application.overview import Overview
 from forewarn.policies.questions.application.predict import PredictResult
 from forewarn.policies.questions.application.whatif import WhatIf
 from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
@@ -74,6 +75,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "test": ("`test`", Expectations),
     "why": ("`why`", PodWhy | WorkloadWhy | ClusterWhy),
     "risk": ("`risk`", Risks),
+    "overview": ("`overview`", Overview),
     "several-clusters": (
         "`audit` and `whatif` about several clusters",
         SeveralClusters,

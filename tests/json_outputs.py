@@ -25,6 +25,7 @@ _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.cli.commands.info_releases": "info-releases",
     "forewarn.policies.cli.commands.info_scheduler": "info-scheduler",
     "forewarn.policies.cli.commands.many_clusters": "several-clusters",
+    "forewarn.policies.cli.commands.overview": "overview",
     "forewarn.policies.cli.commands.predict": "predict",
     "forewarn.policies.cli.commands.pressure": "whatif-pressure",
     "forewarn.policies.cli.commands.risk": "risk",

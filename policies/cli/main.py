@@ -58,6 +58,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "classes plan": Command("Cluster", "policies.cli.commands.classes_plan", "order a change of PriorityClasses"),
     "headroom": Command("Predict", "policies.cli.commands.headroom", "count the replicas that still fit"),
     "test": Command("Predict", "policies.cli.commands.test", "check expectations about a cluster"),
+    "overview": Command("Cluster", "policies.cli.commands.overview", "show what is at risk (also without a command)"),
     "why": Command("Cluster", "policies.cli.commands.why", "explain why a Pod is Pending or was preempted"),
     "risk": Command("Cluster", "policies.cli.commands.risk", "list the risks of each workload (preemption, losses)"),
     "audit": Command("Cluster", "policies.cli.commands.audit", "check the objects of a cluster, and simulate restarts"),
@@ -82,6 +83,8 @@ GROUPS: Final = ("whatif", "webhook", "info")
 """First words of the command names that have two words."""
 _PARENTS: Final = ("classes",)
 """Commands that take no arguments without `-`, except the second word of another command."""
+_DEFAULT: Final = "overview"
+"""The command of a command line without one."""
 _SERVERS: Final = ("demo", "ui", "webhook ca-injector", "webhook serve")
 """Commands that run until they are stopped."""
 _COLLECT_AFTER: Final = 200_000, 50
@@ -127,10 +130,21 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
     """Split the words of a command line into the command's name (one or two words) and its arguments."""
     if words[:1] == ["help"]:
         words = [*words[1:3], "--help"]
+    if _is_about_a_cluster(words):
+        return _DEFAULT, words
     two = " ".join(words[:2])
     if two in COMMANDS:
         return two, words[2:]
     return (words[0], words[1:]) if words else ("", [])
+
+
+def _is_about_a_cluster(words: Sequence[str]) -> bool:
+    """Report whether a command line without a command has options of `forewarn overview`, or needs none."""
+    if words:
+        return words[0][:1] == "-" and words[0] not in _WITHOUT_COMMAND
+    from forewarn.policies.cli.commands.overview import has_cluster
+
+    return has_cluster()
 
 
 def complete(arguments: Sequence[str]) -> int:
@@ -180,13 +194,15 @@ class _Errors(io.TextIOWrapper):
 
 
 _HELP: Final = ("-h", "--help", "--help-all")
+_VERSION: Final = ("-V", "--version")
+_WITHOUT_COMMAND: Final = (*_HELP, *_VERSION)
 
 
 def _run(name: str, arguments: list[str]) -> int:
     if name in ("", *_HELP):
         print(as_invoked(_usage()))  # noqa: T201
         return 0 if name else 2
-    if name in ("-V", "--version"):
+    if name in _VERSION:
         minors = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
         previews = "".join(f"; 1.{minor}: {PREVIEW}" for minor in PREVIEW_MINORS)
         default = f"default 1.{NEWEST}, tested with {KUBERNETES}"
@@ -274,7 +290,7 @@ def _usage() -> str:
         [
             "Predict which Pods Kubernetes will preempt, before you apply.",
             "",
-            "usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` for its options)",
+            "usage: forewarn [COMMAND] [OPTIONS]   (`forewarn COMMAND --help` for its options)",
             *lines,
             "",
             "  --version  show the version and the supported Kubernetes releases",

@@ -14,6 +14,7 @@ from forewarn.policies.questions.whatif import MAX_UNTIL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.releases.release import Release
     from forewarn.policies.prediction.simulation.dump import DumpCache
 
@@ -22,13 +23,20 @@ STEPS: Final = "{:.0f} s simulated, {:,} steps".format
 """The numbers of a progress line for `counting`."""
 
 
-def loaded_for(run: Run, config: str | None, release: Release, *, digested: bool = False) -> DumpCache:
-    """Load the cluster for simulations. `config`: the value of `--config`. `digested`: a DigestedCache. Raises
-    SourceError and ConfigError.
+def loaded_for(
+    run: Run,
+    config: str | None,
+    release: Release,
+    *,
+    digested: bool = False,
+    collect: Callable[[ApiObject], bool | None] | None = None,
+) -> DumpCache:
+    """Load the cluster for simulations. `config`: the value of `--config`. `digested`: a DigestedCache. `collect`: see
+    `Cache`. Raises SourceError and ConfigError.
     """
     from forewarn.policies.prediction.simulation.dump import DigestedCache, DumpCache
 
-    cache = DigestedCache() if digested else DumpCache()
+    cache = DigestedCache() if digested else DumpCache(collect)
     cache.recreated = frozenset(configuration(config).options.recreates_pods)
     settle(loaded(run, cache), release)
     return cache

@@ -104,10 +104,10 @@ def capacity(cluster: Cluster | ClusterSnapshot, options: Options | None = None)
     total = _capacity_of("", snapshot.scheduling.node_infos, options)
     pending = sum(is_pending(pod, snapshot.semantics.scheduler_names) for pod in snapshot.waiting_pods.values())
     ordered = sorted(rows, key=lambda pool: (-max(pool.percents), pool.pool))
-    return Capacity(head_with_nodes(snapshot), ordered, total, pending, _quota_uses(snapshot))
+    return Capacity(head_with_nodes(snapshot), ordered, total, pending, quota_uses(snapshot))
 
 
-def _quota_uses(cluster: ClusterSnapshot) -> list[QuotaUse]:
+def quota_uses(cluster: ClusterSnapshot) -> list[QuotaUse]:
     """Return the usage of each ResourceQuota, that of the highest percentage first."""
     namespaces = sorted({quota.namespace for quota in cluster.resource_quotas.values()})
     uses = [

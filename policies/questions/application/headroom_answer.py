@@ -426,8 +426,7 @@ class Capacity(Result):
     def document(self) -> AnswerDocument:
         cpu, size, _ = self.total.percents
         is_full = any(max(pool.percents) >= 100 for pool in self.pools)
-        exceeded = {each[:2] for each in self.quotas if each.used.nano > each.hard.nano}
-        short = {each[:2] for each in self.quotas if each.percent > _NEARLY_USED} - exceeded
+        exceeded, short = full_quotas(self.quotas)
         return AnswerDocument(
             status=AnswerStatus.WARN if self.pending or is_full or short or exceeded else AnswerStatus.OK,
             question=f"capacity of {plural(self.total.nodes, 'node')}",
@@ -443,6 +442,12 @@ class Capacity(Result):
             tables=[_of_pools(self), *([_of_quotas(self.quotas)] if self.quotas else [])],
             more="forewarn headroom KIND/NAME | forewarn headroom -f FILE",
         )
+
+
+def full_quotas(quotas: Sequence[QuotaUse]) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Return the ResourceQuotas that are exceeded, and others of which more than 90 % of a resource is used."""
+    exceeded = {(each.namespace, each.quota) for each in quotas if each.used.nano > each.hard.nano}
+    return exceeded, {(each.namespace, each.quota) for each in quotas if each.percent > _NEARLY_USED} - exceeded
 
 
 def _of_quotas(quotas: Sequence[QuotaUse]) -> Table:

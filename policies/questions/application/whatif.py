@@ -483,25 +483,39 @@ def whatif_each(
     """
     autoscaling = autoscaling_for(cluster, autoscaling)
     cluster.require(NODE, POD, has_groups=bool(autoscaling.groups))
-    cache = cluster.cache
     losses = _losses(cluster, kind)
     if not losses:
         raise questions.nothing_to_lose(kind)
-    names, tallies, world = part([*losses]), list[Tally](), simulated.world_with(cache, [], until)
+    asked = [losses[name] for name in part([*losses])]
+    return sweep_of(cluster, kind, asked, until=until, autoscaling=autoscaling, progress=progress)
+
+
+def sweep_of(
+    cluster: Cluster,
+    kind: str,
+    losses: Sequence[questions.Question],
+    *,
+    autoscaling: Autoscaling,
+    until: float = simulated.DEFAULT_UNTIL,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Simulate each of these losses separately. `kind`: what is lost. Raises InvalidInput and InvalidObject."""
+    cache = cluster.cache
+    tallies, world = list[Tally](), simulated.world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
         pods = cluster.snapshot.pods.values()
         tallies.append(Tally(simulation, autoscaling, placeholder_workloads(simulation, pods, cluster.config.options)))
         return tallies[0]
 
-    asked, unchanged = [questions.Question(_NOTHING), *(losses[name] for name in names)], list["Tallied"]()
+    asked, unchanged = [questions.Question(_NOTHING), *losses], list["Tallied"]()
 
     def results(report: Callable[..., None]) -> Iterator[Tallied]:
         values = counted(world, asked, counting, report)
         unchanged.append(next(values))
         yield from values
 
-    tallied = list(counted_results(results, len(names), progress))
+    tallied = list(counted_results(results, len(losses), progress))
     (without_change, _), (tally,) = unchanged[0], tallies
     rows = worst_first(each.row.without(without_change.rejections) for each in tallied)
     limits = list(dict.fromkeys(note for each in tallied for note in each.not_modelled))[:_MAX_NOTES]

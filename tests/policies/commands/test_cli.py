@@ -119,7 +119,11 @@ def test_help_lists_every_command_and_the_version_names_kubernetes(capsys: pytes
     assert capsys.readouterr().out.startswith("Kubernetes 1.37 (checked with 1.37.1, default without a cluster")
 
 
-def test_an_unknown_command_and_no_command_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_and_no_command_are_wrong_usage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert main(["lnit"]) == 2
     assert 'unknown command "lnit"' in capsys.readouterr().err
     assert main([]) == 2

@@ -1,0 +1,84 @@
+"""`forewarn` without a command: show what is at risk in a cluster, and the commands that go on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from forewarn.policies.cli.commands import autoscaling, cluster_command
+from forewarn.policies.cli.commands.known_findings import read_report
+from forewarn.policies.cli.commands.parser import Parser, document_in, integer_between
+from forewarn.policies.cli.commands.release import add_release_options, release_of
+from forewarn.policies.cli.commands.simulated import loaded_for
+from forewarn.policies.cli.terminal import complain, counting
+from forewarn.policies.inputs.sources.files import FAILED, USAGE
+from forewarn.policies.kubernetes.objects.fields import InvalidInput
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+_MAX_NODES = 100_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns 0, 2 for wrong usage, or 3 without a result."""
+    parser = argument_parser()
+    options, run = cluster_command.options_with_cluster(parser, arguments)
+    release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+    try:
+        previous = read_report(options.since)
+    except ValueError as fault:
+        return complain("overview", fault, USAGE)
+
+    def answer() -> int:
+        from forewarn.policies.base.documents.answer import AnswerStatus
+        from forewarn.policies.questions.application.cluster import Cluster
+        from forewarn.policies.questions.application.overview import changes_since, overview
+        from forewarn.policies.questions.why.evidence import PreemptionEvents
+
+        events = PreemptionEvents()
+        cache = loaded_for(run, options.config, release, collect=events.collect)
+        cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
+        settings = settings_of(cache, run.cluster)
+        with counting("losses", run.errors) as show:
+            result = overview(cluster, events, nodes=options.most, autoscaling=settings, progress=show)
+        if previous is not None:
+            try:
+                result = replace(result, changes=changes_since(result.lines, previous))
+            except ValueError as fault:
+                raise InvalidInput(f"{options.since}: {fault}") from None
+        document_in(run.output, result, result.document).print()
+        return FAILED if result.document.status is AnswerStatus.NO_ANSWER else 0
+
+    return cluster_command.answered("overview", run.output, answer)
+
+
+def has_cluster() -> bool:
+    """Report whether there is a kubeconfig, or this process is in a Pod."""
+    paths = (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
+    in_pod = "KUBERNETES_SERVICE_HOST" in os.environ
+    return in_pod or any(os.path.exists(os.path.expanduser(path)) for path in paths if path)
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = Parser(
+        prog="forewarn overview",
+        description="Show what is at risk in a cluster, a line for each question, with the command that goes on. "
+        "`forewarn` without a command does the same.",
+        epilog="Exit status: 0: shown. 2: wrong usage. 3: no answer.",
+        examples=("overview", "overview --cluster cluster.json.gz --since monday.json"),
+    )
+    add = parser.add_argument
+    cluster_command.add_cluster_option(add)
+    autoscaling.add_autoscaling_options(add)
+    autoscaling.add_arrival_options(add)
+    add_release_options(add)
+    help_text = "number of nodes whose loss is simulated, those with most Pods (default: 10)"
+    add("--most", type=integer_between(0, _MAX_NODES), default=10, metavar="N", help=help_text)
+    cluster_command.add_since_option(add)
+    cluster_command.add_verbose_option(add)
+    cluster_command.add_printing_options(add, cluster_command.PAGES)
+    return parser

@@ -1,0 +1,245 @@
+"""`forewarn` without a command: what is at risk in a cluster, one line for each question."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.base.documents import Hidden, inlined_in_json
+from forewarn.policies.base.documents.answer import NO_EFFECT, AnswerDocument, AnswerStatus, Counter, Table
+from forewarn.policies.base.documents.findings import ReportChange
+from forewarn.policies.base.findings import cut, described, listed, one_line, plural
+from forewarn.policies.kubernetes.cluster.cache import Result
+from forewarn.policies.kubernetes.kinds.registry import NODE, POD, PRIORITY_CLASS
+from forewarn.policies.kubernetes.objects.fields import check_numbers
+from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_NAMES
+from forewarn.policies.kubernetes.quantity import in_units
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.questions.application import simulated
+from forewarn.policies.questions.application.classes import classes
+from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, require_nodes
+from forewarn.policies.questions.application.headroom import quota_uses
+from forewarn.policies.questions.application.headroom_answer import full_quotas
+from forewarn.policies.questions.application.whatif import sweep_of
+from forewarn.policies.questions.application.why import explain_all
+from forewarn.policies.questions.whatif.effects import consequences, joined
+from forewarn.policies.questions.whatif.questions import each_node_lost, each_zone_lost
+from forewarn.policies.questions.whatif.risk_answer import changes_table
+from forewarn.policies.questions.whatif.sweep import harms
+from forewarn.policies.questions.whatif.upgrade import blockers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.questions.application.why import ClusterWhy
+    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+    from forewarn.policies.questions.whatif.questions import Question
+    from forewarn.policies.questions.whatif.sweep import Row, Sweep
+    from forewarn.policies.questions.why.evidence import PreemptionEvents
+
+MAX_LOST_PODS: Final = 20_000
+"""Maximum Pods of all zones whose loss is simulated, about 10 s on 4 CPUs; at least one zone is simulated."""
+DEFAULT_NODES: Final = 10
+"""Nodes whose loss is simulated by default, those with most Pods."""
+_PHRASES: Final = 2
+_LONG: Final = 200
+
+
+class OverviewLine(NamedTuple):
+    """The answer to one question. `number`: how much is affected; 0 for nothing. `command`: how to go on."""
+
+    topic: str
+    status: AnswerStatus
+    number: int
+    finding: str
+    command: str
+
+
+@dataclass(frozen=True, repr=False)
+class Overview(Result):
+    """The output of `forewarn` without a command. `changes`: with `--since`, what differs from the earlier output."""
+
+    lines: Sequence[OverviewLine]
+    nodes: Hidden[int]
+    pods: Hidden[int]
+    missing: Sequence[str]
+    changes: Sequence[ReportChange] | None = None
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The topics of the lines that need attention, with hyphens."""
+        return frozenset(each.topic.replace(" ", "-") for each in self.lines if each.status is not AnswerStatus.OK)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        wrong = [each for each in self.lines if each.status is not AnswerStatus.OK]
+        rows: list[list[str | int]] = [[each.topic, each.command, each.finding] for each in self.lines]
+        more = "-o json=last.json, next time with --since last.json | forewarn --help: all commands"
+        return AnswerDocument(
+            status=min((each.status for each in wrong), key=lambda status: status.rank, default=AnswerStatus.OK),
+            question="cluster",
+            clause=f"{len(wrong)} of {plural(len(self.lines), 'question')} need attention" if wrong else "no risk seen",
+            shown=[
+                *(Counter("nodes", self.nodes), Counter("running Pods", self.pods)),
+                *([Counter("changes", len(self.changes))] if self.changes is not None else []),
+            ],
+            warnings=self.missing,
+            tables=[
+                Table(("ABOUT", "GO ON WITH FOREWARN", "NOW"), rows),
+                *([changes_table(self.changes)] if self.changes else []),
+            ],
+            more=more,
+        )
+
+
+def overview(
+    cluster: Cluster,
+    events: PreemptionEvents,
+    *,
+    nodes: int = DEFAULT_NODES,
+    autoscaling: Autoscaling | None = None,
+    progress: Progress | None = None,
+) -> Overview:
+    """Answer the standing questions about a cluster in a line each.
+
+    `events`: what the load of the cluster collected. `nodes`: the number of nodes whose loss is simulated, those with
+    most Pods. Raises SourceError and InvalidObject.
+    """
+    check_numbers(0, nodes=nodes)
+    cluster.require(NODE, POD, PRIORITY_CLASS)
+    snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, autoscaling)
+    require_nodes(snapshot)
+    on = Tally(pod.node_name for pod in snapshot.pods.values() if pod.node_name)
+    zones, sample = _zones(snapshot, on), _nodes(snapshot, on, nodes)
+    sweep = sweep_of(cluster, "zone or node", [*zones, *sample], autoscaling=autoscaling, progress=progress)
+    explained = explain_all(snapshot, events, cluster.sources)
+    total, of_zones = len(snapshot.objects.nodes), len(each_zone_lost(snapshot))
+    partial = [
+        f"losses simulated: {len(asked):,} of {plural(every, kind)}, those with most Pods"
+        for kind, asked, every in (("zone", zones, of_zones), ("node", sample, total))
+        if len(asked) < every
+    ]
+    lines = [
+        *(_loss(sweep, kind, asked) for kind, asked in (("zone", zones), ("node", sample)) if asked),
+        _upgrade(cluster, total),
+        _quotas(snapshot),
+        _without_class(snapshot),
+        _pending(explained),
+        _preempted(explained),
+    ]
+    notes = [*partial, *explained.missing, *sweep.notes]
+    return Overview(sweep.head, lines, total, sum(not pod.terminal for pod in snapshot.pods.values()), notes)
+
+
+def _zones(cluster: ClusterSnapshot, on: Mapping[str, int]) -> list[Question]:
+    """The losses of zones to simulate, that of most Pods first."""
+
+    def pods(zone: Question) -> int:
+        return sum(on[arrival.object["metadata"]["name"]] for arrival in zone.arrivals)
+
+    found, left = list["Question"](), MAX_LOST_PODS
+    for zone in sorted(each_zone_lost(cluster), key=lambda zone: (-pods(zone), zone.title)):
+        left -= pods(zone)
+        if left >= 0 or not found:
+            found.append(zone)
+    return found
+
+
+def _nodes(cluster: ClusterSnapshot, on: Mapping[str, int], limit: int) -> list[Question]:
+    by_pods = sorted(each_node_lost(cluster), key=lambda node: (-on[node.title.removeprefix("node ")], node.title))
+    return [*islice(by_pods, limit)]
+
+
+def _loss(sweep: Sweep, kind: str, asked: Sequence[Question]) -> OverviewLine:
+    """The worst loss of a kind; the cases are in the order of badness."""
+    cases = {each.title for each in asked}
+    worst = next(row for row in sweep.cases if row.case in cases)
+    is_bad, command = harms(worst, sweep), f"whatif lose {worst.case}"
+    status = AnswerStatus.NO_ANSWER if worst.incomplete else AnswerStatus.HARM if is_bad else AnswerStatus.OK
+    finding = _consequence(worst) if is_bad else NO_EFFECT
+    number = worst.counters.lost + worst.counters.preempted + worst.counters.pending if is_bad else 0
+    return OverviewLine(f"worst {kind}", status, number, finding, command if is_bad else f"whatif lose --each {kind}")
+
+
+def _consequence(row: Row) -> str:
+    return joined([*islice(consequences(row.counters), _PHRASES)]) or "no steady state"
+
+
+def _line(topic: str, status: AnswerStatus, number: int, finding: str, command: str, nothing: str) -> OverviewLine:
+    """A line with a finding, or with `nothing` if the number is 0."""
+    return OverviewLine(topic, status if number else AnswerStatus.OK, number, finding if number else nothing, command)
+
+
+def _upgrade(cluster: Cluster, nodes: int) -> OverviewLine:
+    simulation = Simulation(simulated.world_with(cluster.cache, [], simulated.DEFAULT_UNTIL))
+    blockers = blockers_of(simulation, simulation.api.nodes)
+    blocked = len({node for each in blockers for node in each.nodes})
+    of_pdbs = f"{plural(len(blockers), 'PDB blocks', 'PDBs block')} drains of {blocked:,} of {plural(nodes, 'node')}"
+    return _line("upgrade", AnswerStatus.BLOCKED, blocked, of_pdbs, "whatif upgrade", "no PDB blocks a drain now")
+
+
+def _quotas(cluster: ClusterSnapshot) -> OverviewLine:
+    uses = quota_uses(cluster)
+    exceeded, short = full_quotas(uses)
+    finding = f"{len(exceeded)} exceeded, {len(short)} above 90 %"
+    if exceeded or short:
+        worst = uses[0]
+        used = f"{in_units(worst.used)} of {in_units(worst.hard)}"
+        finding += f"; {worst.namespace}/{worst.quota}: {worst.resource} {used}"
+    full = len(exceeded) + len(short)
+    return _line("quotas", AnswerStatus.WARN, full, finding, "headroom", "none above 90 %")
+
+
+def _without_class(cluster: ClusterSnapshot) -> OverviewLine:
+    levels = classes(cluster).classes
+    without = sum(each.running.pods + each.pending for each in levels if not each.class_)
+    own = [each for each in levels if each.class_ not in SYSTEM_NAMES]
+    above = [each.class_ for each in own if any(lower.class_ == "" and lower.pods for lower in each.may_preempt)]
+    by = f"; may be preempted by {listed(above[::-1], 2)}" if above else ""
+    finding = f"{plural(without, 'Pod')}{by}"
+    return _line("without class", AnswerStatus.WARN, without, finding, "classes", "all Pods have a PriorityClass")
+
+
+def _pending(explained: ClusterWhy) -> OverviewLine:
+    causes = Tally[str]()
+    for group in explained.pending:
+        causes[group.cause] += group.pods
+    number = causes.total()
+    finding = "; ".join(f"{pods:,}: {cause}" for cause, pods in causes.most_common(2))
+    command = f"why {explained.pending[0].such_as}" if len(explained.pending) == 1 else "why"
+    return _line("Pending", AnswerStatus.PENDING, number, cut(one_line(finding), _LONG), command, "no Pod is Pending")
+
+
+def _preempted(explained: ClusterWhy) -> OverviewLine:
+    number = len(explained.preempted)
+    by = Tally(each.workload for each in explained.preempted).most_common(1)
+    finding = f"{plural(number, 'Pod')} in 24 h, most of {by[0][0]}" if by else ""
+    nothing = "unknown" if explained.missing else "none in 24 h"
+    return _line("preempted", AnswerStatus.WARN, number, finding, "why", nothing)
+
+
+def changes_since(lines: Iterable[OverviewLine], previous: Mapping[str, Any]) -> list[ReportChange]:
+    """Return the lines that differ from those of an earlier report. Raises ValueError for another report."""
+    before = previous.get("lines")
+    if not isinstance(before, list) or not all(isinstance(each, dict) for each in before):
+        raise ValueError("not a report of `forewarn -o json`: no list lines")
+    return [*_changes(lines, {str(each.get("topic")): each for each in before})]
+
+
+def _changes(lines: Iterable[OverviewLine], before: Mapping[str, Mapping[str, Any]]) -> Iterator[ReportChange]:
+    for line in lines:
+        earlier = before.get(line.topic)
+        if earlier is None:
+            yield ReportChange("new", line.topic, line.finding)
+            continue
+        number, finding = earlier.get("number"), cut(one_line(str(earlier.get("finding"))[: 4 * _LONG]), _LONG)
+        if isinstance(number, int) and number != line.number:
+            yield ReportChange("worse" if line.number > number else "better", line.topic, f"was: {finding}")
+        elif finding != line.finding:
+            yield ReportChange("changed", line.topic, f"was: {finding}")

@@ -1,0 +1,145 @@
+"""`forewarn` without a command: a line for each standing question, with numbers that other commands confirm."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from forewarn.policies.questions.application import overview
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+NO_CLUSTER = {"KUBECONFIG": "/nowhere/config", "HOME": "/nowhere", "PATH": "/usr/bin"}
+
+
+def _lines(*arguments: str | Path) -> dict[str, dict[str, Any]]:
+    """Topic -> its line."""
+    done = forewarn(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return {each["topic"]: each for each in json.loads(done.stdout)["lines"]}
+
+
+def _risky(path: Path) -> Path:
+    """A cluster with each risk: a PDB, a full quota, Pods without a class, one of them Pending, and an Event."""
+    running = make_pod("web-0", "shop").request(cpu="3").labels(app="web").on("n1")
+    quota = Made("v1", "ResourceQuota", "team", "shop").spec(hard={"pods": "2"})
+    event = Made("v1", "Event", "web-9.1", "shop")
+    event.obj |= {
+        "reason": "Preempted",
+        "message": "Preempted by pod 11111111-1111-1111-1111-111111111111 on node n1",
+        "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-9", "uid": "u"},
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    }
+    made = [
+        *(make_node(name).has(cpu="4") for name in ("n1", "n2")),
+        make_priority_class(1000, "gold"),
+        running.status(conditions=[{"type": "Ready", "status": "True"}]),
+        make_pod("big", "shop").request(cpu="64"),
+        quota.status(hard={"pods": "2"}, used={"pods": "2"}),
+        make_budget("web", 0, "shop", app="web").spec(minAvailable="100%"),
+        event,
+    ]
+    path.write_text(cluster_text(made))
+    return path
+
+
+def test_without_a_cluster_it_prints_the_help() -> None:
+    done = forewarn(environment=NO_CLUSTER)
+    assert done.returncode == 2
+    assert done.stdout.startswith("Predict which Pods Kubernetes will preempt")
+
+
+def test_with_a_kubeconfig_it_asks_about_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("{}")
+    done = forewarn(environment=NO_CLUSTER | {"KUBECONFIG": str(tmp_path / "config")})
+    assert done.returncode == 3
+    assert done.stderr.startswith("forewarn overview: ")
+
+
+def test_options_alone_are_those_of_the_overview() -> None:
+    assert forewarn("--cluster", CLUSTER).stdout == forewarn("overview", "--cluster", CLUSTER).stdout
+    wrong = forewarn("--clutser", CLUSTER)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "did you mean --cluster?" in wrong.stderr
+
+
+def test_the_worst_losses_are_those_of_whatif_lose() -> None:
+    lines = _lines("--cluster", CLUSTER)
+    for topic, kind in (("worst zone", "zone"), ("worst node", "node")):
+        cases = json.loads(forewarn("whatif", "lose", "--each", kind, "--cluster", CLUSTER, "-o", "json").stdout)[
+            "cases"
+        ]
+        worst = cases[0]["counters"]
+        assert lines[topic]["number"] == worst["lost"] + worst["preempted"] + worst["pending"] > 0
+        command = ["whatif", "lose", *cases[0]["case"].split()]
+        assert lines[topic]["command"] == " ".join(command)
+        done = json.loads(forewarn(*command, "--cluster", CLUSTER, "-o", "json").stdout)
+        assert {name: done["counters"][name] for name in ("lost", "preempted", "pending")} == {
+            name: worst[name] for name in ("lost", "preempted", "pending")
+        }
+
+
+def test_each_risk_has_its_line(tmp_path: Path) -> None:
+    lines = _lines("--cluster", _risky(tmp_path / "c.json"))
+    found = {topic: (each["status"], each["number"], each["finding"], each["command"]) for topic, each in lines.items()}
+    assert {topic: found[topic] for topic in ("upgrade", "quotas", "without class", "Pending", "preempted")} == {
+        "upgrade": ("BLOCKED", 1, "1 PDB blocks drains of 1 of 2 nodes", "whatif upgrade"),
+        "quotas": ("WARN", 1, "0 exceeded, 1 above 90 %; shop/team: pods 2 of 2", "headroom"),
+        "without class": ("WARN", 2, "2 Pods; may be preempted by gold", "classes"),
+        "Pending": ("PENDING", 1, "1: requests 64 cpu, more than any node has (4)", "why shop/big"),
+        "preempted": ("WARN", 1, "1 Pod in 24 h, most of shop/web-9", "why"),
+    }
+
+
+def test_every_line_of_the_table_has_a_command_that_runs(tmp_path: Path) -> None:
+    path = _risky(tmp_path / "c.json")
+    for line in _lines("--cluster", path).values():
+        assert forewarn(*line["command"].split(), "--cluster", path).returncode == 0, line
+
+
+def test_what_is_not_simulated_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "losses simulated" not in forewarn("--cluster", CLUSTER).stdout
+    monkeypatch.setattr(overview, "MAX_LOST_PODS", 1)
+    done = forewarn("--cluster", CLUSTER, "--most", "1").stdout
+    assert "losses simulated: 1 of 2 zones, those with most Pods" in done
+    assert "losses simulated: 1 of 4 nodes, those with most Pods" in done
+    assert "worst node" not in forewarn("--cluster", CLUSTER, "--most", "0").stdout
+
+
+def test_changes_since_an_earlier_report(tmp_path: Path) -> None:
+    path, report = _risky(tmp_path / "c.json"), tmp_path / "last.json"
+    assert forewarn("--cluster", path, "-o", f"json={report}").returncode == 0
+    assert "changes 0" in forewarn("--cluster", path, "--since", report).stdout
+    earlier = json.loads(report.read_text())
+    by_topic = {each["topic"]: each for each in earlier["lines"]}
+    by_topic["Pending"] |= {"number": 0, "finding": "no Pod is Pending"}
+    by_topic["quotas"] |= {"number": 3, "finding": "3 exceeded"}
+    earlier["lines"] = [each for topic, each in by_topic.items() if topic != "upgrade"]
+    report.write_text(json.dumps(earlier))
+    done = json.loads(forewarn("--cluster", path, "--since", report, "-o", "json").stdout)
+    assert done["changes"] == [
+        {"change": "new", "what": "upgrade", "why": "1 PDB blocks drains of 1 of 2 nodes"},
+        {"change": "better", "what": "quotas", "why": "was: 3 exceeded"},
+        {"change": "worse", "what": "Pending", "why": "was: no Pod is Pending"},
+    ]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"lines": [1]}'])
+def test_another_file_as_the_earlier_report_is_an_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "last.json").write_text(text)
+    done = forewarn("--cluster", CLUSTER, "--since", tmp_path / "last.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "report" in done.stderr
+
+
+def test_a_cluster_without_nodes_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(cluster_text([make_pod("a"), make_priority_class(1, "gold")]))
+    done = forewarn("--cluster", tmp_path / "c.json")
+    assert done.returncode == 3
+    assert "no" in done.stderr
