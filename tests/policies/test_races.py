@@ -91,6 +91,7 @@ def test_each_workload_with_an_equal_victim_is_named(
 ) -> None:
     """A letter stands for a node and the workload of its Pod, `r` for a reserved node. Capital ones have priority."""
     monkeypatch.setattr("forewarn.policies.prediction.simulation.scheduler_cache._MAX_EQUAL", 4)
+    monkeypatch.setattr("forewarn.policies.questions.whatif.comparison.MAX_REPEATED", 0)
     nodes = [make_node(f"n{number}").has(cpu="4") for number in range(1, len(workloads) + 1)]
     taint = [{"key": "reserved", "effect": "NoSchedule"}]
     reserved = [node.spec(taints=taint * (name == "r")) for name, node in zip(workloads, nodes, strict=True)]
@@ -144,9 +145,15 @@ def test_placeholder_pods_that_equal_preempted_ones_are_no_rivals(
     ids=["all", "too many to evaluate"],
 )
 def test_each_race_is_evaluated_before_others_are_evaluated_again(
-    fitting: int, text: str, is_complete: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fitting: int,
+    text: str,
+    is_complete: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On node n2, 4 of the Pods of node n1 do not fit, and on node n3, one of 2 Pods."""
+    monkeypatch.setattr("forewarn.policies.questions.whatif.comparison.MAX_REPEATED", 0)
     pools = [("n2", fitting), ("n3", 1)]
     nodes = [
         make_node("n1").has(cpu="99"),

@@ -6,7 +6,7 @@ No renderer computes a number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -117,11 +117,18 @@ def label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " "))
 
 
+class Range(NamedTuple):
+    """The least and the highest value of a counter."""
+
+    least: int
+    most: int
+
+
 class Counter(NamedTuple):
     """A counter as it is shown: `lost 1,592 of 7,610`, `Pending 273 → 25`, `preempted 79 (58 by new Pods)`.
 
     `of`: the total; None without one. `after`: with the nodes of autoscalers; None if these change nothing. `more`:
-    text after the number.
+    text after the number. `range`: of several runs, if chance decides.
     """
 
     name: str
@@ -129,6 +136,7 @@ class Counter(NamedTuple):
     of: int | None = None
     after: int | None = None
     more: str = ""
+    range: Range | None = None
 
 
 class Cause(NamedTuple):
@@ -229,14 +237,17 @@ class AnswerDocument:
         return f"{self.question}: {self.clause}"
 
 
-def counters_of(effects: Effects, **shown: Counter | None) -> list[Counter]:
-    """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and the others that are not 0.
+def counters_of(effects: Effects, ranges: Mapping[str, Range] = {}, **shown: Counter | None) -> list[Counter]:
+    """Return the counters that an answer shows: those of `ALWAYS_SHOWN`, and the others that are not 0, or may be so by
+    chance.
 
-    `shown`: a counter with more than its number, by name; None leaves it out.
+    `ranges`: of counters that depend on chance. `shown`: a counter with more than its number, by name; None leaves it
+    out.
     """
     counters = []
     for name, value in zip(Effects._fields, effects, strict=True):
         own = shown.get(name, Counter(name, value))
-        if own is not None and name != "down_seconds" and (name in ALWAYS_SHOWN or own.value or own.after):
-            counters.append(own)
+        is_shown = name in ALWAYS_SHOWN or value or name in ranges
+        if own is not None and name != "down_seconds" and (is_shown or own.value or own.after):
+            counters.append(own._replace(range=ranges.get(name)))
     return counters

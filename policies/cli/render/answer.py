@@ -57,7 +57,9 @@ def counter_value(counter: Counter) -> str:
     """A counter without its name."""
     total = "" if counter.of is None else f" of {number(counter.of)}"
     later = "" if counter.after is None or counter.after == counter.value else f" → {number(counter.after)}"
-    return f"{number(counter.value)}{later}{total}{counter.more}"
+    varies = f" ({number(counter.range.least)} to {number(counter.range.most)})" if counter.range else ""
+    more = f"{varies}{counter.more}".replace(") (", ", ")
+    return f"{number(counter.value)}{later}{total}{more}"
 
 
 def style_of(status: AnswerStatus) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -261,6 +262,15 @@ class Scheduler:
         infos = (self.queue.get(pod) for pod in self.nominator.pods_for_node(node))
         return [info.pod for info in infos if info is not None]
 
+    def watch_draws(self) -> None:
+        """From now on, note in the algorithm whether the outcome depends on a choice that kube-scheduler makes by
+        chance. The order of Pods that are Pending at the start is unknown.
+        """
+        self.algorithm.is_drawn = False
+        infos = sorted(self.queue.active, key=lambda info: info.priority)
+        for first, second in pairwise(infos):
+            self.algorithm.note_order(first, second)
+
     # The loop
 
     def _run(self) -> Steps:
@@ -269,7 +279,9 @@ class Scheduler:
             if info is None:
                 self._arrange_flushes()
                 yield None
-            elif isinstance(info, QueuedPodGroupInfo):
+                continue
+            self.algorithm.note_order(info, self.queue.active.peek())
+            if isinstance(info, QueuedPodGroupInfo):
                 yield from self._groups.schedule_one(info)
             elif self.cache.is_assumed(info.pod):
                 self.queue.done(info.pod)

@@ -6,7 +6,7 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -22,6 +22,7 @@ from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruption
 from forewarn.policies.kubernetes.objects.fields import ApiObject, InvalidObject
 from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.scheduling.cache import PodsByNode
+from forewarn.policies.kubernetes.scheduling.caveats import victims_tie
 from forewarn.policies.kubernetes.scheduling.cluster_objects import ClusterObjects
 from forewarn.policies.kubernetes.scheduling.framework import Code, Status, foreign_at
 from forewarn.policies.kubernetes.scheduling.plugins.dynamic_resources import DynamicResources
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod_group import PodGroup
     from forewarn.policies.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
     from forewarn.policies.kubernetes.releases.profiles import Profile
+    from forewarn.policies.kubernetes.scheduling.node_info import NodeInfo
     from forewarn.policies.kubernetes.scheduling.preemption import Candidate
+    from forewarn.policies.kubernetes.scheduling.queue.priority_queue import Entity
 
 Key = tuple[str, str]
 """(namespace, name) of a PodGroup."""
@@ -352,6 +355,8 @@ class SchedulingAlgorithm:
         """Chosen preemption candidates, each with the first of those that equal it; None: not recorded."""
         self.has_more_equal = False
         """Whether there were more of these."""
+        self.is_drawn: bool | None = None
+        """Whether kube-scheduler chose between nodes, victims or Pods that differ in more than names; None: unknown."""
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """Return the result of a cycle for one Pod. Raises NotPredicted."""
@@ -447,6 +452,7 @@ class SchedulingAlgorithm:
             return infos[int(rows[0])].name
         totals = scores(rows)
         best = np.flatnonzero(totals == totals.max())
+        self._note_draw([infos[row] for row in rows[best].tolist()])
         if self.tie is not None and len(best) > 1:
             return self.tie(sorted(infos[row].name for row in rows[best].tolist()))
         return infos[int(rows[top_place(best)])].name
@@ -468,12 +474,29 @@ class SchedulingAlgorithm:
             return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
         node = self._choose(best)
         candidate = cycle.candidate_on(node)
-        self._record_equal(candidate, best, cycle.candidate_on)
+        self._record_equal(snapshot, candidate, best, cycle.candidate_on)
         message = _with_candidate(snapshot, message, candidate)
         return Rejected(message, plugins, node, candidate, False, best, decision.is_sampled, decision.may_miss_best)
 
-    def _record_equal(self, chosen: Candidate, best: Sequence[str], candidate_on: Callable[[str], Candidate]) -> None:
+    def _note_draw(self, infos: Sequence[NodeInfo]) -> None:
+        """Note whether equally good nodes differ in their Pods."""
+        if self.is_drawn is False and len(infos) > 1:
+            first = _by_kind(infos[0].pods)
+            self.is_drawn = any(_by_kind(info.pods) != first for info in infos[1:])
+
+    def note_order(self, first: Entity, second: Entity | None) -> None:
+        """Note whether two Pods or PodGroups that differ may be tried in any order. `second`: the next one, if any."""
+        if self.is_drawn is False and second is not None and first.priority == second.priority:
+            one, other = (_by_kind(member.pod for member in each.members) for each in (first, second))
+            self.is_drawn = one != other
+
+    def _record_equal(
+        self, snapshot: Snapshot, chosen: Candidate, best: Sequence[str], candidate_on: Callable[[str], Candidate]
+    ) -> None:
         if self.equal is not None:
+            self._note_draw([snapshot.node_infos[snapshot.rows[name]] for name in best])
+            if self.is_drawn is False:
+                self.is_drawn = victims_tie(chosen, snapshot)
             others = [name for name in best if name != chosen.node_name]
             recorded = others[:_MAX_EQUAL] if len(self.equal) < _MAX_WITH_EQUAL else []
             self.equal.append([chosen, *map(candidate_on, recorded)])
@@ -514,7 +537,7 @@ class SchedulingAlgorithm:
             best = [*candidates]
             node = self._choose(best)
             chosen = candidates[node]
-            self._record_equal(chosen, best, candidates.__getitem__)
+            self._record_equal(snapshot, chosen, best, candidates.__getitem__)
             message = _with_candidate(snapshot, message, chosen)
             evaluated = preemption.is_sampled, preemption.may_miss_best
             return Rejected(message, plugins, node, chosen, False, best, *evaluated)
@@ -529,6 +552,14 @@ class SchedulingAlgorithm:
         nodes = len(snapshot.node_infos)
         why = fit_error(nodes, preemption.reasons(nodes))
         return Rejected(_with_preemption(snapshot, message, why), plugins, nominated="")
+
+
+def _by_kind(pods: Iterable[Pod]) -> Counter[tuple[Any, ...]]:
+    """Return the numbers of Pods by what distinguishes them, apart from names."""
+    return Counter(
+        (pod.namespace, pod.owner, pod.effective_priority, pod.start_time, pod.terminating, id(pod.spec))
+        for pod in pods
+    )
 
 
 def _total_scores(prediction: Prediction, rows: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from forewarn.policies.base.documents import Document, Hidden, Inlined, in_json, optional_in_json
+from forewarn.policies.base.documents import Document, Hidden, in_json, optional_in_json
 from forewarn.policies.base.findings import duration, grouped, listed, plural, quote
 from forewarn.policies.kubernetes.controllers.daemon_set import DaemonSetStatus
 from forewarn.policies.kubernetes.controllers.new_pods import replicas_of
@@ -641,13 +641,6 @@ class Outcome(Document):
         return self.simulation.stopped or None
 
 
-class Ending(NamedTuple):
-    """One outcome of several runs."""
-
-    outcome: Inlined[Outcome]
-    summary: Summary
-
-
 def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:
     """Run a simulation `runs` times and return the distinct outcomes."""
     outcomes: dict[Signature, Outcome] = {}
@@ -662,20 +655,6 @@ def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 
 def random_of(seed: int, run: int) -> Random | None:
     """Return what decides ties and races in a run; None for the first."""
     return Random(f"{seed} {run}") if run else None
-
-
-def by_frequency(outcomes: Iterable[Ending]) -> list[list[Ending]]:
-    """Return the outcomes grouped by their effects: the most frequent effects first, of equally frequent ones the
-    worst; in a group the most frequent outcome first.
-    """
-    in_order = sorted(outcomes, key=lambda each: (-each.outcome.count, each.outcome.run))
-    alike = grouped((ending.summary.effects, ending) for ending in in_order)
-    return sorted(alike.values(), key=lambda group: (-count_runs(group), [-each for each in group[0].summary.harm]))
-
-
-def count_runs(endings: Iterable[Ending]) -> int:
-    """Return the number of runs with these outcomes."""
-    return sum(ending.outcome.count for ending in endings)
 
 
 def signature(simulation: Simulation) -> Signature:

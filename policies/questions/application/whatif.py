@@ -44,13 +44,7 @@ from forewarn.policies.prediction.forecast.missing_pods import missing_pods
 from forewarn.policies.prediction.simulation.dump import DumpCache, not_simulated, unknown_owners
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import (
-    Ending,
     Outcome,
-    by_frequency,
-    count_runs,
-    explore,
-    random_of,
-    summarize,
 )
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.changes import (
@@ -74,18 +68,17 @@ from forewarn.policies.questions.application.fixes import tested_fixes
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
 from forewarn.policies.questions.whatif import MAX_UNTIL, class_change, questions
-from forewarn.policies.questions.whatif.answer import Answer, Blocks, NotRecreated, Preemption, WorkloadCount
+from forewarn.policies.questions.whatif.answer import Answer, Blocks, Ending, NotRecreated, Preemption, WorkloadCount
 from forewarn.policies.questions.whatif.arrivals import Branch, Worst, with_new_nodes
 from forewarn.policies.questions.whatif.comparison import (
     ask,
     at_rest,
     placeholder_workloads,
     placeholders_of,
-    prepare,
-    typical,
 )
 from forewarn.policies.questions.whatif.effects import effects_of
 from forewarn.policies.questions.whatif.occupancy import Occupancy
+from forewarn.policies.questions.whatif.repetition import RUNS, Repeated, count_runs, depends_on_chance, repeat
 from forewarn.policies.questions.whatif.risk import Tried, risks
 from forewarn.policies.questions.whatif.sweep import Sweep, worst_first
 from forewarn.policies.questions.whatif.tally import Tally
@@ -156,7 +149,7 @@ class WhatIf(Result):
     @optional_in_json
     def runs(self) -> int | None:
         """With `events`."""
-        return self.change.runs if isinstance(self.change, Events) and self.outcomes else None
+        return count_runs(self.outcomes) or None
 
     @optional_in_json
     def seed(self) -> int | None:
@@ -203,40 +196,23 @@ def whatif(
             question.upgrade.extends_horizon = until is None
         horizon = _horizon(question) if until is None else until
         world = simulated.world_with(cache, question.arrivals, horizon)
-        watch, runs = Occupancy if nodes_over_time else None, _explored(change, question, world, progress)
-        answered = partial(ask, random=runs.random) if runs else typical
-
-        def answer_to(question: questions.Question, world: World, after: ClusterSnapshot) -> Answer:
-            with Branch(question, autoscaling.after(question.lost), Worst.from_simulation) as branch:
-                answer = answered(question, world, progress, watch, branch.autoscaling, run=branch.run)
-                answer = with_new_nodes(answer, branch)
-            pods, options = cluster.snapshot.pods.values(), cluster.config.options
-            return answer._replace(
-                after=answer.after._replace(blocks=_blocks(answer, question, cluster.snapshot, after)),
-                placeholders=placeholders_of(answer, pods, options),
-                placeholder_pods=sum(bool(pod.node_name) and is_placeholder(pod, options) for pod in pods),
-                exceeded_quotas=exceeded_quotas(cluster.snapshot),
-            )
-
-        answer = answer_to(question, world, cache.snapshot())
+        asking = _Asking(cluster, autoscaling, progress, Occupancy if nodes_over_time else None)
+        answer, repeated = asking.most_frequent(change, question, world, cache.snapshot())
         restarts = _restarts_alone(question)
         if restarts and any(effects_of(answer).in_order) and not answer.is_as_without:
             alone = simulated.world_with(cluster.cache, restarts, horizon)
-            restarted = answer_to(question._replace(arrivals=restarts), alone, cluster.snapshot)
+            restarted = asking.answer(question._replace(arrivals=restarts), alone, cluster.snapshot)
             answer = answer._replace(restart_alone=effects_of(restarted))
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
-        if runs:
-            certain = answer.after._replace(rivals=(), equal_victims=(), has_more_rivals=False)
-            answer = answer._replace(after=certain, alike=runs.alike)
     of_faults, notes = _of_faults(faults), [*not_simulated(cache), *notes]
     assumed = (*answer.after.summary.assumes, *autoscaling.assumes)
     is_loss = any(arrival.op == "lost" for arrival in question.arrivals)
     head = head_with_nodes(cache.snapshot(), assumed, is_loss=is_loss)
     others = [note for note in notes if note not in of_faults]
-    outcomes = runs.outcomes if runs else _ending(change, answer)
+    outcomes = _outcomes(change, answer, repeated)
     document = document_of(Simulated(answer, question.class_change, faults, others, outcomes))
-    if tries_fixes and not runs:
+    if tries_fixes and answer.alike is None:
 
         def ask_again(other: Cluster) -> Effects:
             again = whatif(other, change, until=until, autoscaling=autoscaling, progress=progress, tries_fixes=False)
@@ -244,6 +220,54 @@ def whatif(
 
         document = replace(document, fix=tested_fixes(cluster, answer.of_upgrade, document.effects, ask_again))
     return WhatIf(head, document, change, answer, notes, faults, question.class_change, outcomes)
+
+
+class _Asking(NamedTuple):
+    """What simulations of a question need. `watch`: records the Pods on nodes."""
+
+    cluster: Cluster
+    autoscaling: Autoscaling
+    progress: Progress | None
+    watch: Callable[[Simulation], Occupancy] | None
+
+    def most_frequent(
+        self, change: Change, question: questions.Question, world: World, after: ClusterSnapshot
+    ) -> tuple[Answer, Repeated | None]:
+        """Return the answer of the most frequent outcome, and the outcomes of several runs: as many as Events name, or
+        RUNS if chance decides; None for one run. `after`: the cluster after the change.
+        """
+        answer = self.answer(question, world, after)
+        runs, seed = (change.runs, change.seed) if isinstance(change, Events) else (1, 0)
+        if runs == 1 and not depends_on_chance(answer):
+            return answer, None
+        completed = partial(self._completed, question, after)
+        repeated = repeat(question, world, RUNS if runs == 1 else runs, seed, completed, self.progress)
+        if repeated.random is not None:
+            answer = self.answer(question, world, after, repeated.random)
+        if runs == 1:
+            return repeated.described(answer), repeated
+        certain = answer.after._replace(rivals=(), equal_victims=(), has_more_rivals=False)
+        return answer._replace(after=certain, alike=(repeated.alike, runs)), repeated
+
+    def answer(
+        self, question: questions.Question, world: World, after: ClusterSnapshot, random: Random | None = None
+    ) -> Answer:
+        """Return the answer of one run, also with the nodes that autoscalers add."""
+        with Branch(question, self.autoscaling.after(question.lost), Worst.from_simulation) as branch:
+            answer = ask(question, world, self.progress, self.watch, branch.autoscaling, run=branch.run, random=random)
+            answer = with_new_nodes(answer, branch)
+        return self._completed(question, after, answer)
+
+    def _completed(self, question: questions.Question, after: ClusterSnapshot, answer: Answer) -> Answer:
+        """Add to an answer what only the cluster tells."""
+        snapshot, options = self.cluster.snapshot, self.cluster.config.options
+        pods = snapshot.pods.values()
+        return answer._replace(
+            after=answer.after._replace(blocks=_blocks(answer, question, snapshot, after)),
+            placeholders=placeholders_of(answer, pods, options),
+            placeholder_pods=sum(bool(pod.node_name) and is_placeholder(pod, options) for pod in pods),
+            exceeded_quotas=exceeded_quotas(snapshot),
+        )
 
 
 def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -> None:
@@ -255,36 +279,13 @@ def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -
         require_nodes(cluster.snapshot)
 
 
-def _ending(change: Change, answer: Answer) -> list[Ending]:
-    return [Ending(Outcome(answer.after.simulation), answer.after.summary)] if isinstance(change, Events) else []
-
-
-class _Explored(NamedTuple):
-    """The outcomes of several runs, those with the most frequent effects first. `random`: that of the first outcome.
-    `alike`: the number of runs with its effects, and of all.
-    """
-
-    outcomes: Sequence[Ending]
-    random: Random | None
-    alike: tuple[int, int]
-
-
-def _explored(
-    change: Change, question: questions.Question, world: World, progress: Progress | None
-) -> _Explored | None:
-    """Return the outcomes of several runs; None for one run."""
-    if not isinstance(change, Events) or change.runs == 1:
-        return None
-
-    def begun(random: Random | None) -> Simulation:
-        simulation = Simulation(world, random, progress=progress)
-        prepare(simulation, question)
-        return simulation
-
-    explored = explore(begun, change.runs, change.seed)
-    groups = by_frequency(Ending(outcome, summarize(outcome.simulation)) for outcome in explored)
-    random = random_of(change.seed, groups[0][0].outcome.run)
-    return _Explored([ending for group in groups for ending in group], random, (count_runs(groups[0]), change.runs))
+def _outcomes(change: Change, answer: Answer, repeated: Repeated | None) -> Sequence[Ending]:
+    """Return the outcomes of Events: of several runs, or that of the answer."""
+    if not isinstance(change, Events):
+        return ()
+    if repeated is not None:
+        return repeated.outcomes
+    return [Ending(Outcome(answer.after.simulation), answer.after.summary, effects_of(answer))]
 
 
 def _horizon(question: questions.Question) -> float:

@@ -23,7 +23,7 @@ from forewarn.policies.base.documents.answer import (
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
-from forewarn.policies.prediction.simulation.summary import by_frequency, count_runs, unsettled
+from forewarn.policies.prediction.simulation.summary import unsettled
 from forewarn.policies.questions.application import autoscaler_tables
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.whatif.answer import pairs
@@ -41,12 +41,12 @@ from forewarn.policies.questions.whatif.effects import (
     reasons_of_loss,
     reasons_of_pending,
 )
+from forewarn.policies.questions.whatif.repetition import by_frequency, count_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.prediction.simulation.summary import Ending
-    from forewarn.policies.questions.whatif.answer import Answer, Preemption, WorkloadCount
+    from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
@@ -184,6 +184,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"
     return counters_of(
         effects,
+        answer.typical_of.counters if answer.typical_of is not None and grown is None else {},
         victims=None,
         preempted=Counter("preempted", effects.preempted, more=by_new),
         pending=counter("pending"),
@@ -286,14 +287,16 @@ def _doubts(answer: Answer) -> Iterator[str]:
 def _of_chance(answer: Answer) -> Iterator[str]:
     """Yield which workloads may lose replicas, or be preempted, instead of others."""
     after = answer.after
-    rivals, equal = ([name for name in names if name not in answer.placeholders]
-                     for names in (after.rivals, after.equal_victims))  # fmt: skip
+    every = (after.rivals, after.equal_victims, after.may_stay_pending)
+    rivals, equal, pending = ([name for name in names if name not in answer.placeholders] for names in every)
     instead = []
     if rivals:
         names = f"{', '.join(rivals[:2])} or others" if after.has_more_rivals else listed(rivals, 2)
         instead.append(f"{names} may lose replicas instead")
     if others := [name for name in equal if name not in rivals]:
         instead.append(f"{'' if rivals else 'Pods of '}{listed(others, 2)} may be preempted instead")
+    if pending:
+        instead.append(f"Pods of {listed(pending, 2)} may stay Pending instead")
     if instead:
         yield f"chance decides between equal Pods: {'; '.join(instead)}"
 

@@ -13,10 +13,10 @@ from forewarn.policies.kubernetes.controllers.own_pods import Recreator
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from forewarn.policies.base.documents.answer import Effects
+    from forewarn.policies.base.documents.answer import Effects, Range
     from forewarn.policies.kubernetes.objects.pod_loss import PodLoss
     from forewarn.policies.prediction.simulation.simulation import Simulation
-    from forewarn.policies.prediction.simulation.summary import OfOtherScheduler, Summary
+    from forewarn.policies.prediction.simulation.summary import OfOtherScheduler, Outcome, Summary
     from forewarn.policies.questions.whatif.autoscalers import Autoscalers, WorkloadBack, WorstMoment
     from forewarn.policies.questions.whatif.class_change import Ranked
     from forewarn.policies.questions.whatif.interruptions import Interruption
@@ -209,15 +209,24 @@ class WithoutChange(NamedTuple):
         return not (self.lost or self.summary.evictions or self.summary.waiting or self.summary.missing)
 
 
+class Ending(NamedTuple):
+    """One outcome of several runs."""
+
+    outcome: Inlined[Outcome]
+    summary: Summary
+    counters: Hidden[Effects]
+
+
 class Runs(NamedTuple):
-    """Runs with random ties and races. `alike`: the number of runs like the answer, which take at most `longest`
-    seconds; the others take up to `others` seconds.
+    """Runs with random ties and races. `alike`: the number of runs with the counters of the answer, which take at most
+    `longest` seconds; the others take up to `others` seconds. `counters`: those that differ between runs.
     """
 
     total: int
     alike: int
     longest: float
     others: float
+    counters: Mapping[str, Range]
 
 
 class PendingPods(NamedTuple):
@@ -300,6 +309,7 @@ class EndState(NamedTuple):
     - `rivals`: workloads that may lose replicas, or more of them, instead of others: chance decides which of equal
       victims on several nodes is preempted, or which of equal Pods that are created at the same time stays Pending.
     - `equalVictims`: workloads whose Pods, or more of them, may be preempted instead of those in `preempted`.
+    - `mayStayPending`: workloads that have more Pending Pods in other runs with random ties and races.
     - `hasMoreRivals`: whether there may be more of these, because only some are evaluated.
     - `blocks`: what the change blocks. `interruptions`: workloads, without DaemonSets, that have no running Pod for 30
       seconds or longer, or fewer for 2 minutes in all.
@@ -329,6 +339,7 @@ class EndState(NamedTuple):
     pod_losses: Sequence[PodLoss] = ()
     rivals: Sequence[str] = ()
     equal_victims: Sequence[str] = ()
+    may_stay_pending: Sequence[str] = ()
     has_more_rivals: bool = False
     left: Hidden[Mapping[OfOtherScheduler, int]] = MappingProxyType({})
     """The numbers of new Pods that other schedulers may bind."""
@@ -439,7 +450,7 @@ class WithNewNodes(NamedTuple):
 class Answer(NamedTuple):
     """The answer to a what-if question.
 
-    - `change`: the change as text. `typicalOf`: if races decide how long it takes, the runs that this one represents.
+    - `change`: the change as text. `typicalOf`: if chance decides, the runs that this one represents.
     - `after`: the end of the simulation, without nodes that autoscalers add or remove. `withNewNodes`: the end with
       these. `autoscalers`: the reaction of autoscalers to Pending Pods.
     - `withoutChange`: what happens anyway, if the cluster was not settled.

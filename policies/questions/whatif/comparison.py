@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import duration, one_line
@@ -61,7 +60,6 @@ from forewarn.policies.questions.whatif.answer import (
     EndState,
     NotRecreated,
     Preemption,
-    Runs,
     WithoutChange,
     WorkloadCount,
 )
@@ -72,6 +70,7 @@ from forewarn.policies.questions.whatif.upgrade import DrainBlocker, blockers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from random import Random
 
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.simulation.clock import Origin
@@ -82,12 +81,10 @@ if TYPE_CHECKING:
 
     Ended = Callable[[Simulation, Question], Answer]
 
-_RUNS: Final = 24
-"""Number of runs if races decide how long Pods wait."""
+MAX_REPEATED: Final = 2_000
+"""Maximum number of Pods, nodes and events of a simulation that is repeated: about 20 s of CPU time."""
 _JOB_STARTS: Final = 5.0
 """Seconds after the time of a CronJob until its Pods exist, in which the run does not end."""
-_MAX_REPEATED: Final = 5_000
-"""Maximum number of Pods, nodes and events of a simulation that is repeated: about a minute of CPU time."""
 
 
 def ask(
@@ -116,14 +113,14 @@ def ask(
     prepare(simulation, question)
     run(simulation, ended) if run else simulation.run()
     answer = ended(simulation, question)._replace(occupancy=occupancy)
-    return _compared_without(answer, question, world) if without else answer
+    return compared_without(answer, question, world, outcome_without_change(world)) if without else answer
 
 
-def _compared_without(answer: Answer, question: Question, world: World) -> Answer:
+def compared_without(answer: Answer, question: Question, world: World, without: WithoutChange) -> Answer:
     """Add the outcome without the change, unless nothing changes. Of workloads that the question does not change, Pods
     that are created anyway are no new Pods.
     """
-    without, summary = outcome_without_change(world), answer.after.summary
+    summary = answer.after.summary
     changed = {"/".join(ref_of(arrival.object, DEFAULT_NAMESPACE)[2:]) for arrival in question.arrivals}
     same = dict(summary.new_workloads.items() & without.summary.new_workloads.items())
     others = [name for name in same if summary.names.group(name) not in changed]
@@ -236,10 +233,12 @@ def answer_after(
 
 
 def prepare(simulation: Simulation, question: Question) -> None:
-    """Record equal victims, and expect what the arrivals of a question do not contain: the steps of an upgrade, and the
-    starts of CronJobs.
+    """Record equal victims and draws, and expect what the arrivals of a question do not contain: the steps of an
+    upgrade, and the starts of CronJobs.
     """
     simulation.scheduler.algorithm.equal = []
+    if len(simulation.world.pods) + len(simulation.world.nodes) <= MAX_REPEATED:
+        simulation.scheduler.watch_draws()
     if question.upgrade is not None:
         question.upgrade.start(simulation)
     for _, start in _first_starts(question, simulation.world):
@@ -274,40 +273,6 @@ def _starting_later(question: Question, world: World) -> Iterator[str]:
             hours = math.ceil((start + _JOB_STARTS) / 3600)
             fix = f". Fix: --until {hours}h" if hours * 3600 <= MAX_UNTIL else ""
             yield f"{name}: next Job after {duration(start)}, the simulation ends after {until}{fix}"
-
-
-def typical(
-    question: Question,
-    world: World,
-    progress: Callable[[float, int], None] | None = None,
-    watch: Callable[[Simulation], Occupancy] | None = None,
-    autoscaling: Autoscaling = autoscalers.NO_GROUPS,
-    run: Callable[[Simulation, Ended], object] | None = None,
-) -> Answer:
-    """Return the answer to a question, of the most frequent kind of run if races decide how long Pods wait.
-
-    The parameters are those of `ask`. After a lost race, kube-scheduler retries a Pod only after 5 minutes.
-    """
-    first = ask(question, world, progress, watch, autoscaling, run=run)
-    size = len(world.pods) + len(world.nodes) + len(first.after.simulation.timeline.events)
-    if not first.after.simulation.scheduler.late or question.upgrade is not None or size > _MAX_REPEATED:
-        return first
-    answers = [first]
-    for number in range(1, _RUNS):
-        random = Random(f"{number}")
-        answers.append(ask(question, world, progress, watch, autoscaling, without=False, random=random))
-    late = [answer for answer in answers if answer.after.simulation.scheduler.late]
-    prompt = [answer for answer in answers if not answer.after.simulation.scheduler.late]
-    most, others = (late, prompt) if len(late) >= len(prompt) else (prompt, late)
-    chosen = first if first in most else sorted(most, key=_seconds)[len(most) // 2]
-    if others:
-        runs = Runs(len(answers), len(most), max(map(_seconds, most)), max(map(_seconds, others)))
-        chosen = chosen._replace(typical_of=runs)
-    return chosen if chosen is first else _compared_without(chosen, question, world)
-
-
-def _seconds(answer: Answer) -> float:
-    return answer.after.summary.steady_at
 
 
 class Losses:

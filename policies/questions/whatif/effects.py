@@ -156,10 +156,15 @@ def helped_by_added_nodes(answer: Answer) -> int:
 
 
 def of_runs(answer: Answer) -> Iterator[str]:
-    """Yield a sentence about the runs of which this answer is a typical one, if chance decides how long it takes."""
-    if (runs := answer.typical_of) is not None:
-        alike = f"{runs.alike} of {runs.total} runs with random ties and races take at most {duration(runs.longest)}"
-        yield f"{alike}, the others up to {duration(runs.others)}"
+    """Yield a sentence about the runs of which this answer is the most frequent one, if chance decides."""
+    if (runs := answer.typical_of) is None:
+        return
+    alike = f"{runs.alike} of {runs.total} runs with random ties and races"
+    if runs.counters:
+        ranges = "; in parentheses, those of all runs" if answer.with_new_nodes is None else ", without new nodes"
+        yield f"chance decides: {runs.alike} of {runs.total} random runs have these counters{ranges}"
+    if runs.alike < runs.total and runs.others > 2 * runs.longest:
+        yield f"{alike} take at most {duration(runs.longest)}, the others up to {duration(runs.others)}"
 
 
 def own_workloads(answer: Answer) -> list[WorkloadCount]:

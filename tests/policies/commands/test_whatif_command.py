@@ -118,7 +118,7 @@ def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
     told.write_text(json.dumps(events))
     answer = asked(capsys, *what, cluster=str(cluster))
     arguments = ("--events", str(told), "--cluster", str(cluster), "-o", "json")
-    (outcome,) = json.loads(run(capsys, "events", *arguments)[1])["outcomes"]
+    outcome, *_ = json.loads(run(capsys, "events", *arguments)[1])["outcomes"]
     gone = {name for event in events for name in [event.get("lost")] if name}
     final = {name: state for name, state in outcome["final"].items() if not state.get("terminating")}
     running = Counter(name.rpartition("-")[0] for name, state in final.items() if state["node"] not in ("", *gone))
@@ -1038,7 +1038,7 @@ def test_the_answer_is_that_of_most_runs_if_races_decide_how_long_pods_wait(
     assert "WARN 20 of 24 runs with random ties and races take at most 10 s, the others up to 11 min" in out
     found = asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")
     assert (found["typicalOf"]["total"], found["typicalOf"]["alike"], int(found["steadyAt"])) == (24, 20, 10)
-    with patch("forewarn.policies.questions.whatif.comparison._MAX_REPEATED", 0):
+    with patch("forewarn.policies.questions.whatif.comparison.MAX_REPEATED", 0):
         assert asked(capsys, *arguments[:3], cluster=f"{LIVE}-cluster.json")["steadyAt"] > 660
 
 

@@ -1,0 +1,174 @@
+"""Repeated runs of a simulation whose outcome depends on chance: on equal nodes and Pods, and on races."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.documents.answer import Range
+from forewarn.policies.base.findings import grouped
+from forewarn.policies.prediction.simulation.simulation import Simulation
+from forewarn.policies.prediction.simulation.summary import explore, random_of
+from forewarn.policies.questions.whatif import comparison
+from forewarn.policies.questions.whatif.answer import Answer, Ending, Runs
+from forewarn.policies.questions.whatif.comparison import (
+    Start,
+    answer_after,
+    compared_without,
+    outcome_without_change,
+    prepare,
+)
+from forewarn.policies.questions.whatif.effects import effects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from random import Random
+
+    from forewarn.policies.prediction.simulation.scenario import World
+    from forewarn.policies.questions.whatif.questions import Question
+
+RUNS: Final = 24
+"""Number of runs if chance decides between different consequences."""
+_CONTENTION: Final = frozenset({"unschedulable", "preempted", "refused"})
+"""Events after which it matters which Pod, node or workload comes first."""
+
+
+class Repeated(NamedTuple):
+    """The outcomes of several runs, in the order of their frequency. `random`: decides as in the first outcome.
+
+    `rivals`, `equal_victims`, `pending`: workloads that lose more replicas, or have more preempted or Pending Pods, in
+    other runs than in the first outcome. `alike`: number of runs in which the same happens to each workload.
+    """
+
+    outcomes: Sequence[Ending]
+    random: Random | None
+    runs: Runs
+    rivals: Sequence[str]
+    equal_victims: Sequence[str]
+    pending: Sequence[str]
+    alike: int
+
+    def described(self, answer: Answer) -> Answer:
+        """Return the answer of the first outcome with what chance may change."""
+        after, runs = answer.after, self.runs
+        rivals = sorted({*after.rivals, *self.rivals})
+        victims = sorted({*after.equal_victims, *self.equal_victims})
+        differs = runs.alike < runs.total or runs.counters
+        pending = [name for name in self.pending if name not in rivals]
+        after = after._replace(rivals=rivals, equal_victims=victims, may_stay_pending=pending)
+        return answer._replace(after=after, typical_of=runs if differs else None)
+
+
+def depends_on_chance(answer: Answer) -> bool:
+    """Report whether other draws may change the outcome of a simulation that is small enough to be repeated.
+
+    Only if kube-scheduler chose between nodes, victims or Pods that differ, or quotas between workloads, and if not all
+    Pods fit at once. Upgrades are not repeated.
+    """
+    simulation = answer.after.simulation
+    events, scheduler = simulation.timeline.events, simulation.scheduler
+    size = len(simulation.world.pods) + len(simulation.world.nodes) + len(events)
+    if answer.after.upgrade is not None or size > comparison.MAX_REPEATED:
+        return False
+    rejections = {event.message for event in events if event.event == "refused"}
+    is_contended = any(event.event in _CONTENTION for event in events)
+    return bool(scheduler.late) or (is_contended and (bool(scheduler.algorithm.is_drawn) or len(rejections) > 1))
+
+
+def repeat(
+    question: Question,
+    world: World,
+    runs: int,
+    seed: int,
+    completed: Callable[[Answer], Answer],
+    progress: Callable[[float, int], None] | None = None,
+) -> Repeated:
+    """Return the outcomes of a simulation that is run several times. `completed`: adds what effects depend on."""
+    starts = dict[Simulation, Start]()
+
+    def begun(random: Random | None) -> Simulation:
+        simulation = Simulation(world, random, progress=progress)
+        starts[simulation] = Start.from_simulation(simulation, question)
+        prepare(simulation, question)
+        return simulation
+
+    without, answers, endings = outcome_without_change(world), dict[int, Answer](), list[Ending]()
+    for outcome in explore(begun, runs, seed):
+        answer = answer_after(outcome.simulation, question, starts[outcome.simulation])
+        answers[outcome.run] = completed(compared_without(answer, question, world, without))
+        endings.append(Ending(outcome, answers[outcome.run].after.summary, effects_of(answers[outcome.run])))
+    groups = by_frequency(endings)
+    return _of_groups(groups, answers, seed)
+
+
+def _of_groups(groups: Sequence[Sequence[Ending]], answers: Mapping[int, Answer], seed: int) -> Repeated:
+    first, endings = groups[0][0], [*chain(*groups)]
+    alike = [each for each in endings if _counters(each) == _counters(first)]
+    others = [each for each in endings if _counters(each) != _counters(first)]
+    runs = Runs(count_runs(endings), count_runs(alike), _longest(alike), _longest(others), _ranges(endings))
+    lost, preempted, pending = (_more_than(first, endings, each) for each in (_lost_by(answers), _preempted, _pending))
+    random = random_of(seed, first.outcome.run)
+    return Repeated(endings, random, runs, lost, preempted, pending, count_runs(groups[0]))
+
+
+def by_frequency(endings: Iterable[Ending]) -> list[list[Ending]]:
+    """Return the outcomes grouped by what happens to each workload: first those with the most frequent counters, of
+    equally frequent ones the worst; in a group the most frequent outcome first.
+    """
+    in_order = sorted(endings, key=lambda each: (-each.outcome.count, each.outcome.run))
+    of_counters = Counter[object]()
+    for each in in_order:
+        of_counters[_counters(each)] += each.outcome.count
+    alike = grouped(((_counters(ending), ending.summary.effects), ending) for ending in in_order)
+
+    def rank(group: Sequence[Ending]) -> tuple[object, ...]:
+        harm = [-each for each in group[0].summary.harm]
+        return -of_counters[_counters(group[0])], -count_runs(group), harm
+
+    return sorted(alike.values(), key=rank)
+
+
+def count_runs(endings: Iterable[Ending]) -> int:
+    """Return the number of runs with these outcomes."""
+    return sum(ending.outcome.count for ending in endings)
+
+
+def _counters(ending: Ending) -> tuple[object, ...]:
+    """Return what runs have in common if their answers are alike: all but exact times."""
+    return ending.counters._replace(down_seconds=0), bool(ending.outcome.simulation.scheduler.late)
+
+
+def _longest(endings: Iterable[Ending]) -> float:
+    return max((each.summary.steady_at for each in endings), default=0.0)
+
+
+def _ranges(endings: Sequence[Ending]) -> dict[str, Range]:
+    """Return the counters that differ between runs, without times."""
+    values = {name: [getattr(each.counters, name) for each in endings] for name in endings[0].counters._fields}
+    ranges = {name: Range(min(own), max(own)) for name, own in values.items() if name != "down_seconds"}
+    return {name: own for name, own in ranges.items() if own.least < own.most}
+
+
+def _lost_by(answers: Mapping[int, Answer]) -> Callable[[Ending], Counter[str]]:
+    return lambda ending: Counter(
+        {each.workload: each.lost for each in answers[ending.outcome.run].after.workloads if each.lost}
+    )
+
+
+def _preempted(ending: Ending) -> Counter[str]:
+    return ending.summary.by_workload
+
+
+def _pending(ending: Ending) -> Counter[str]:
+    return Counter(ending.summary.pending)
+
+
+def _more_than(first: Ending, endings: Iterable[Ending], amounts: Callable[[Ending], Counter[str]]) -> list[str]:
+    """Return the workloads that have more in another run than in the first outcome."""
+    most = defaultdict[str, int](int)
+    for ending in endings:
+        for name, number in amounts(ending).items():
+            most[name] = max(most[name], number)
+    own = amounts(first)
+    return sorted(name for name, number in most.items() if number > own[name])

@@ -1,0 +1,51 @@
+"""If chance decides between different consequences, `whatif` shows the most frequent outcome, and the range of all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.policies.cli.main import main
+
+CASES = Path("tests/policies/cases/chance")
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["whatif", *arguments, "-o", "json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_the_most_frequent_order_of_pending_pods_is_shown_with_its_rivals(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the live cluster, app-12 had 2 Pending Pods and app-9 none, as in 21 of 24 runs; the first run differs."""
+    answer = asked(capsys, "drain", "w13-n01", "--cluster", str(CASES / "drain.json.gz"))
+    pending = {name.rpartition("/")[2]: number for name, number in answer["pending"]["byWorkload"].items()}
+    assert pending == {"app-12": 2, "app-2": 1, "app-7": 1}
+    assert [name.rpartition("/")[2] for name in answer["mayStayPending"]] == ["app-9"]
+    assert main(["whatif", "drain", "w13-n01", "--cluster", str(CASES / "drain.json.gz")]) == 0
+    assert "app-9 may stay Pending instead\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["as it is", "other names"])
+def test_equal_nodes_give_a_range_whatever_their_names(
+    swapped: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of three equal Pods terminates: kube-scheduler may select its node, or preempt one of the other two."""
+    text = (CASES / "equal-nodes.yaml").read_text()
+    if swapped:
+        text = text.replace("n1", "n0").replace("n3", "n1").replace("n0", "n3")
+    (tmp_path / "cluster.yaml").write_text(text)
+    change = ("apply", "-f", str(CASES / "equal-nodes-change.yaml"), "--cluster", str(tmp_path / "cluster.yaml"))
+    answer = asked(capsys, *change)
+    assert (answer["status"], answer["counters"]["preempted"], answer["counters"]["pdbsViolated"]) == ("HARM", 1, 1)
+    runs = answer["typicalOf"]
+    assert runs["total"] == 24
+    assert runs["alike"] > 12
+    assert runs["counters"]["preempted"] == {"least": 0, "most": 1}
+    assert main(["whatif", *change]) == 0
+    out = capsys.readouterr().out
+    assert "preempted 1 (0 to 1) | Pending 0 | lost 0 | PDBs violated 1 (0 to 1)\n" in out
+    assert f"WARN  chance decides: {runs['alike']} of 24 random runs have these counters; in parentheses" in out
