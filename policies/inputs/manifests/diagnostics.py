@@ -32,8 +32,8 @@ Linear time: every alternative ends on its line, and those with an end mark have
 """
 _IN_VALUE: Final = later(r"^[^\[{]*:[ \t][^\[{]*[\w:/.\"'-]$")
 """The text of a line before a `${VARIABLE}` that is a part of a value, and breaks no YAML."""
-_ALONE: Final = later(r"[ \t]*\$(?:\{[^}\n]*\}|[A-Z_]\w*)[ \t]*\r?\n")
-"""A line that is a variable, in whose place a program writes lines. Its error is on the next line."""
+_ALONE: Final = later(r"[ \t]*(?:\$(?:\{[^}\n]*\}|[A-Z_]\w*)|</?#[^<>\n]*>)[ \t]*\r?\n")
+"""A line that is a variable or a directive of FreeMarker, which other lines replace. Its error is on the next line."""
 _SURE: Final = "{{"
 """Template syntax that breaks YAML everywhere except in text; others are reported only on the line of an error."""
 OPENS_SCALAR: Final = later(r"(?:^|[\s:-])[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\r?$")

@@ -270,7 +270,10 @@ class ObjectFinder:
 
     def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:
         """Yield the error for plain text or a list of Kubernetes objects; other lists belong to other programs."""
-        if isinstance(value, str):
+        if isinstance(value, str) and value.startswith(("<#", "</#")):
+            message = "directive of FreeMarker: this is a template, not a manifest"
+            yield FileDiagnostic("template-braces", message, source.locate(()), "render it with FreeMarker first")
+        elif isinstance(value, str):
             fix = "write a Kubernetes object, or exclude the file"
             yield FileDiagnostic("parse-error", "plain text, not an object: kubectl rejects it", source.locate(()), fix)
         elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_MAX_CHECKED]):

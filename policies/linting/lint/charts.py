@@ -1,4 +1,4 @@
-"""Findings in deprecated charts: one severity lower. Removed versions in files for tests: notes."""
+"""Findings in deprecated charts: one severity lower. Removed versions and rejected values in files for tests: notes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 from typing import Final
 
 from forewarn.policies.base.findings import Action, Finding, Severity
+from forewarn.policies.base.light import later
 from forewarn.policies.inputs.manifests import first_value
 from forewarn.policies.inputs.sources.files import File, readable
 from forewarn.policies.inputs.sources.git import upwards, work_trees
@@ -15,6 +16,10 @@ from forewarn.policies.kubernetes.objects.fields import at
 from forewarn.policies.linting.rules.support.rule_text import is_fixture
 
 CHART: Final = "Chart.yaml"
+_OF_TESTS: Final = ("removed-api-version", "scheduler-configuration")
+"""Rules whose findings are notes in files for tests, which may be old on purpose."""
+_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?)/")
+"""Directories whose files may have rejected values on purpose."""
 
 
 class Charts:
@@ -24,11 +29,12 @@ class Charts:
         self._says_deprecated = cache(_says_deprecated)
 
     def lowered(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings in order, those in deprecated charts and of old versions in tests with lower severity."""
+        """Return the findings in order, those in deprecated charts and of some rules in tests with lower severity."""
         return sorted((self._lowered(finding) for finding in findings), key=lambda finding: finding.order)
 
     def _lowered(self, finding: Finding) -> Finding:
-        if finding.rule in ("removed-api-version", "scheduler-configuration") and _is_fixture(finding.file):
+        is_old = finding.rule in _OF_TESTS and _is_fixture(finding.file)
+        if is_old or (finding.rule == "value-rejected" and _FIXTURES.search(finding.file)):
             return finding._replace(severity=Severity.NOTE, action=Action.AUDIT)
         if finding.severity is Severity.NOTE or not finding.line or not self.is_deprecated(finding.file):
             return finding

@@ -37,7 +37,7 @@ def unmatched(files: Input) -> Iterator[FileDiagnostic]:
         used += (by_directory[path] for path in reached(directory, by_directory) if path in by_directory)
         paths = {path for each in used for path in each.resources if path not in by_directory}
         file = next((by_path[path] for path in _files_of(directory) if path in by_path), None)
-        is_complete = paths <= by_path.keys() and not any(each.remotes or each.is_open for each in used)
+        is_complete = bool(paths) and paths <= by_path.keys() and not any(each.remotes or each.is_open for each in used)
         if file is not None and is_complete and sum(any(each.affixes) for each in used) <= 1:
             objects = {identity for path in paths for identity in names.get(path, ())}
             yield from _unmatched_in(file, objects, used)

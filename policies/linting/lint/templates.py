@@ -60,6 +60,7 @@ _ENGINES: Final = (
     ),
     Engine("Mustache", later(rb"\{\{[#^/>!]"), f"render it with Mustache or Handlebars and {_PIPE}"),
     Engine("Jinja", later(rb"\{\{-? *[A-Za-z_]"), f"render it with Jinja (ansible, salt) and {_PIPE}"),
+    Engine("FreeMarker", later(rb"</?#[a-z]"), f"render it with FreeMarker and {_PIPE}"),
     Engine("ERB", later(rb"<%"), f"render it with erb and {_PIPE}"),
     Engine("Terraform", later(rb"%\{"), f"render it with templatefile() and {_PIPE}"),
     Engine("kustomize", later(rb"\$\([A-Z]"), "run `kustomize build DIRECTORY | forewarn lint -`"),
