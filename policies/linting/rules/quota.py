@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.options import LimitedResource, ScopeSelector
 from forewarn.policies.linting.rules.support import rule_text
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.details import UncoveredClass, UnknownClass
-from forewarn.policies.linting.rules.support.names import is_misspelt, meant_system_class, recommended_to
+from forewarn.policies.linting.rules.support.names import is_misspelt, meant_system_class, nearest, recommended_to
 from forewarn.policies.linting.rules.support.predictions import Predicted
 from forewarn.policies.linting.rules.support.scalers import scaler_of
 
@@ -72,6 +72,8 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
             continue
         text = str(fault).rstrip(".")
         message, fix, path = "", "", _present_path(subject, fault.path)
+        if _NOT_STANDARD in text:
+            message, fix = text.replace(f"{_NOT_STANDARD} for quota", _FULLY_QUALIFIED), _counted(str(path[-1]))
         if text.endswith(_UNSUPPORTED):
             message, fix, path = _unsupported(subject, fault.path)
         message = cut(message or text, rule_text.MAX_CHARACTERS)
@@ -79,6 +81,27 @@ def quota_scope_invalid(subject: ReviewedObject, context: Context) -> Iterator[P
             reported.add(message)
             fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
             yield Problem(message, path, fix, detail={"rejection": text})
+
+
+_NOT_STANDARD: Final = "must be a standard resource"
+_FULLY_QUALIFIED: Final = f"{_NOT_STANDARD} type or fully qualified"
+_GROUPS: Final = {
+    **dict.fromkeys(("deployments", "statefulsets", "daemonsets", "replicasets"), "apps"),
+    **dict.fromkeys(("jobs", "cronjobs"), "batch"),
+    "horizontalpodautoscalers": "autoscaling",
+    "ingresses": "networking.k8s.io",
+    "poddisruptionbudgets": "policy",
+}
+
+
+def _counted(name: str) -> str:
+    """Return the fix for a name that is no resource of quotas: the number of objects, or a similar name."""
+    kind, _, group = name.partition(".")
+    if kind in _GROUPS and group in ("", _GROUPS[kind]):
+        return f"write count/{kind}.{_GROUPS[kind]}"
+    from forewarn.policies.kubernetes.kube_apiserver.validation.resources import QUOTA_RESOURCES
+
+    return "write a resource of quotas" + nearest(name, QUOTA_RESOURCES)
 
 
 _UNSUPPORTED: Final = "unsupported scope applied to resource"

@@ -68,8 +68,8 @@ _COUNTED: Final = frozenset(
     }
 )
 COMPUTE: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _CONTAINER)
-_QUOTA: Final = COMPUTE | _COUNTED | {"requests.storage"}
-_STANDARD: Final = _QUOTA | {"storage"}
+QUOTA_RESOURCES: Final = COMPUTE | _COUNTED | {"requests.storage"}
+_STANDARD: Final = QUOTA_RESOURCES | {"storage"}
 
 
 def is_huge_page(name: str) -> bool:
@@ -94,7 +94,7 @@ def is_device_class(name: str) -> bool:
 
 def is_standard_quota(name: str) -> bool:
     """True for a standard resource of quotas (upstream `IsStandardQuotaResourceName`)."""
-    return name in _QUOTA or name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
+    return name in QUOTA_RESOURCES or name.startswith((HUGE_PAGES, REQUESTS + HUGE_PAGES))
 
 
 def validate_quota_resource_name(name: str, path: Path, field: str) -> list[FieldError]:
