@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.light import NamedTuple
-from forewarn.policies.kubernetes.objects.fields import ApiObject, boolean, int32, text
+from forewarn.policies.kubernetes.objects.fields import ApiObject, boolean, int32, mapping_at, text
 
 if TYPE_CHECKING:
     from forewarn.policies.base.documents import Hidden, Spelled
@@ -30,17 +30,21 @@ class PriorityClass(NamedTuple):
     global_default: Spelled[bool] = False
     preemption_policy: Spelled[str] = PREEMPT_LOWER_PRIORITY
     description: Hidden[str] = ""
+    release: Hidden[str | None] = None
+    """The Helm release that owns the class, as namespace/name."""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PriorityClass:
         """Read an API object. Raises InvalidObject."""
-        description = obj.get("description")
+        description, annotations = obj.get("description"), mapping_at(obj, "metadata", "annotations")
+        release = [annotations.get(f"meta.helm.sh/release-{part}") for part in ("namespace", "name")]
         return cls(
             name=text(obj, "metadata", "name"),
             value=int32(obj, "value") or 0,
             global_default=boolean(obj, "globalDefault"),
             preemption_policy=text(obj, "preemptionPolicy", default=PREEMPT_LOWER_PRIORITY),
             description=description if isinstance(description, str) else "",
+            release="/".join(map(str, release)) if all(release) else None,
         )
 
     def to_api(self) -> ApiObject:

@@ -16,11 +16,14 @@ from forewarn.policies.linting.rules.support.rule_text import (
     class_name,
     integer,
     is_template_variable,
+    name_of,
+    resolved,
 )
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
+    from forewarn.policies.kubernetes.objects.workload import PodTemplate
     from forewarn.policies.kubernetes.quantity import Quantity
 
 _KEY: Final = "kueue.x-k8s.io/priority-class"
@@ -79,10 +82,11 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
 def workload_priority_class_misplaced(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A WorkloadPriorityClass of Kueue stands where Kueue does not read it, or is mistaken for a PriorityClass.
+    """A WorkloadPriorityClass of Kueue has no effect, is mistaken for a PriorityClass, or contradicts it.
 
     Why: Kueue reads the WorkloadPriorityClass only from the label `kueue.x-k8s.io/priority-class`, and orders its queue
-    by it. kube-apiserver reads the PriorityClass of the Pod template, and rejects Pods whose class does not exist.
+    by it; kube-scheduler does not read it. kube-apiserver reads the PriorityClass of the Pod template, and rejects Pods
+    whose class does not exist.
 
     Example:
 
@@ -112,8 +116,21 @@ def workload_priority_class_misplaced(subject: ReviewedObject, context: Context)
         consequence = "its Pods are rejected" if context.classes_complete else "no PriorityClass of this input"
         message = f"{quote(name)} is a WorkloadPriorityClass of Kueue, not a PriorityClass: {consequence}"
         fix = f"set the label {_KEY}: {name} instead"
-        severity = Severity.ERROR if context.classes_complete else None
-        yield Problem(message, template.at("priorityClassName"), fix, severity=severity)
+        yield Problem(message, template.at("priorityClassName"), fix)
+    if template is not None and names:
+        yield from _contradiction(subject, template, context)
+
+
+def _contradiction(subject: ReviewedObject, template: PodTemplate, context: Context) -> Iterator[Problem]:
+    """Yield a workload that Kueue puts first and kube-scheduler behind Pods without a class."""
+    label = text_at(subject.object, *_LABEL)
+    classes = (each.object for each in context.of_kind(WORKLOAD_PRIORITY_CLASS) if name_of(each) == label)
+    value, computed = integer(at(next(classes, {}), "value")), resolved(template, context)
+    if value is not None and computed is not None and computed.priority < 0 < value:
+        which = f"those of priority {computed.priority}"
+        message = f"Kueue orders by {quote(label)} ({value}), but other Pods can preempt {which}"
+        fix = "set a PriorityClass of 0 or more, or none"
+        yield Problem(message, template.at("priorityClassName"), fix, severity=Severity.NOTE)
 
 
 @rule(Target.OTHER, severity=Severity.ERROR, objects={Target.OTHER: "WorkloadPriorityClasses"})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Problem, Severity, quote
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET
+from forewarn.policies.base.findings import Problem, Severity, cut, quote
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, DEPLOYMENT
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
-from forewarn.policies.linting.rules.support.context import Context, Target, rule
+from forewarn.policies.kubernetes.objects.workload import parts_of, pod_template_of
+from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.rule_text import class_name, integer, resolved
 
 if TYPE_CHECKING:
@@ -131,3 +133,97 @@ def _host_ports(spec: ApiObject) -> Iterator[int]:
             number = next(filter(None, (integer(at(port, field)) for field in fields)), None)
             if number:
                 yield number
+
+
+_CONTROLLERS: Final = {
+    "argoproj.io/Workflow": "workflow-controller",
+    "argoproj.io/WorkflowTemplate": "workflow-controller",
+    "argoproj.io/CronWorkflow": "workflow-controller",
+    "batch.volcano.sh/Job": "volcano-controllers",
+    "jobset.x-k8s.io/JobSet": "jobset-controller-manager",
+    "kubeflow.org/PyTorchJob": "training-operator",
+    "leaderworkerset.x-k8s.io/LeaderWorkerSet": "lws-controller-manager",
+    "ray.io/RayCluster": "kuberay-operator",
+    "ray.io/RayJob": "kuberay-operator",
+    "sparkoperator.k8s.io/SparkApplication": "spark-operator-controller",
+    "tekton.dev/PipelineRun": "tekton-pipelines-controller",
+}
+"""Kind -> how the name of the Deployment of its controller ends, after the name of a Helm release."""
+
+
+@rule(
+    Target.OTHER,
+    severity=Severity.NOTE,
+    depends_on=("classes", "workloads"),
+    objects={Target.OTHER: "custom resources"},
+)
+def class_above_controller(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Pods of a custom resource have a higher priority than the controller that creates them.
+
+    Why: on a full cluster, the Pods can preempt their own controller. Then nothing starts or ends them.
+
+    Details: the rule knows the controllers of Argo Workflows, JobSet, Kubeflow, KubeRay, LeaderWorkerSet, Spark, Tekton
+    and Volcano by their names, in the input and in the cluster.
+
+    Example:
+
+          PriorityClass steps
+          value: 100
+          ---
+        + PriorityClass controllers
+        + value: 1000
+        + ---
+          Deployment argo/workflow-controller
+          spec:
+            selector:
+              matchLabels:
+                app: controller
+            template:
+              metadata:
+                labels:
+                  app: controller
+              spec:
+        +       priorityClassName: controllers
+                containers:
+                - name: controller
+                  image: controller
+          ---
+          apiVersion: argoproj.io/v1alpha1
+          kind: Workflow
+          metadata:
+            name: etl
+            namespace: jobs
+          spec:
+            podPriorityClassName: steps
+
+    Fix: give the controller a PriorityClass of at least the same value.
+    """
+    end = _CONTROLLERS.get(group_kind(subject.object)) if context.phase is Phase.LINT else None
+    if end is None or subject.is_partial:
+        return
+    controllers = {name: priority for name, priority in context.once(_priorities).items() if name.endswith(end)}
+    for part in parts_of(subject.object, context.options.class_paths) if controllers else ():
+        computed = resolved(part, context) if class_name(part) else None
+        name, priority = min(controllers.items(), key=itemgetter(1))
+        if computed is not None and computed.priority > priority:
+            message = f"its Pods ({computed.priority}) can preempt their controller {cut(name, _SHOWN)} ({priority})"
+            fix = f"set a PriorityClass of {computed.priority} or more at the controller"
+            yield Problem(message, part.at("priorityClassName"), fix)
+
+
+_SHOWN: Final = 60
+
+
+def _priorities(context: Context) -> Mapping[str, int]:
+    """Return the priority of each Deployment of a controller, by namespace and name."""
+    objects = [workload.object for workload in (context.cluster.workloads.values() if context.cluster else ())]
+    objects += [subject.object for subject in context.of_kind(DEPLOYMENT) if not subject.is_partial]
+    ends, priorities = tuple({*_CONTROLLERS.values()}), dict[str, int]()
+    for obj in objects:
+        name, namespace = text_at(obj, "metadata", "name"), text_at(obj, "metadata", "namespace")
+        if group_kind(obj) == DEPLOYMENT and name.endswith(ends):
+            template = pod_template_of(obj, context.options.pod_template_paths)
+            computed = resolved(template, context, namespace) if template else None
+            if computed is not None:
+                priorities[f"{namespace}/{name}".removeprefix("/")] = computed.priority
+    return priorities

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Problem, Severity, cut, quote
 from forewarn.policies.inputs.manifests.deploy_order import LONGEST, FluxOrder, step_of
 from forewarn.policies.kubernetes.kinds.registry import FLUX_KUSTOMIZATION, POD, PRIORITY_CLASS
-from forewarn.policies.kubernetes.objects.fields import group_kind, mapping_at
+from forewarn.policies.kubernetes.objects.fields import InvalidObject, group_kind, mapping_at, text_at
+from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.rule_text import class_name, diagnostics, location_suffix
+from forewarn.policies.linting.rules.support.rule_text import class_name, diagnostics, location_suffix, name_of
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -80,14 +82,21 @@ def class_created_later(subject: ReviewedObject, context: Context) -> Iterator[P
         yield Problem(message, template.at("priorityClassName"), "create the class earlier", severity=severity)
 
 
-@rule(Target.PRIORITY_CLASS, Target.FILE, severity=Severity.WARNING, objects={Target.FILE: "templates of charts"})
+@rule(
+    Target.PRIORITY_CLASS,
+    Target.FILE,
+    severity=Severity.WARNING,
+    depends_on=("classes",),
+    objects={Target.FILE: "templates of charts"},
+)
 def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Helm deletes a PriorityClass of a chart, or cannot create it again.
+    """Helm deletes a PriorityClass of a chart, or cannot create it.
 
     Why: Helm does not update the objects of a hook, and deletes objects that a template no longer prints, such as those
     behind the function lookup. Without `before-hook-creation`, the next run of the hook fails
     because the class already exists: at each upgrade, or at an installation after an uninstallation, which leaves
-    objects of hooks. With `hook-succeeded`, Helm deletes the class at once, and kube-apiserver rejects new Pods.
+    objects of hooks. A release of Helm does not take over the class of another release. With `hook-succeeded`, Helm
+    deletes the class at once, and kube-apiserver rejects new Pods.
 
     Bad:
 
@@ -107,6 +116,7 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
     """
     if not subject.object:
         yield from diagnostics("class-in-hook", context)
+    yield from _of_another_release(subject, context)
     annotations = mapping_at(subject.object, "metadata", "annotations")
     hook, policy = annotations.get("helm.sh/hook"), annotations.get("helm.sh/hook-delete-policy")
     phases = {part.strip() for part in hook.split(",")} if isinstance(hook, str) else set()
@@ -123,6 +133,27 @@ def class_in_hook(subject: ReviewedObject, context: Context) -> Iterator[Problem
     else:
         return
     yield Problem(message, ("metadata", "annotations", "helm.sh/hook-delete-policy"), _HOOK_FIX)
+
+
+def _of_another_release(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield a class of the cluster that belongs to another release of Helm than that of the subject."""
+    stored = context.stored_classes.get(name_of(subject))
+    if stored is None or stored.release is None or context.phase is not Phase.LINT or not subject.object:
+        return
+    with suppress(InvalidObject):
+        own = PriorityClass.from_api(subject.object).release
+        if own == stored.release:
+            return
+        message, fix = (
+            f"belongs to Helm release {cut(stored.release, LONGEST)}",
+            "use another name, or do not create it",
+        )
+        if own:
+            message = f"{message}: helm does not import it into {cut(own, LONGEST)}"
+            yield Problem(message, ("metadata", "name"), fix)
+        elif text_at(subject.object, "metadata", "labels", "app.kubernetes.io/managed-by") == "Helm":
+            message = f"{message}: helm imports it into no other release"
+            yield Problem(message, ("metadata", "name"), fix, severity=Severity.NOTE)
 
 
 _CREATING: Final = frozenset(
