@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from forewarn.policies.kubernetes.objects.fields import moment_of, objects_at, text
 from forewarn.policies.prediction.kueue.manager import Manager
 from forewarn.policies.prediction.kueue.objects import read_objects
-from forewarn.policies.prediction.kueue.scheduler import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,9 +38,8 @@ def answer_case(case: ApiObject) -> ApiObject:
 
 
 def _head(entry: Entry) -> ApiObject:
-    is_skipped = entry.outcome is Outcome.SKIPPED
     preempted: list[Mapping[str, Any]] = [
-        {"workload": info.key, "reason": "" if is_skipped else "ongoing" if info.obj.is_evicted else reason}
+        {"workload": info.key, "reason": "ongoing" if info.obj.is_evicted else reason}
         for info, reason in sorted(entry.targets, key=lambda target: target.info.key)
     ]
     pod_sets = [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Finding, one_line
 from forewarn.policies.inputs.sources.files import MissingFile, SourceError
-from forewarn.policies.kubernetes.kinds.registry import DEVICES, KINDS, SEPARATE_KINDS, KindSpec, empty_list
+from forewarn.policies.kubernetes.kinds.registry import DEVICES, KINDS, KUEUE, SEPARATE_KINDS, KindSpec, empty_list
 from forewarn.policies.kubernetes.objects.fields import list_at, text_at
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import MAX_GROUPS, STATUS
 from forewarn.policies.prediction.autoscaling.cluster_autoscaler.orchestrator import PRIORITIES
@@ -212,6 +212,7 @@ def read_all(api: client.ApiServer, name: str) -> Iterator[dict[str, Any]]:
     `name`: the source in errors. Raises SourceError.
     """
     yield from _optional(api, name, DEVICES)
+    yield from _optional(api, name, KUEUE)
     for resource in SEPARATE_KINDS:
         yield from _optional(api, name, (resource,))
     for resource in KINDS:

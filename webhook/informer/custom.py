@@ -1,4 +1,6 @@
-"""Kinds that not every API server serves (custom workloads, DRA devices, PodGroups): followed once they are served."""
+"""Kinds that not every API server serves (custom workloads, DRA devices, PodGroups, Kueue): followed once they are
+served.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, DEVICES, SEPARATE_KINDS, KindSpec
+from forewarn.policies.kubernetes.kinds.registry import BY_GROUP_KIND, DEVICES, KUEUE, SEPARATE_KINDS, KindSpec
 from forewarn.policies.kubernetes.objects.fields import list_at
 from forewarn.webhook.apiserver.client import ApiError, mapping
 from forewarn.webhook.health import start_loop
@@ -62,10 +64,10 @@ def follow_optional(
     """Follow optional kinds on a new thread, each once it is served, until `stopped`.
 
     These are the kinds in `kinds.OPTIONAL`, and the kinds of `templates` (`group/Kind` -> path of the Pod template)
-    that are not built in. The kinds of DRA devices are followed once all of them are served. Until all of these are
-    listed, forewarn does not predict Pods that claim devices.
+    that are not built in. The kinds of DRA devices are followed once all of them are served, and so are those of Kueue.
+    Until all of these are listed, forewarn does not predict Pods that claim devices, or Jobs that Kueue starts.
     """
-    wanted: dict[str, Find] = {DEVICES[0].name: partial(_served, api, DEVICES)}
+    wanted: dict[str, Find] = {kinds[0].name: partial(_served, api, kinds) for kinds in (DEVICES, KUEUE)}
     wanted |= {spec.name: partial(_served, api, (spec,)) for spec in SEPARATE_KINDS}
     wanted |= {kind: partial(_custom, api, kind, path) for kind, path in templates.items() if kind not in BY_GROUP_KIND}
     return start_loop("optional-kinds", partial(_follow, wanted, follow, stopped, pause), stopped)

@@ -138,6 +138,8 @@ class ClusterSnapshot:
     """
     later_quotas: Mapping[Key, frozenset[str]] = field(default_factory=dict)
     """Pod of the apply that is predicted -> names of the ResourceQuotas of its namespace that are created after it."""
+    kueue: Mapping[str, Mapping[Key, Any]] = field(default_factory=dict)
+    """`group/Kind` of Kueue -> its objects."""
     origin: Origin = field(default_factory=Origin)
     omitted: frozenset[tuple[str, str, str]] = frozenset()
     """(`group/Kind`, namespace, name) of objects that are too large to keep, wholly or in part."""
@@ -431,6 +433,7 @@ class Cache:
             pods=self._tables[registry.POD].freeze(),
             waiting_pods=self._waiting.freeze(),
             workloads=objects.workloads,
+            kueue={spec.group_kind: self._tables[spec.group_kind].freeze() for spec in registry.KUEUE},
             origin=self.origin,
             omitted=self._omitted,
             _scheduling=self._pods_by_node.next_snapshot(objects),

@@ -126,7 +126,22 @@ SEPARATE_KINDS: Final = (
     _groups("Workload", "workloads", "GroupTemplates", "group_templates"),
 )
 """Optional kinds of the cache, each independent of the others: Kubernetes 1.37 and later."""
-OPTIONAL: Final = (*DEVICES, *SEPARATE_KINDS)
+
+
+def _kueue(kind: str, plural: str, *, namespaced: bool = False) -> KindSpec:
+    return KindSpec("kueue.x-k8s.io/v1beta2", kind, plural, f"kueue:{kind}", namespaced=namespaced, optional=True)
+
+
+KUEUE: Final = (
+    _kueue("ResourceFlavor", "resourceflavors"),
+    _kueue("Cohort", "cohorts"),
+    _kueue("ClusterQueue", "clusterqueues"),
+    _kueue("WorkloadPriorityClass", "workloadpriorityclasses"),
+    _kueue("LocalQueue", "localqueues", namespaced=True),
+    _kueue("Workload", "workloads", namespaced=True),
+)
+"""Optional kinds of the cache: Kueue. They are only useful together."""
+OPTIONAL: Final = (*DEVICES, *SEPARATE_KINDS, *KUEUE)
 
 BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *OPTIONAL)}
 POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -148,7 +163,9 @@ APPLICATION: Final = "argoproj.io/Application"
 APPLICATION_SET: Final = "argoproj.io/ApplicationSet"
 HELM_RELEASE: Final = "helm.toolkit.fluxcd.io/HelmRelease"
 SCALED_OBJECT: Final = "keda.sh/ScaledObject"
-CLUSTER_QUEUE: Final = "kueue.x-k8s.io/ClusterQueue"
+RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, WORKLOAD_PRIORITY_CLASS, LOCAL_QUEUE, KUEUE_WORKLOAD = (
+    spec.group_kind for spec in KUEUE
+)
 DEPLOYERS: Final = (APPLICATION, APPLICATION_SET, HELM_RELEASE)
 """Kinds of Argo CD and Flux, besides FLUX_KUSTOMIZATION, whose objects may name directories to deploy."""
 ONLY_LINTED: Final = (FLUX_KUSTOMIZATION, AUTOSCALER, SCALED_OBJECT, CLUSTER_QUEUE, SCHEDULER_CONFIGURATION)
@@ -161,7 +178,6 @@ RELEASE_NAMESPACE: Final = "release-namespace"
 SYSTEM_NAMESPACES: Final = (DEFAULT_NAMESPACE, "kube-system", "kube-public", "kube-node-lease")
 """The namespaces that kube-apiserver creates."""
 PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
-WORKLOAD_PRIORITY_CLASS: Final = "kueue.x-k8s.io/WorkloadPriorityClass"
 NAMESPACE: Final = "/Namespace"
 RESOURCE_QUOTA: Final = "/ResourceQuota"
 LIMIT_RANGE: Final = "/LimitRange"
@@ -222,7 +238,7 @@ def incomplete_list(obj: Any) -> str | None:
 def is_namespaced(kind: str) -> bool:
     """Report whether a `group/Kind` is namespaced; true for unknown kinds."""
     spec = BY_GROUP_KIND.get(kind)
-    return kind not in (WORKLOAD_PRIORITY_CLASS, CLUSTER_QUEUE) if spec is None else spec.namespaced
+    return True if spec is None else spec.namespaced
 
 
 def plurals(kind: str) -> tuple[str, ...]:

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from forewarn.policies.kubernetes.objects.kueue import UNLIMITED, Amount, FlavorResource, saturated
 from forewarn.policies.kubernetes.quantity import NANO, Quantity
 
-Amount = int
-"""CPU in thousandths, other resources in units. UNLIMITED is greater than all other amounts."""
-UNLIMITED: Final = 2**63 - 1
-_LOWEST: Final = -(2**63)
-_CPU: Final = "cpu"
 PODS: Final = "pods"
-
-
-class FlavorResource(NamedTuple):
-    """A resource in a ResourceFlavor. `flavor`: "" if none is assigned."""
-
-    flavor: str
-    resource: str
-
-
 Quantities = dict[FlavorResource, Amount]
 """Upstream's `FlavorResourceQuantities`."""
-
-
-def saturated(number: int) -> Amount:
-    return max(_LOWEST, min(number, UNLIMITED))
 
 
 def add(one: Amount, other: Amount) -> Amount:
@@ -41,19 +24,14 @@ def sub(one: Amount, other: Amount) -> Amount:
     """
     if one == UNLIMITED:
         return 0 if other == UNLIMITED else UNLIMITED
-    return _LOWEST if other == UNLIMITED else saturated(one - other)
-
-
-def amount_from_quantity(resource: str, quantity: Quantity) -> Amount:
-    """Return the amount of a quantity. Source: `AmountFromQuantity`, `ResourceValue`."""
-    return saturated(quantity.milli_value if resource == _CPU else quantity.value)
+    return -UNLIMITED - 1 if other == UNLIMITED else saturated(one - other)
 
 
 def amount_as_text(resource: str, amount: Amount) -> str:
     """Return an amount as Kueue prints it. Source: `ResourceFormatter.AmountQuantityString`."""
     if amount == UNLIMITED:
         return "<unlimited>"
-    return str(Quantity(amount * (NANO // 1000 if resource == _CPU else NANO)))
+    return str(Quantity(amount * (NANO // 1000 if resource == "cpu" else NANO)))
 
 
 def scaled_to(requests: dict[str, Amount], count: int, new_count: int) -> dict[str, Amount]:

@@ -10,7 +10,7 @@ from forewarn.policies.base.metering import charge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forewarn.policies.prediction.kueue.api import ClusterQueue
+    from forewarn.policies.kubernetes.objects.kueue import ClusterQueue
     from forewarn.policies.prediction.kueue.workload import Info
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.prediction.kueue.api import NEVER
+from forewarn.policies.kubernetes.objects.kueue import NEVER
 from forewarn.policies.prediction.kueue.preemption import Reason, Target, satisfies_preemption_policy
 from forewarn.policies.prediction.kueue.resource_node import NEGATIVE_RANK
 

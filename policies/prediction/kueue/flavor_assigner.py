@@ -8,22 +8,20 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.kubernetes.objects.node import read_tolerations, untolerated_taint
-from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity, NodeSelector, NodeSelectorTerm
-from forewarn.policies.prediction.kueue.amount import (
-    PODS,
+from forewarn.policies.kubernetes.objects.kueue import (
+    NEVER,
+    PREEMPTION_OVER_BORROWING,
+    TRY_NEXT_FLAVOR,
     Amount,
     FlavorResource,
-    Quantities,
-    add,
-    amount_as_text,
-    sub,
 )
-from forewarn.policies.prediction.kueue.api import NEVER, PREEMPTION_OVER_BORROWING, TRY_NEXT_FLAVOR
+from forewarn.policies.kubernetes.objects.node import read_tolerations, untolerated_taint
+from forewarn.policies.kubernetes.objects.node_selector import NodeAffinity, NodeSelector, NodeSelectorTerm
+from forewarn.policies.prediction.kueue.amount import PODS, Quantities, add, amount_as_text, sub
 from forewarn.policies.prediction.kueue.workload import LastAssignment
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.api import FlavorFungibility, PodSet, ResourceFlavor, ResourceGroup
+    from forewarn.policies.kubernetes.objects.kueue import FlavorFungibility, PodSet, ResourceFlavor, ResourceGroup
     from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot
     from forewarn.policies.prediction.kueue.workload import Info, PodSetResources
 

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.prediction.kueue.api import NONE, Admission, PodSetAssignment
+from forewarn.policies.kubernetes.objects.kueue import NONE, Admission, PodSetAssignment
 from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
 from forewarn.policies.prediction.kueue.snapshot import Snapshot, cohorts_with_cycle, take_snapshot
-from forewarn.policies.prediction.kueue.workload import Info
+from forewarn.policies.prediction.kueue.workload import Info, resources_fault, with_limit_ranges
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.api import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+    from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+    from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
     from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
     from forewarn.policies.prediction.kueue.resource_node import CohortSnapshot
 
@@ -30,7 +31,7 @@ _UNCHANGED_CYCLES: Final = 6
 class Objects:
     """Kueue's objects in a cluster, by name; LocalQueues and Workloads by namespace/name.
 
-    `namespaces`: their labels. `faults`: why a Workload's resources are invalid, by key.
+    `namespaces`: their labels. `limit_ranges`: by namespace.
     """
 
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Objects:
     local_queues: dict[str, LocalQueue] = field(default_factory=dict)
     workloads: dict[str, Workload] = field(default_factory=dict)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
+    limit_ranges: dict[str, list[LimitRange]] = field(default_factory=dict)
 
     def local_queue_of(self, workload: Workload) -> LocalQueue | None:
         """Return the LocalQueue of a Workload; None if there is none, or it is stopped."""
@@ -81,6 +82,7 @@ class Manager:
 
     def _waiting(self, workload: Workload) -> Info:
         local_queue = self._objects.local_queue_of(workload)
+        workload = with_limit_ranges(workload, self._objects.limit_ranges.get(workload.namespace, ()))
         return Info.from_workload(workload, local_queue.cluster_queue if local_queue else "")
 
     @property
@@ -120,7 +122,7 @@ class Manager:
         if not self._matches_namespace(info):
             message = "workload namespace doesn't match ClusterQueue selector"
             return message, RequeueReason.NAMESPACE_MISMATCH
-        fault = self._objects.faults.get(info.key)
+        fault = resources_fault(info.obj, self._objects.limit_ranges.get(info.obj.namespace, ()))
         return None if fault is None else (fault, RequeueReason.GENERIC)
 
     def _matches_namespace(self, info: Info) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubernetes.kinds.registry import NAMESPACE
+from forewarn.policies.kubernetes.kinds.registry import LIMIT_RANGE, NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import group_kind, string_map, text
-from forewarn.policies.prediction.kueue.api import GROUP, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from forewarn.policies.kubernetes.objects.kueue import GROUP, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 from forewarn.policies.prediction.kueue.manager import Objects
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def read_objects(objects: Iterable[ApiObject]) -> Objects:
         kind = group_kind(obj)
         if kind == NAMESPACE:
             found.namespaces[text(obj, "metadata", "name")] = string_map(obj, "metadata", "labels")
+        elif kind == LIMIT_RANGE:
+            limit_range = LimitRange.from_api(obj)
+            found.limit_ranges.setdefault(limit_range.namespace, []).append(limit_range)
         elif kind in _VIEWS:
             table, view = _VIEWS[kind]
             read = view.from_api(obj)

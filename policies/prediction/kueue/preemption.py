@@ -9,12 +9,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from forewarn.policies.base.metering import charge
-from forewarn.policies.prediction.kueue.api import ANY, LOWER_OR_NEWER_EQUAL_PRIORITY, LOWER_PRIORITY, NEVER
+from forewarn.policies.kubernetes.objects.kueue import ANY, LOWER_OR_NEWER_EQUAL_PRIORITY, LOWER_PRIORITY, NEVER
 from forewarn.policies.prediction.kueue.flavor_assigner import PreemptionMode
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.amount import Amount, FlavorResource, Quantities
-    from forewarn.policies.prediction.kueue.api import Workload
+    from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, Workload
+    from forewarn.policies.prediction.kueue.amount import Quantities
     from forewarn.policies.prediction.kueue.flavor_assigner import Assignment
     from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
     from forewarn.policies.prediction.kueue.snapshot import Snapshot

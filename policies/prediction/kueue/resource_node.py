@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from forewarn.policies.prediction.kueue.amount import Amount, FlavorResource, Quantities, add, sub
-from forewarn.policies.prediction.kueue.api import ResourceQuota
+from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, ResourceQuota
+from forewarn.policies.prediction.kueue.amount import Quantities, add, sub
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.api import ClusterQueue, ResourceGroup
+    from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, ResourceGroup
     from forewarn.policies.prediction.kueue.workload import Info
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from forewarn.policies.kubernetes.objects.kueue import ANY
 from forewarn.policies.prediction.kueue.amount import Quantities, add, sub
-from forewarn.policies.prediction.kueue.api import ANY
 from forewarn.policies.prediction.kueue.cluster_queue import RequeueReason
 from forewarn.policies.prediction.kueue.fair_sharing import Tournament, fair_preemptions
 from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, FlavorAssigner, Mode

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import quote
 from forewarn.policies.base.metering import TooLarge, charge
-from forewarn.policies.prediction.kueue.api import Cohort
+from forewarn.policies.kubernetes.objects.kueue import Cohort
 from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
 
 if TYPE_CHECKING:
-    from forewarn.policies.prediction.kueue.api import ClusterQueue, ResourceFlavor
+    from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, ResourceFlavor
     from forewarn.policies.prediction.kueue.workload import Info
 
 MAX_DEPTH: Final = 100

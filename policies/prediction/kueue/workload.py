@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
-from forewarn.policies.kubernetes.quantity import parse_quantity
-from forewarn.policies.prediction.kueue.amount import (
-    Amount,
-    FlavorResource,
-    Quantities,
-    add,
-    saturated,
-    scaled_to,
-)
+from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, requests_of_pod, saturated
+from forewarn.policies.kubernetes.objects.pod import pod_requests
+from forewarn.policies.kubernetes.objects.resource_list import resource_list
+from forewarn.policies.kubernetes.quantity import Quantity, parse_quantity
+from forewarn.policies.prediction.kueue.amount import Quantities, add, scaled_to
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from forewarn.policies.prediction.kueue.api import PodSet, PodSetAssignment, Workload
+    from forewarn.policies.kubernetes.objects.kueue import PodSet, PodSetAssignment, Workload
+    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
+    from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +125,64 @@ def _from_admission(workload: Workload, assigned: PodSetAssignment) -> PodSetRes
     return resources.scaled_to(remaining) if remaining < count else resources
 
 
+def with_limit_ranges(workload: Workload, limit_ranges: Sequence[LimitRange]) -> Workload:
+    """Return a waiting Workload with the default resources of its namespace. Raises InvalidObject.
+
+    Source: `handlePodLimitRange`. Unlike kube-apiserver, Kueue prefers default requests to own limits.
+    """
+    if not limit_ranges:
+        return workload
+    pod_sets = []
+    for pod_set in workload.pod_sets:
+        spec = dict(pod_set.spec)
+        for kind in _CONTAINERS:
+            spec[kind] = [_with_defaults(container, limit_ranges) for container in objects_at(spec, kind)]
+        pod_sets.append(replace(pod_set, spec=spec, requests=requests_of_pod(spec)))
+    return replace(workload, pod_sets=tuple(pod_sets))
+
+
+def _with_defaults(container: ApiObject, limit_ranges: Iterable[LimitRange]) -> ApiObject:
+    requests, limits = (mapping(container, "resources", key) for key in ("requests", "limits"))
+    for limit_range in limit_ranges:
+        requests = {**_texts(limit_range.default_requests), **requests}
+        limits = {**_texts(limit_range.default_limits), **limits}
+    return {**container, "resources": {"requests": requests, "limits": limits}}
+
+
+def _texts(resources: ResourceList) -> dict[str, str]:
+    return {name: str(quantity) for name, quantity in resources.items()}
+
+
+def resources_fault(workload: Workload, limit_ranges: Sequence[LimitRange]) -> str | None:
+    """Return why Kueue does not try a Workload: its requests exceed limits, or LimitRanges reject its Pods; None if
+    they do not. Raises InvalidObject. Source: `ValidateResources`, `ValidateLimitRange`.
+    """
+    items = [item for limit_range in limit_ranges for item in limit_range.limits]
+    for pod_set in workload.pod_sets:
+        for container in (each for kind in _CONTAINERS for each in objects_at(pod_set.spec, kind)):
+            requests, limits = (resource_list(mapping(container, "resources"), key) for key in ("requests", "limits"))
+            requests = {**limits, **requests}
+            if _greater(requests, limits):
+                return "resources validation failed: requests must not exceed its limits"
+            largest = {**requests, **{name: max(amount, requests[name]) for name, amount in limits.items()}}
+            smallest = {**requests, **{name: min(amount, requests[name]) for name, amount in limits.items()}}
+            for item in items:
+                if item.type == "Container" and (_greater(largest, item.max) or _greater(item.min, smallest)):
+                    return _UNSATISFIED
+        of_pod = pod_requests({"kind": "Pod", "spec": pod_set.spec}).total(use_status=False)
+        total = {name: Quantity(nano) for name, nano in of_pod.items()}
+        for item in items:
+            if item.type == "Pod" and (_greater(total, item.max) or _greater(item.min, total)):
+                return _UNSATISFIED
+    return None
+
+
+def _greater(amounts: ResourceList, others: ResourceList) -> bool:
+    return any(amount > others.get(name, amount) for name, amount in amounts.items())
+
+
+_UNSATISFIED: Final = "resources didn't satisfy LimitRange constraints"
+_CONTAINERS: Final = ("initContainers", "containers")
 _SHAPE: Final = (
     *("nodeSelector", "affinity", "tolerations", "runtimeClassName", "priority", "topologySpreadConstraints"),
     *("overhead", "resourceClaims", "resources"),
@@ -136,11 +192,12 @@ _SHAPE: Final = (
 def _shape(spec: ApiObject) -> list[object]:
     """Return the fields of a Pod on which scheduling depends. Source: kueue pkg/util/pod, `SpecShape`."""
     containers = [
-        [(_canonical(mapping(each, "resources", "requests")), each.get("ports")) for each in objects_at(spec, kind)]
-        for kind in ("initContainers", "containers")
+        [(_canonical(mapping(each, "resources")), each.get("ports")) for each in objects_at(spec, kind)]
+        for kind in _CONTAINERS
     ]
     return [*containers, *(spec.get(name) for name in _SHAPE)]
 
 
-def _canonical(requests: ApiObject) -> dict[str, str]:
+def _canonical(resources: ApiObject) -> dict[str, str]:
+    requests = {**mapping(resources, "limits"), **mapping(resources, "requests")}
     return {name: str(parse_quantity(quantity)) for name, quantity in requests.items()}

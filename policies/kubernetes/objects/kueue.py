@@ -1,4 +1,7 @@
-"""Views of Kueue's objects, in the versions v1beta2 and v1beta1 of its API, with the defaults of its CRDs."""
+"""Kueue's kinds, in the versions v1beta2 and v1beta1 of its API, with the defaults of its CRDs.
+
+Source: kueue apis/kueue, pkg/resources, pkg/cache/scheduler/resource.go.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,11 @@ from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_ta
 from forewarn.policies.kubernetes.objects.pod import pod_requests
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
-from forewarn.policies.prediction.kueue.amount import Amount, FlavorResource, amount_from_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GROUP: Final = "kueue.x-k8s.io"
-VERSIONS: Final = (f"{GROUP}/v1beta2", f"{GROUP}/v1beta1")
-"""The versions that Kueue serves."""
 NEVER: Final = "Never"
 ANY: Final = "Any"
 LOWER_PRIORITY: Final = "LowerPriority"
@@ -42,6 +42,29 @@ NONE: Final = "None"
 STRICT_FIFO: Final = "StrictFIFO"
 TRY_NEXT_FLAVOR: Final = "TryNextFlavor"
 PREEMPTION_OVER_BORROWING: Final = "PreemptionOverBorrowing"
+
+
+Amount = int
+"""CPU in thousandths, other resources in units. UNLIMITED is greater than all other amounts."""
+UNLIMITED: Final = 2**63 - 1
+_CPU: Final = "cpu"
+
+
+def saturated(number: int) -> Amount:
+    """Return a number, or the nearest one of 64 bits."""
+    return max(-UNLIMITED - 1, min(number, UNLIMITED))
+
+
+def amount_from_quantity(resource: str, quantity: Quantity) -> Amount:
+    """Return the amount of a quantity. Source: `AmountFromQuantity`, `ResourceValue`."""
+    return saturated(quantity.milli_value if resource == _CPU else quantity.value)
+
+
+class FlavorResource(NamedTuple):
+    """A resource in a ResourceFlavor. `flavor`: "" if none is assigned."""
+
+    flavor: str
+    resource: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +211,19 @@ class LocalQueue:
             text(obj, "spec", "clusterQueue"),
             text(obj, "spec", "stopPolicy") or NONE,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPriorityClass:
+    """A WorkloadPriorityClass."""
+
+    name: str
+    value: int
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> WorkloadPriorityClass:
+        """Read an API object. Raises InvalidObject."""
+        return cls(text(obj, "metadata", "name"), int32(obj, "value") or 0)
 
 
 @dataclass(frozen=True, slots=True)
