@@ -22,9 +22,8 @@ def answer_case(case: ApiObject) -> ApiObject:
         raise ValueError("now is no RFC 3339 time")
     objects = read_objects(objects_at(case, "objects"))
     manager = Manager(objects, now.timestamp(), is_fair_sharing=case.get("fairSharing") is True)
-    first = Manager(objects, now.timestamp(), is_fair_sharing=case.get("fairSharing") is True)
-    entries = first.cycle() if first.has_heads else []
-    is_quiet = manager.run()
+    cycles = [*manager.cycles()]
+    entries = cycles[0] if cycles else []
     admitted = {
         key: {"clusterQueue": info.cluster_queue, "podSets": _pod_sets(info.obj.admission.pod_sets)}
         for key, info in sorted(manager.holders.items())
@@ -33,7 +32,7 @@ def answer_case(case: ApiObject) -> ApiObject:
     return {
         "id": text(case, "id"),
         "first": [_head(entry) for entry in sorted(entries, key=lambda entry: entry.info.key)],
-        "final": {"admitted": admitted, "evicted": sorted(manager.evicted), "quiet": is_quiet},
+        "final": {"admitted": admitted, "evicted": sorted(manager.evicted), "quiet": manager.is_quiet},
     }
 
 

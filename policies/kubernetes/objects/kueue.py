@@ -26,7 +26,7 @@ from forewarn.policies.kubernetes.objects.fields import (
     within,
 )
 from forewarn.policies.kubernetes.objects.node import Taint, Toleration, read_taints, read_tolerations
-from forewarn.policies.kubernetes.objects.pod import pod_requests
+from forewarn.policies.kubernetes.objects.pod import Owner, pod_requests
 from forewarn.policies.kubernetes.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
 from forewarn.policies.kubernetes.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
@@ -262,9 +262,10 @@ class Admission:
 class Workload:
     """A Workload of Kueue.
 
-    `created`: in seconds since 1970. `reserved_at`: when its quota was reserved; None without quota. `is_evicted`: with
-    quota, it is being preempted. `queued_since`: its time in the order of the queue. `is_queueable`: it may wait in a
-    queue if it has no quota. `requeue_at`: it does not wait in the queue before; None without this.
+    `created`: in seconds since 1970. `owner`: `group/Kind` and name of its controller. `reserved_at`: when its quota
+    was reserved; None without quota. `is_evicted`: with quota, it is being preempted. `queued_since`: its time in the
+    order of the queue. `is_queueable`: it may wait in a queue if it has no quota. `requeue_at`: it does not wait in the
+    queue before; None without this. `message`: why it waits, by its status. `not_modelled`: what of it is not modelled.
     """
 
     namespace: str
@@ -275,15 +276,16 @@ class Workload:
     priority: int
     is_active: bool
     pod_sets: tuple[PodSet, ...]
-    admission: Admission | None
-    reserved_at: int | None
-    is_evicted: bool
     queued_since: int
-    is_queueable: bool
-    requeue_at: float | None
-    reclaimable_pods: Mapping[str, int]
-    message: str | None
-    not_modelled: str | None
+    owner: tuple[str, str] | None = None
+    admission: Admission | None = None
+    reserved_at: int | None = None
+    is_evicted: bool = False
+    is_queueable: bool = True
+    requeue_at: float | None = None
+    reclaimable_pods: Mapping[str, int] = field(default_factory=dict)
+    message: str | None = None
+    not_modelled: str | None = None
 
     @property
     def key(self) -> str:
@@ -311,6 +313,7 @@ class Workload:
             priority=int32(obj, "spec", "priority") or 0,
             is_active=at(obj, "spec", "active") is not False and not is_finished,
             pod_sets=tuple(map(_pod_set, items(obj, "spec", "podSets"))),
+            owner=(owner.group_kind, owner.name) if (owner := Owner.from_api(obj)) is not None else None,
             admission=_admission(obj) if at(obj, "status", "admission") is not None else None,
             reserved_at=timestamp(reserved, "lastTransitionTime") or 0 if "QuotaReserved" in true else None,
             is_evicted=bool(evicted),

@@ -78,6 +78,14 @@ _WORST: Final = GranularMode(PreemptionMode.NO_FIT, 2**63 - 1)
 _BEST: Final = GranularMode(PreemptionMode.FIT, 0)
 
 
+class WhyNot(NamedTuple):
+    """Why a flavor does not fit now: in upstream's words, and in short. `flavor`: None if no flavor can fit."""
+
+    text: str
+    flavor: str | None
+    short: str
+
+
 @dataclass(slots=True)
 class FlavorAssignment:
     """The flavor of one resource. `borrow`: see `Assignment.borrowing`."""
@@ -94,7 +102,7 @@ class AssignedPodSet:
 
     name: str
     flavors: Mapping[str, FlavorAssignment]
-    reasons: tuple[str, ...]
+    reasons: tuple[WhyNot, ...]
     requests: Mapping[str, Amount]
     count: int
 
@@ -126,7 +134,7 @@ class Assignment:
     @property
     def message(self) -> str:
         return "; ".join(
-            f"couldn't assign flavors to pod set {each.name}: {', '.join(sorted(each.reasons))}"
+            f"couldn't assign flavors to pod set {each.name}: {', '.join(sorted(why.text for why in each.reasons))}"
             for each in self.pod_sets
             if each.reasons
         )
@@ -202,13 +210,14 @@ class FlavorAssigner:
         if self._cq.resource_group_of(PODS) is not None:
             requests[PODS] = resources.count
         flavors: dict[str, FlavorAssignment] = {}
-        reasons: list[str] = []
+        reasons: list[WhyNot] = []
         for resource, amount in sorted(requests.items()):
             group = self._cq.resource_group_of(resource)
             if resource in flavors or (group is None and amount == 0):
                 continue
             if group is None:
-                flavors, reasons = {}, [f"resource {resource} unavailable in ClusterQueue"]
+                text = f"resource {resource} unavailable in ClusterQueue"
+                flavors, reasons = {}, [WhyNot(text, None, f"the ClusterQueue has no quota for {resource}")]
                 break
             best, why = self._find_flavor(index, requests, resource, group, usage)
             if not best:
@@ -220,7 +229,7 @@ class FlavorAssigner:
 
     def _find_flavor(
         self, index: int, requests: Mapping[str, Amount], resource: str, group: ResourceGroup, usage: Quantities
-    ) -> tuple[dict[str, FlavorAssignment], list[str]]:
+    ) -> tuple[dict[str, FlavorAssignment], list[WhyNot]]:
         """Return the best flavor for all resources of a group (empty if none fits), and why it does not fit now.
 
         Source: `findFlavorForPodSets`.
@@ -228,7 +237,7 @@ class FlavorAssigner:
         requests = {name: requests[name] for name in sorted(requests) if name in group.covered_resources}
         fungibility = self._cq.spec.flavor_fungibility
         last = self._info.last_assignment
-        reasons: list[str] = []
+        reasons: list[WhyNot] = []
         best: dict[str, FlavorAssignment] = {}
         best_mode, attempted = _WORST, -1
         for attempted in range(last.next_flavor_to_try(index, resource) if last else 0, len(group.flavors)):
@@ -248,7 +257,7 @@ class FlavorAssigner:
         return best, [] if best_mode.preemption_mode is PreemptionMode.FIT else reasons
 
     def _try_flavor(
-        self, name: str, requests: Mapping[str, Amount], usage: Quantities, reasons: list[str]
+        self, name: str, requests: Mapping[str, Amount], usage: Quantities, reasons: list[WhyNot]
     ) -> tuple[GranularMode, dict[str, FlavorAssignment]]:
         """Return the worst mode of a flavor for these requests, and its assignments. Appends to `reasons`."""
         representative = _BEST
@@ -265,39 +274,45 @@ class FlavorAssigner:
             assignments[resource] = FlavorAssignment(name, preemption_mode.mode, borrow)
         return representative, assignments
 
-    def _mismatch(self, name: str, pod_set: PodSet) -> str | None:
+    def _mismatch(self, name: str, pod_set: PodSet) -> WhyNot | None:
         """Return why Pods may not use a flavor; None if they may. Source: `checkFlavorForPodSets`."""
         flavor = self._flavors.get(name)
         if flavor is None:
-            return f"flavor {name} not found"
+            return WhyNot(f"flavor {name} not found", name, "does not exist")
         if flavor.topology:
-            return f'Flavor "{name}" supports only TopologyAwareScheduling'
+            text = f'Flavor "{name}" supports only TopologyAwareScheduling'
+            return WhyNot(text, name, "only for topology-aware scheduling")
         pod = {"spec": pod_set.spec}
         taint = untolerated_taint(flavor.taints, (*read_tolerations(pod, "spec", "tolerations"), *flavor.tolerations))
         if taint is not None:
-            return f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {name}"
+            text = f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {name}"
+            return WhyNot(text, name, f"taint {taint.key}={taint.value}:{taint.effect}")
         if not _flavor_selector(NodeAffinity.from_api(pod), flavor.labels).matches(flavor.labels, ""):
-            return f"flavor {name} doesn't match node affinity"
+            return WhyNot(
+                f"flavor {name} doesn't match node affinity", name, "node selector or affinity does not match"
+            )
         return None
 
     def _fits_resource_quota(
         self, fr: FlavorResource, assumed_usage: Amount, request: Amount
-    ) -> tuple[PreemptionMode, int, tuple[str, ...]]:
+    ) -> tuple[PreemptionMode, int, tuple[WhyNot, ...]]:
         """Return how a flavor could provide a resource, the borrowing level, and why it does not fit now."""
         available, capacity = self._cq.available(fr), self._cq.potential_available(fr)
         amount = add(assumed_usage, request)
         if amount > capacity:
             texts = [amount_as_text(fr.resource, each) for each in (assumed_usage, request, capacity)]
-            why = (
+            text = (
                 f"insufficient quota for {fr.resource} in flavor {fr.flavor}, previously considered podsets requests"
                 f" ({texts[0]}) + current podset request ({texts[1]}) > maximum capacity ({texts[2]})"
             )
-            return PreemptionMode.NO_FIT, 0, (why,)
+            short = f"{amount_as_text(fr.resource, amount)} {fr.resource} requested, at most {texts[2]} possible"
+            return PreemptionMode.NO_FIT, 0, (WhyNot(text, fr.flavor, short),)
         borrow, may_reclaim_in_hierarchy = self._cq.lowest_subtree_that_fits(fr, amount)
         if amount <= available:
             return PreemptionMode.FIT, borrow, ()
         needed = amount_as_text(fr.resource, sub(amount, available))
-        why = f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, {needed} more needed"
+        text = f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, {needed} more needed"
+        why = WhyNot(text, fr.flavor, f"{needed} more {fr.resource} needed")
         is_within_nominal = self._cq.quota_for(fr).nominal >= amount
         if is_within_nominal or may_reclaim_in_hierarchy or self._can_preempt_while_borrowing:
             return *self._oracle.simulate_preemption(self._info, fr, amount), (why,)

@@ -5,7 +5,7 @@ Source: kueue pkg/cache (queue and scheduler), pkg/controller/core/workload_cont
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +47,32 @@ class Objects:
         queue = self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
         return queue if queue is not None and queue.stop_policy == NONE else None
 
+    def in_trees_of(self, queues: Iterable[ClusterQueue]) -> Objects:
+        """Return the objects without ClusterQueues of other trees of cohorts, which do not affect these."""
+        own = list(queues)
+        roots, names = {self._root(each.cohort) for each in own} - {""}, {each.name for each in own}
+        within = {
+            name: each
+            for name, each in self.cluster_queues.items()
+            if name in names or self._root(each.cohort) in roots
+        }
+        local_queues = {key: each for key, each in self.local_queues.items() if each.cluster_queue in within}
+        workloads = {
+            key: each
+            for key, each in self.workloads.items()
+            if f"{each.namespace}/{each.queue_name}" in local_queues
+            or (each.admission is not None and each.admission.cluster_queue in within)
+        }
+        return replace(self, cluster_queues=within, local_queues=local_queues, workloads=workloads)
+
+    def _root(self, cohort: str) -> str:
+        """Return the root of a Cohort's tree, "" for "", or a Cohort of a cycle."""
+        seen = set[str]()
+        while cohort in self.cohorts and self.cohorts[cohort].parent and cohort not in seen:
+            seen.add(cohort)
+            cohort = self.cohorts[cohort].parent
+        return cohort
+
     def active_cluster_queues(self) -> frozenset[str]:
         """Return the names of ClusterQueues that admit Workloads: not stopped, and with all flavors."""
         with_cycle = cohorts_with_cycle(self.cohorts)
@@ -62,13 +88,14 @@ class Objects:
 class Manager:
     """Runs scheduling cycles. `evicted`: keys of Workloads that lost their quota."""
 
-    def __init__(self, objects: Objects, now: float, *, is_fair_sharing: bool) -> None:
+    def __init__(self, objects: Objects, now: float, *, is_fair_sharing: bool = False) -> None:
         self._objects, self._is_fair_sharing = objects, is_fair_sharing
         self.now = now
         self.active = objects.active_cluster_queues()
         self.queues = {name: PendingQueue(spec) for name, spec in objects.cluster_queues.items()}
         self.holders: dict[str, Info] = {}
         self.evicted: set[str] = set()
+        self._is_unchanged = False
         self._generations = dict.fromkeys(objects.cluster_queues, 0)
         for key, workload in sorted(objects.workloads.items()):
             if workload.has_quota:
@@ -84,10 +111,6 @@ class Manager:
         local_queue = self._objects.local_queue_of(workload)
         workload = with_limit_ranges(workload, self._objects.limit_ranges.get(workload.namespace, ()))
         return Info.from_workload(workload, local_queue.cluster_queue if local_queue else "")
-
-    @property
-    def has_heads(self) -> bool:
-        return any(self.queues[name].heap for name in self.active)
 
     def snapshot(self) -> Snapshot:
         objects = self._objects
@@ -166,16 +189,21 @@ class Manager:
         for name in _in_same_trees(freed, snapshot):
             self.queues[name].queue_inadmissible(self._matches_namespace, self.now)
 
-    def run(self) -> bool:
-        """Run cycles until nothing changes any more. Returns false if that does not happen."""
+    def cycles(self) -> Iterator[list[Entry]]:
+        """Run cycles until nothing changes any more, which `is_quiet` then reports. Yields what each decided."""
         unchanged = 0
         for _ in range(MAX_CYCLES):
-            if not self.has_heads or unchanged == _UNCHANGED_CYCLES:
-                return True
+            if self.is_quiet:
+                return
             before = self._state()
-            self.cycle()
+            yield self.cycle()
             unchanged = unchanged + 1 if self._state() == before else 0
-        return not self.has_heads or unchanged == _UNCHANGED_CYCLES
+            self._is_unchanged = unchanged == _UNCHANGED_CYCLES
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether cycles change nothing any more."""
+        return self._is_unchanged or not any(self.queues[name].heap for name in self.active)
 
     def _state(self) -> tuple[object, ...]:
         waiting = ((frozenset(queue.heap), frozenset(queue.inadmissible)) for queue in self.queues.values())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubernetes.kinds.registry import LIMIT_RANGE, NAMESPACE
+from forewarn.policies.kubernetes.kinds.registry import LIMIT_RANGE, LOCAL_QUEUE, NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import group_kind, string_map, text
 from forewarn.policies.kubernetes.objects.kueue import GROUP, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
 from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 from forewarn.policies.prediction.kueue.manager import Objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.fields import ApiObject
 
 _VIEWS: Final[dict[str, tuple[str, Any]]] = {
@@ -23,6 +25,22 @@ _VIEWS: Final[dict[str, tuple[str, Any]]] = {
     f"{GROUP}/Workload": ("workloads", Workload),
 }
 """`group/Kind` -> the field of `Objects`, and the view."""
+
+
+def objects_of(cluster: ClusterSnapshot) -> Objects | None:
+    """Return Kueue's objects of a cluster; None if it has no LocalQueues, or they are not known."""
+    if not cluster.kueue.get(LOCAL_QUEUE):
+        return None
+    found = Objects()
+    for kind, (table, _) in _VIEWS.items():
+        views = cluster.kueue.get(kind, {}).values()
+        getattr(found, table).update((view.key if hasattr(view, "key") else view.name, view) for view in views)
+    found.namespaces.update((namespace.name, namespace.labels) for namespace in cluster.namespaces.values())
+    for workload in found.workloads.values():
+        found.namespaces.setdefault(workload.namespace, {NAME_LABEL: workload.namespace})
+    for limit_range in cluster.limit_ranges.values():
+        found.limit_ranges.setdefault(limit_range.namespace, []).append(limit_range)
+    return found
 
 
 def read_objects(objects: Iterable[ApiObject]) -> Objects:

@@ -22,6 +22,7 @@ from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
+from forewarn.policies.questions.application.kueue import ASSUMED, Queued, QueuedJob, queued_jobs
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.predict_answer import document_of
@@ -100,8 +101,8 @@ class PredictResult(Result):
     """The predictions for new Pods and PodGroups.
 
     `groups`: the result for the PodGroup of the Pods, if any. `faults`: the errors of unreadable files and invalid
-    objects. `places`: the positions of objects in files. `newClasses`: PriorityClasses of the manifests. `every_pod`:
-    whether JSON has each Pod, with many only its node and victims.
+    objects. `places`: the positions of objects in files. `newClasses`: PriorityClasses of the manifests. `queued`: what
+    Kueue decides about Jobs. `every_pod`: whether JSON has each Pod, with many only its node and victims.
     """
 
     cluster: Hidden[ClusterSnapshot]
@@ -111,6 +112,7 @@ class PredictResult(Result):
     places: Hidden[Places]
     autoscaling: Hidden[Autoscaling]
     options: Hidden[Options]
+    queued: Hidden[Queued]
     new_classes: Sequence[str] = ()
     every_pod: Hidden[bool] = False
 
@@ -177,6 +179,11 @@ class PredictResult(Result):
             for pod in self.predicted.victims
         )
         return [VictimsOf(*key, pods) for key, pods in of.most_common()]
+
+    @optional_in_json
+    def kueue(self) -> Sequence[QueuedJob] | None:
+        """What Kueue decides about Jobs in LocalQueues; None without such Jobs."""
+        return self.queued.jobs or None
 
     @in_json
     def pods(self) -> list[PredictedPod]:
@@ -255,11 +262,12 @@ def predicted(
     with places.locating():
         objects, to_be = with_manifests(cluster, request.manifests, request.namespace, places, faults)
         created = new_classes(cluster, to_be)
-        applied = place_all(to_be, objects, request.replicas)
+        queued = queued_jobs(to_be, objects)
+        applied = place_all(queued.cluster, queued.objects, request.replicas)
         faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
-    head = head_with_nodes(cluster, _assumed(applied, groups, cluster))
-    return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.options, created)
+    head = head_with_nodes(cluster, (*_assumed(applied, groups, cluster), *([ASSUMED] if queued.jobs else ())))
+    return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.options, queued, created)
 
 
 def _groups(applied: Applied) -> Iterator[GroupForecast]:

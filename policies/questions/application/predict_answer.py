@@ -46,6 +46,14 @@ from forewarn.policies.prediction.forecast.why_not import (
     why_not,
 )
 from forewarn.policies.questions.application import autoscaler_tables
+from forewarn.policies.questions.application.kueue import (
+    clause_of,
+    counters_of_jobs,
+    status_of,
+    tables_of_jobs,
+    warnings_of_jobs,
+    with_evicted,
+)
 from forewarn.policies.questions.application.places import why_rejected
 from forewarn.policies.questions.whatif.effects import Kind
 
@@ -71,18 +79,19 @@ GROUPS: Final = "`forewarn whatif apply -f` simulates the Pods of a PodGroup tog
 
 def document_of(result: PredictResult) -> AnswerDocument:
     """Return a prediction in the form of all answers."""
-    effects = result.predicted.effects(len(result.faults))
+    jobs = result.queued.jobs
+    effects = with_evicted(result.predicted.effects(len(result.faults)), jobs)
     grown = with_new_nodes(result.autoscalers, effects)
     return AnswerDocument(
-        status=_status(result, effects),
+        status=status_of(_status(result, effects), jobs),
         question=_question(result),
-        clause=_clause(result, effects, grown),
+        clause=clause_of(jobs, _clause(result, effects, grown)),
         counters=effects,
-        shown=[*_counters(result, effects, grown)],
+        shown=[*_counters(result, effects, grown), *counters_of_jobs(jobs)],
         counters_with_new_nodes=grown,
-        warnings=[*_warnings(result, effects)],
+        warnings=[*warnings_of_jobs(jobs), *_warnings(result, effects)],
         why=_why(result, effects),
-        tables=[*_tables(result)],
+        tables=[*tables_of_jobs(jobs), *_tables(result)],
         more=_more(result),
     )
 

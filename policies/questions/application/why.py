@@ -29,6 +29,7 @@ from forewarn.policies.prediction.forecast.missing_pods import (
 from forewarn.policies.prediction.forecast.why_not import why_not
 from forewarn.policies.questions.application import why_answer
 from forewarn.policies.questions.application.cluster import Cluster, pod_key
+from forewarn.policies.questions.application.kueue import suspended_job
 from forewarn.policies.questions.whatif.autoscalers import after_predictions
 from forewarn.policies.questions.whatif.questions import elsewhere, pod_not_found, unknown_namespace
 from forewarn.policies.questions.why.evidence import (
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from forewarn.policies.base.documents.answer import AnswerDocument
+    from forewarn.policies.questions.application.kueue import QueuedJob
     from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling
     from forewarn.policies.questions.why.evidence import Event
     from forewarn.policies.questions.why.troubles import Diagnosis, Timeline
@@ -151,7 +153,8 @@ class WorkloadWhy(Result):
     `replicas`: how many Pods a Deployment, StatefulSet, ReplicaSet, DaemonSet or Job wants, or the next Job of a
     CronJob if some of its Pods would be rejected. `notCreated`: how many of these do not exist, or would be rejected.
     `creationFailure`: why these are not created; empty if unknown. `inactive`: why the controller creates no Pods or
-    no new ones, such as `suspended`; absent if it does.
+    no new ones, such as `suspended`; absent if it does. `kueue`: what Kueue decides about a suspended Job; absent if it
+    does not manage it.
     """
 
     namespace: Hidden[str]
@@ -164,6 +167,7 @@ class WorkloadWhy(Result):
     not_created: int = 0
     creation_failure: str = ""
     inactive: str | None = None
+    kueue: QueuedJob | None = None
 
     def __repr__(self) -> str:
         return described(self, f"{self.kind} {self.key}: {', '.join(sorted(self.conditions))}")
@@ -393,6 +397,7 @@ def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -
         not_created=not_created,
         creation_failure=failure,
         inactive=_inactive(evidence.workload),
+        kueue=suspended_job(cluster, evidence.workload),
     )
 
 

@@ -25,6 +25,13 @@ from forewarn.policies.prediction.forecast.pending_pods import MAX_PENDING
 from forewarn.policies.prediction.forecast.placement import Placement
 from forewarn.policies.prediction.forecast.why_not import cause, ending_on_nominated_node, why_not
 from forewarn.policies.questions.application import autoscaler_tables
+from forewarn.policies.questions.application.kueue import (
+    clause_of,
+    counters_of_jobs,
+    status_of,
+    tables_of_jobs,
+    warnings_of_jobs,
+)
 from forewarn.policies.questions.application.predict_answer import (
     nodes_why_not,
     pending_reason,
@@ -220,17 +227,18 @@ def of_workload(result: WorkloadWhy) -> AnswerDocument:
     warnings = [*result.missing]
     if timeline.not_explained:
         warnings.append(f"{plural(timeline.not_explained, 'more Pod')} not explained")
+    jobs = [result.kueue] if result.kueue is not None else []
     first = timeline.pending_causes[0].first.pod if timeline.pending_causes else ""
     return AnswerDocument(
-        status=_status_of(result),
+        status=status_of(_status_of(result), jobs),
         question=f"{result.kind} {result.key}",
-        clause=_clause_of(result),
-        shown=[*_counts(result)],
-        warnings=warnings,
+        clause=clause_of(jobs, _clause_of(result)),
+        shown=[*_counts(result), *counters_of_jobs(jobs)],
+        warnings=[*warnings_of_jobs(jobs), *warnings],
         why=Why("", number, plural(number, "POD ENDED OR DOES NOT RUN", "PODS ENDED OR DO NOT RUN"), causes)
         if causes
         else None,
-        tables=tables,
+        tables=[*tables_of_jobs(jobs), *tables],
         more=" | ".join([*(["-v messages"] if rows else []), *([f"forewarn why {first}"] if first else [])]),
     )
 

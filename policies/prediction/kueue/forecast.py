@@ -1,0 +1,139 @@
+"""What Kueue does with a Workload: admit it, preempt others for it, or let it wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from forewarn.policies.base.findings import ObjectRef, quote
+from forewarn.policies.kubernetes.kinds.registry import LOCAL_QUEUE
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
+from forewarn.policies.kubernetes.objects.kueue import GROUP, NONE, Admission, ClusterQueue, Workload
+from forewarn.policies.prediction.kueue.manager import Manager, Objects
+from forewarn.policies.prediction.kueue.scheduler import Outcome
+from forewarn.policies.prediction.kueue.snapshot import cohorts_with_cycle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from forewarn.policies.prediction.kueue.flavor_assigner import WhyNot
+    from forewarn.policies.prediction.kueue.preemption import Target
+    from forewarn.policies.prediction.kueue.scheduler import Entry
+
+
+@dataclass(frozen=True)
+class QueueForecast:
+    """What Kueue decides about a Workload.
+
+    `cluster_queue`: None if it is not known. `admission`: its quota; None if it waits. `targets`: Workloads that it
+    preempts. `reasons`: why no flavor fits. `message`: another reason to wait; None without one. `ahead`: Workloads
+    that wait before it. `not_predicted`: why nothing is known; None if it is.
+    """
+
+    workload: Workload
+    cluster_queue: str | None
+    admission: Admission | None = None
+    targets: Sequence[Target] = ()
+    message: str | None = None
+    reasons: Sequence[WhyNot] = ()
+    ahead: Sequence[Workload] = ()
+    not_predicted: str | None = None
+
+
+def forecast(objects: Objects, workloads: Sequence[Workload], now: float) -> list[QueueForecast]:
+    """Predict what Kueue does with waiting Workloads, whether `objects` contain them or not: in cycles until all of
+    them are admitted, or nothing changes any more. Workloads of one apply are queued in their order.
+    """
+    forecasts: dict[str, QueueForecast] = {}
+    queues: dict[str, ClusterQueue] = {}
+    for workload in workloads:
+        try:
+            queue = _cluster_queue_of(objects, workload)
+        except InvalidObject as fault:
+            forecasts[workload.key] = QueueForecast(workload, None, message=str(fault))
+            continue
+        if reason := _not_modelled(objects, workload, queue):
+            forecasts[workload.key] = QueueForecast(workload, queue.name, not_predicted=reason)
+        elif stopped := _stopped(objects, workload, queue):
+            forecasts[workload.key] = QueueForecast(workload, queue.name, message=stopped)
+        else:
+            queues[workload.key] = queue
+    if queues:
+        forecasts |= _run(objects, {each.key: each for each in workloads if each.key in queues}, queues, now)
+    return [forecasts[workload.key] for workload in workloads]
+
+
+def _run(
+    objects: Objects, workloads: Mapping[str, Workload], queues: Mapping[str, ClusterQueue], now: float
+) -> dict[str, QueueForecast]:
+    within = objects.in_trees_of(queues.values())
+    manager = Manager(replace(within, workloads={**within.workloads, **workloads}), now)
+    targets: dict[str, dict[str, Target]] = {key: {} for key in workloads}
+    last: dict[str, Entry] = {}
+    admissions: dict[str, Admission | None] = {}
+    for entries in manager.cycles():
+        for entry in entries:
+            key = entry.info.key
+            if key in workloads:
+                last[key] = entry
+                if entry.outcome is Outcome.PREEMPTING:
+                    targets[key] |= {target.info.key: target for target in entry.targets}
+                elif entry.outcome is Outcome.ADMITTED:
+                    admissions.setdefault(key, manager.holders[key].obj.admission)
+        if len(admissions) == len(workloads):
+            break
+    forecasts = {}
+    for key, workload in workloads.items():
+        result = QueueForecast(workload, queues[key].name, admissions.get(key), [*targets[key].values()])
+        if result.admission is None:
+            order = [info.obj for info in manager.queues[queues[key].name].in_order()]
+            ahead = order[: next((index for index, each in enumerate(order) if each.key == key), 0)]
+            result = replace(result, ahead=ahead, **_why(last.get(key)))
+        forecasts[key] = result
+    return forecasts
+
+
+def _why(entry: Entry | None) -> Mapping[str, Any]:
+    """Return the fields that tell why a cycle did not admit a Workload."""
+    if entry is None:
+        return {}
+    reasons = [reason for pod_set in entry.assignment.pod_sets for reason in pod_set.reasons]
+    return {"reasons": list(dict.fromkeys(reasons)), "message": None if reasons else entry.message}
+
+
+def _cluster_queue_of(objects: Objects, workload: Workload) -> ClusterQueue:
+    """Return the ClusterQueue of a Workload. Raises InvalidObject if there is none, or it can never admit anything."""
+    name = f"{workload.namespace}/{workload.queue_name}"
+    local_queue = objects.local_queues.get(name)
+    if local_queue is None:
+        fix = "Fix: create it, or change the label kueue.x-k8s.io/queue-name"
+        raise InvalidObject(f"LocalQueue {quote(name)} does not exist. {fix}")
+    ref = ObjectRef(f"{GROUP}/v1beta2", LOCAL_QUEUE.rpartition("/")[2], local_queue.namespace, local_queue.name)
+    queue = objects.cluster_queues.get(local_queue.cluster_queue)
+    if queue is None:
+        problem = f"ClusterQueue {quote(local_queue.cluster_queue)} does not exist"
+        raise InvalidObject(f"{problem}. Fix: create it, or change clusterQueue", ("spec", "clusterQueue"), ref)
+    missing = sorted({flavor for flavor in queue.flavors if flavor not in objects.flavors})
+    if missing:
+        problem = f"ClusterQueue {quote(queue.name)} is inactive: ResourceFlavor {quote(missing[0])} does not exist"
+        raise InvalidObject(f"{problem}. Fix: create it, or remove it from the ClusterQueue", (), ref)
+    if queue.cohort in cohorts_with_cycle(objects.cohorts):
+        problem = f"ClusterQueue {quote(queue.name)} is inactive: Cohort {quote(queue.cohort)} is in a cycle of parents"
+        raise InvalidObject(f"{problem}. Fix: remove the parentName of one of them", (), ref)
+    return queue
+
+
+def _stopped(objects: Objects, workload: Workload, queue: ClusterQueue) -> str | None:
+    if objects.local_queue_of(workload) is None:
+        return f"LocalQueue {workload.namespace}/{workload.queue_name} is stopped"
+    return f"ClusterQueue {queue.name} is stopped" if queue.stop_policy != NONE else None
+
+
+def _not_modelled(objects: Objects, workload: Workload, queue: ClusterQueue) -> str | None:
+    """Return what of a Workload or its ClusterQueue is not modelled; None if everything is."""
+    if workload.not_modelled is not None:
+        return workload.not_modelled
+    if queue.admission_checks:
+        return f"admission checks ({queue.admission_checks[0]})"
+    has_topology = any(objects.flavors[flavor].topology for flavor in queue.flavors)
+    return "topology-aware scheduling" if has_topology else None

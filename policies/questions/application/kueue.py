@@ -1,0 +1,279 @@
+"""Jobs that Kueue starts: what it decides about them, and what this means for their Pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Table
+from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.kubernetes.cluster.cache import seconds_of
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, mapping, ref_of
+from forewarn.policies.prediction.kueue.forecast import QueueForecast, forecast
+from forewarn.policies.prediction.kueue.job import QUEUE_NAME, is_managed_by_kueue, started_job, workload_from_job
+from forewarn.policies.prediction.kueue.objects import objects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.base.documents import Sparse
+    from forewarn.policies.base.documents.answer import Effects
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.kueue import Workload
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.prediction.kueue.manager import Objects
+
+    Rows = list[list[str | int]]
+
+Outcome = Literal["admitted", "preempts", "waits", "not-predicted"]
+ASSUMED: Final = "Kueue 0.19 without fair sharing"
+"""What predictions about Kueue assume, because its configuration is not known."""
+
+
+class PreemptedWorkload(NamedTuple):
+    """A Workload that Kueue preempts. `pods`: the number of its Pods in the cluster. `reason`: Kueue's."""
+
+    workload: str
+    cluster_queue: str
+    priority: int
+    pods: int
+    reason: str
+
+
+class FlavorNotAssigned(NamedTuple):
+    """Why a flavor is not assigned now. `flavor`: "" if none can be."""
+
+    flavor: str
+    reason: str
+
+
+class QueuedJob(NamedTuple):
+    """What Kueue decides about a Job. `pods`: those that it starts, of `wanted`. `flavors`: by resource. `message`: why
+    the Job waits, or is not predicted; or `reasons`. `ahead`: Workloads that wait before it.
+    """
+
+    id: str
+    outcome: Outcome
+    cluster_queue: str
+    wanted: int = 0
+    pods: int = 0
+    flavors: Sparse[Mapping[str, str]] = NOTHING
+    preempted: Sparse[Sequence[PreemptedWorkload]] = ()
+    message: Sparse[str] = ""
+    reasons: Sparse[Sequence[FlavorNotAssigned]] = ()
+    ahead: Sparse[Sequence[str]] = ()
+
+    @property
+    def is_admitted(self) -> bool:
+        return self.outcome in ("admitted", "preempts")
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The Jobs of a question that Kueue manages.
+
+    `objects`: all objects, with these Jobs as Kueue starts them, or leaves them suspended. `cluster`: without the Pods
+    that Kueue evicts, which are `evicted`.
+    """
+
+    jobs: Sequence[QueuedJob]
+    objects: list[ApiObject]
+    cluster: ClusterSnapshot
+    evicted: Sequence[Pod] = ()
+
+
+def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queued:
+    """Predict what Kueue does with new Jobs in LocalQueues. Costs nothing for other objects."""
+    places = [index for index, obj in enumerate(objects) if is_managed_by_kueue(obj)]
+    found = objects_of(cluster) if places else None
+    if found is None:
+        return Queued((), [*objects], cluster)
+    jobs: list[QueuedJob] = []
+    changed = [*objects]
+    evicted: dict[str, Pod] = {}
+    for index, each in zip(places, _forecasts(cluster, found, [objects[index] for index in places]), strict=True):
+        job = objects[index]
+        if isinstance(each, InvalidObject):
+            jobs.append(QueuedJob(_name(job), "waits", "", message=str(each)))
+        elif not each.workload.has_quota:
+            jobs.append(queued_job(each, cluster, _name(job)))
+            for target in each.targets:
+                evicted |= {pod.identity: pod for pod in pods_of(target.info.obj, cluster)}
+        if isinstance(each, QueueForecast) and each.admission is not None:
+            changed[index] = started_job(job, each.admission.pod_sets[0], found.flavors)
+        elif isinstance(each, QueueForecast) and each.not_predicted is not None:
+            changed[index] = {**job, "spec": {**mapping(job, "spec"), "suspend": True}}
+        else:
+            changed[index] = _suspended(job)
+    pods = [*evicted.values()]
+    if pods:
+        without = {key: pod for key, pod in cluster.pods.items() if pod.identity not in evicted}
+        cluster = replace(cluster.scheduled_as(cluster.scheduling.with_pods((), pods)), pods=without)
+    return Queued(jobs, changed, cluster, pods)
+
+
+def suspended_job(cluster: ClusterSnapshot, job: ApiObject) -> QueuedJob | None:
+    """Predict what Kueue does with a Job of the cluster; None if it is not suspended, or Kueue does not manage it."""
+    found = objects_of(cluster) if is_managed_by_kueue(job) and at(job, "spec", "suspend") is True else None
+    if found is None:
+        return None
+    (each,) = _forecasts(cluster, found, [job])
+    if isinstance(each, InvalidObject):
+        return QueuedJob(_name(job), "waits", "", message=str(each))
+    return None if each.workload.has_quota else queued_job(each, cluster, _name(job))
+
+
+def _name(job: ApiObject) -> str:
+    return str(ref_of(job, DEFAULT_NAMESPACE))
+
+
+def _forecasts(
+    cluster: ClusterSnapshot, objects: Objects, jobs: Sequence[ApiObject]
+) -> list[QueueForecast | InvalidObject]:
+    """Return what Kueue does with each Job, or why it creates no Workload for it."""
+    now = time_of(cluster, objects)
+    stored = {(each.namespace, each.owner): each for each in objects.workloads.values()}
+    forecasts: dict[int, QueueForecast | InvalidObject] = {}
+    workloads: dict[int, Workload] = {}
+    for index, job in enumerate(jobs):
+        try:
+            workload = workload_from_job(job, cluster, now, index)
+        except InvalidObject as fault:
+            forecasts[index] = fault
+            continue
+        existing = stored.get((workload.namespace, workload.owner))
+        if existing is None:
+            workloads[index] = workload
+        elif existing.has_quota:
+            queue = existing.admission.cluster_queue if existing.admission else None
+            forecasts[index] = QueueForecast(existing, queue, existing.admission)
+        else:
+            workloads[index] = replace(existing, priority=workload.priority, pod_sets=workload.pod_sets)
+    forecasts |= dict(zip(workloads, forecast(objects, [*workloads.values()], now), strict=True))
+    return [forecasts[index] for index in range(len(jobs))]
+
+
+def time_of(cluster: ClusterSnapshot, objects: Objects) -> int:
+    """Return the time of a cluster state in seconds since 1970, after the creation of all Workloads."""
+    newest = max((workload.created for workload in objects.workloads.values()), default=0)
+    return max(int(seconds_of(cluster.origin)), newest + 1)
+
+
+def _suspended(job: ApiObject) -> ApiObject:
+    """Return a Job that stays suspended, without its queue, so that nothing starts it."""
+    labels = {key: value for key, value in mapping(job, "metadata", "labels").items() if key != QUEUE_NAME[-1]}
+    metadata = {**mapping(job, "metadata"), "labels": labels}
+    return {**job, "metadata": metadata, "spec": {**mapping(job, "spec"), "suspend": True}}
+
+
+def pods_of(workload: Workload, cluster: ClusterSnapshot) -> Iterator[Pod]:
+    """Yield the Pods of a Workload of a Job."""
+    for pod in cluster.pods_of(workload.namespace).values():
+        owner = None if pod.owner is None or pod.terminal else (pod.owner_kind, pod.owner.name)
+        if owner is not None and owner == workload.owner and pod.node_name:
+            yield pod
+
+
+def queued_job(each: QueueForecast, cluster: ClusterSnapshot, name: str) -> QueuedJob:
+    """Return a forecast as the answer has it."""
+    queue, wanted = each.cluster_queue or "", _count(each.workload)
+    if each.not_predicted is not None:
+        return QueuedJob(name, "not-predicted", queue, wanted, message=f"{each.not_predicted} not modelled")
+    preempted = [
+        PreemptedWorkload(
+            target.info.key,
+            target.info.cluster_queue,
+            target.info.obj.priority,
+            sum(1 for _ in pods_of(target.info.obj, cluster)) if target.info.obj.owner else _count(target.info.obj),
+            target.reason,
+        )
+        for target in each.targets
+    ]
+    if each.admission is None:
+        ahead = [workload.key for workload in each.ahead]
+        reasons = [FlavorNotAssigned(reason.flavor or "", reason.short) for reason in each.reasons]
+        message = each.message or ""
+        return QueuedJob(name, "waits", queue, wanted, 0, NOTHING, preempted, message, reasons, ahead)
+    flavors = {resource: flavor for pod_set in each.admission.pod_sets for resource, flavor in pod_set.flavors.items()}
+    pods = sum(pod_set.count or 0 for pod_set in each.admission.pod_sets)
+    return QueuedJob(name, "preempts" if preempted else "admitted", queue, wanted, pods, flavors, preempted)
+
+
+def _count(workload: Workload) -> int:
+    return sum(pod_set.count for pod_set in workload.pod_sets)
+
+
+# The answer
+
+
+def with_evicted(effects: Effects, jobs: Sequence[QueuedJob]) -> Effects:
+    """Return the counters with the Pods of Workloads that Kueue preempts."""
+    pods = sum({each.workload: each.pods for job in jobs for each in job.preempted}.values())
+    return effects._replace(victims=effects.victims + pods, preempted=effects.preempted + pods)
+
+
+def status_of(status: AnswerStatus, jobs: Sequence[QueuedJob]) -> AnswerStatus:
+    """Return the status of an answer, PENDING or worse if Jobs wait."""
+    waits = AnswerStatus.PENDING if any(job.outcome == "waits" for job in jobs) else AnswerStatus.OK
+    return min(status, waits, key=lambda each: each.rank)
+
+
+def clause_of(jobs: Sequence[QueuedJob], clause: str) -> str:
+    """Return the consequence for Jobs in front of that for their Pods. `clause`: the latter."""
+    if not jobs:
+        return clause
+    preempted = len({each.workload for job in jobs for each in job.preempted})
+    by = f"Kueue preempts {plural(preempted, 'Workload')} and " if preempted else "Kueue "
+    if len(jobs) > 1:
+        return f"{by}admits {sum(job.is_admitted for job in jobs)} of {len(jobs)} Jobs; {clause}"
+    (job,) = jobs
+    if job.outcome == "not-predicted":
+        return f"{clause} ({job.message})"
+    if job.is_admitted:
+        part = f" with {job.pods} of {job.wanted} Pods" if job.pods < job.wanted else ""
+        return f"{by}admits it{part} ({_flavors(job)}); {clause}"
+    if not job.cluster_queue:
+        return f"Kueue does not start it: {job.message.partition('. Fix: ')[0]}"
+    behind = f" behind {plural(len(job.ahead), 'Workload')}" if job.ahead else ""
+    return f"{by}does not admit it: it waits{behind} in ClusterQueue {job.cluster_queue}"
+
+
+def _flavors(job: QueuedJob) -> str:
+    names = sorted({*job.flavors.values()})
+    return f"{'flavor' if len(names) == 1 else 'flavors'} {listed(names, 2)}"
+
+
+def warnings_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[str]:
+    """Yield why Jobs wait that no flavor could help."""
+    yield from dict.fromkeys(job.message for job in jobs if job.message and job.outcome == "waits")
+
+
+def counters_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[Counter]:
+    """Yield the numbers of Workloads that stand with the counters."""
+    if preempted := {each.workload for job in jobs for each in job.preempted}:
+        yield Counter("Workloads preempted", len(preempted))
+    if waiting := sum(job.outcome == "waits" for job in jobs):
+        yield Counter("Jobs waiting", waiting)
+
+
+def tables_of_jobs(jobs: Sequence[QueuedJob]) -> Iterator[Table]:
+    """Yield the Jobs with what Kueue decides, why they wait, and the Workloads that it preempts."""
+    order = ("waits", "not-predicted", "preempts", "admitted")
+    rows: Rows
+    if len(jobs) > 1:
+        rows = [
+            [job.id.removeprefix("Job "), job.cluster_queue, job.outcome, job.pods, _flavors(job) * job.is_admitted]
+            for job in sorted(jobs, key=lambda job: order.index(job.outcome))
+        ]
+        yield Table(("JOB", "CLUSTERQUEUE", "KUEUE", "PODS", "WITH"), rows)
+    if why := list(dict.fromkeys(each for job in jobs for each in job.reasons)):
+        yield Table(("FLAVOR", "WHY NOT"), [[*each] for each in why])
+    if ahead := list(dict.fromkeys(each for job in jobs for each in job.ahead)):
+        yield Table(("WAITS BEHIND",), [[each] for each in ahead], detail=int(len(ahead) > MAX_ROWS))
+    preempted = {each.workload: each for job in jobs for each in job.preempted}
+    if preempted:
+        rows = [[*each] for each in sorted(preempted.values(), key=lambda each: (-each.pods, each.workload))]
+        heads = ("PREEMPTED WORKLOAD", "CLUSTERQUEUE", "PRIORITY", "PODS", "REASON")
+        yield Table(heads, rows, detail=int(len(rows) > MAX_ROWS))
