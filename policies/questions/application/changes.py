@@ -14,6 +14,7 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import names_in
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.fixes import relaxed
+from forewarn.policies.questions.application.kueue import ASSUMED, queued_arrivals, summary_of
 from forewarn.policies.questions.application.manifests import Manifest, applied, given_manifests, manifests_of
 from forewarn.policies.questions.whatif import class_change, questions
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
@@ -247,9 +248,12 @@ class Apply:
     def question(self, start: Start) -> Question:
         """The objects are created."""
         given_manifests(self.manifests)
-        arrivals = start.read(self.manifests, self.namespace)
-        title = f"{questions.objects_text(arrivals)} applied"
-        return questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
+        read = start.read(self.manifests, self.namespace)
+        arrivals, jobs = queued_arrivals(start.cluster, read)
+        title = f"{questions.objects_text(read)} applied"
+        question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
+        notes = (f"{summary_of(jobs)}; assumed: {ASSUMED}",) if jobs else ()
+        return question._replace(notes=[*question.notes, *notes])
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Table
 from forewarn.policies.base.findings import listed, plural
 from forewarn.policies.kubernetes.cluster.cache import seconds_of
-from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, mapping, ref_of
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, JOB, KUEUE_WORKLOAD
+from forewarn.policies.kubernetes.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    mapping,
+    ref_of,
+)
 from forewarn.policies.prediction.kueue.forecast import QueueForecast, forecast
 from forewarn.policies.prediction.kueue.job import QUEUE_NAME, is_managed_by_kueue, started_job, workload_from_job
 from forewarn.policies.prediction.kueue.objects import objects_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from forewarn.policies.base.documents import Sparse
     from forewarn.policies.base.documents.answer import Effects
@@ -75,13 +84,13 @@ class Queued:
     """The Jobs of a question that Kueue manages.
 
     `objects`: all objects, with these Jobs as Kueue starts them, or leaves them suspended. `cluster`: without the Pods
-    that Kueue evicts, which are `evicted`.
+    of Workloads that Kueue preempts, whose Jobs it suspends (`suspended`).
     """
 
     jobs: Sequence[QueuedJob]
     objects: list[ApiObject]
     cluster: ClusterSnapshot
-    evicted: Sequence[Pod] = ()
+    suspended: Sequence[ApiObject] = ()
 
 
 def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queued:
@@ -92,26 +101,46 @@ def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queue
         return Queued((), [*objects], cluster)
     jobs: list[QueuedJob] = []
     changed = [*objects]
-    evicted: dict[str, Pod] = {}
+    evicted: dict[str, Workload] = {}
     for index, each in zip(places, _forecasts(cluster, found, [objects[index] for index in places]), strict=True):
         job = objects[index]
         if isinstance(each, InvalidObject):
             jobs.append(QueuedJob(_name(job), "waits", "", message=str(each)))
         elif not each.workload.has_quota:
             jobs.append(queued_job(each, cluster, _name(job)))
-            for target in each.targets:
-                evicted |= {pod.identity: pod for pod in pods_of(target.info.obj, cluster)}
+            evicted |= {target.info.key: target.info.obj for target in each.targets}
         if isinstance(each, QueueForecast) and each.admission is not None:
             changed[index] = started_job(job, each.admission.pod_sets[0], found.flavors)
         elif isinstance(each, QueueForecast) and each.not_predicted is not None:
             changed[index] = {**job, "spec": {**mapping(job, "spec"), "suspend": True}}
         else:
             changed[index] = _suspended(job)
-    pods = [*evicted.values()]
+    owners = (cluster.workload(each.owner[0], each.namespace, each.owner[1]) for each in evicted.values() if each.owner)
+    suspended = [
+        {**owner.object, "spec": {**mapping(owner.object, "spec"), "suspend": True}}
+        for owner in owners
+        if owner is not None and group_kind(owner.object) == JOB
+    ]
+    pods = [pod for workload in evicted.values() for pod in pods_of(workload, cluster)]
     if pods:
-        without = {key: pod for key, pod in cluster.pods.items() if pod.identity not in evicted}
-        cluster = replace(cluster.scheduled_as(cluster.scheduling.with_pods((), pods)), pods=without)
-    return Queued(jobs, changed, cluster, pods)
+        identities = {pod.identity for pod in pods}
+        left = {key: pod for key, pod in cluster.pods.items() if pod.identity not in identities}
+        cluster = replace(cluster.scheduled_as(cluster.scheduling.with_pods((), pods)), pods=left)
+    return Queued(jobs, changed, cluster, suspended)
+
+
+def queued_arrivals(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> tuple[list[Arrival], Sequence[QueuedJob]]:
+    """Return the arrivals with Jobs as Kueue starts them, or leaves them suspended, and what it decides about them.
+
+    The Jobs of preempted Workloads are suspended first. Later decisions of Kueue are not simulated.
+    """
+    created = [arrival for arrival in arrivals if arrival.op == "create"]
+    queued = queued_jobs(cluster, [arrival.object for arrival in created])
+    if not queued.jobs:
+        return [*arrivals], ()
+    objects = {id(arrival.object): obj for arrival, obj in zip(created, queued.objects, strict=True)}
+    changed = [arrival._replace(object=objects.get(id(arrival.object), arrival.object)) for arrival in arrivals]
+    return [*(Arrival(0.0, "create", job) for job in queued.suspended), *changed], queued.jobs
 
 
 def suspended_job(cluster: ClusterSnapshot, job: ApiObject) -> QueuedJob | None:
@@ -153,6 +182,16 @@ def _forecasts(
             workloads[index] = replace(existing, priority=workload.priority, pod_sets=workload.pod_sets)
     forecasts |= dict(zip(workloads, forecast(objects, [*workloads.values()], now), strict=True))
     return [forecasts[index] for index in range(len(jobs))]
+
+
+def quota_without_pods(cluster: ClusterSnapshot, pending: Mapping[str, int]) -> Iterator[str]:
+    """Yield how many admitted Workloads of Jobs have Pods that stay Pending. `pending`: Pods by `namespace/name`."""
+    views: Iterable[Workload] = cluster.kueue.get(KUEUE_WORKLOAD, {}).values()
+    held = [each for each in views if each.has_quota and each.owner is not None and each.owner[0] == JOB]
+    pods = [number for each in held if each.owner and (number := pending.get(f"{each.namespace}/{each.owner[1]}", 0))]
+    if pods:
+        workloads = plural(len(pods), "Workload keeps its quota", "Workloads keep their quota")
+        yield f"Kueue: {workloads} while {plural(sum(pods), 'Pod stays', 'Pods stay')} Pending"
 
 
 def time_of(cluster: ClusterSnapshot, objects: Objects) -> int:
@@ -220,24 +259,29 @@ def status_of(status: AnswerStatus, jobs: Sequence[QueuedJob]) -> AnswerStatus:
     return min(status, waits, key=lambda each: each.rank)
 
 
-def clause_of(jobs: Sequence[QueuedJob], clause: str) -> str:
-    """Return the consequence for Jobs in front of that for their Pods. `clause`: the latter."""
-    if not jobs:
-        return clause
+def summary_of(jobs: Sequence[QueuedJob]) -> str:
+    """Return what Kueue does with new Jobs, in one clause."""
     preempted = len({each.workload for job in jobs for each in job.preempted})
     by = f"Kueue preempts {plural(preempted, 'Workload')} and " if preempted else "Kueue "
     if len(jobs) > 1:
-        return f"{by}admits {sum(job.is_admitted for job in jobs)} of {len(jobs)} Jobs; {clause}"
+        return f"{by}admits {sum(job.is_admitted for job in jobs)} of {len(jobs)} Jobs"
     (job,) = jobs
     if job.outcome == "not-predicted":
-        return f"{clause} ({job.message})"
+        return f"Kueue is not predicted ({job.message})"
     if job.is_admitted:
         part = f" with {job.pods} of {job.wanted} Pods" if job.pods < job.wanted else ""
-        return f"{by}admits it{part} ({_flavors(job)}); {clause}"
+        return f"{by}admits it{part} ({_flavors(job)})"
     if not job.cluster_queue:
         return f"Kueue does not start it: {job.message.partition('. Fix: ')[0]}"
     behind = f" behind {plural(len(job.ahead), 'Workload')}" if job.ahead else ""
     return f"{by}does not admit it: it waits{behind} in ClusterQueue {job.cluster_queue}"
+
+
+def clause_of(jobs: Sequence[QueuedJob], clause: str) -> str:
+    """Return the consequence for Jobs in front of that for their Pods. `clause`: the latter."""
+    if not jobs or (len(jobs) == 1 and jobs[0].outcome == "waits"):
+        return summary_of(jobs) if jobs else clause
+    return f"{summary_of(jobs)}; {clause}"
 
 
 def _flavors(job: QueuedJob) -> str:

@@ -65,6 +65,7 @@ from forewarn.policies.questions.application.cluster import (
     require_nodes,
 )
 from forewarn.policies.questions.application.fixes import tested_fixes
+from forewarn.policies.questions.application.kueue import quota_without_pods
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.whatif_answer import Simulated, document_of
 from forewarn.policies.questions.whatif import MAX_UNTIL, class_change, questions
@@ -205,7 +206,9 @@ def whatif(
             answer = answer._replace(restart_alone=effects_of(restarted))
         new_pods, reprioritized = _new_pods(cluster.snapshot, cache.snapshot(), question)
         answer = answer._replace(new_pods=new_pods, reprioritized=reprioritized)
-    of_faults, notes = _of_faults(faults), [*not_simulated(cache), *notes]
+    pending = {each.workload: each.more_pending for each in answer.after.workloads}
+    notes = [*not_simulated(cache), *notes, *quota_without_pods(cluster.snapshot, pending)]
+    of_faults = _of_faults(faults)
     assumed = (*answer.after.summary.assumes, *autoscaling.assumes)
     is_loss = any(arrival.op == "lost" for arrival in question.arrivals)
     head = head_with_nodes(cache.snapshot(), assumed, is_loss=is_loss)
