@@ -15,7 +15,6 @@ from forewarn.policies.kubernetes.objects.fields import (
     ApiObject,
     InvalidObject,
     at,
-    group_kind,
     mapping,
     ref_of,
 )
@@ -101,32 +100,49 @@ def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queue
         return Queued((), [*objects], cluster)
     jobs: list[QueuedJob] = []
     changed = [*objects]
-    evicted: dict[str, Workload] = {}
-    for index, each in zip(places, _forecasts(cluster, found, [objects[index] for index in places]), strict=True):
+    preempted: dict[str, Workload] = {}
+    for index, result in zip(places, _forecasts(cluster, found, [objects[index] for index in places]), strict=True):
         job = objects[index]
-        if isinstance(each, InvalidObject):
-            jobs.append(QueuedJob(_name(job), "waits", "", message=str(each)))
-        elif not each.workload.has_quota:
-            jobs.append(queued_job(each, cluster, _name(job)))
-            evicted |= {target.info.key: target.info.obj for target in each.targets}
-        if isinstance(each, QueueForecast) and each.admission is not None:
-            changed[index] = started_job(job, each.admission.pod_sets[0], found.flavors)
-        elif isinstance(each, QueueForecast) and each.not_predicted is not None:
-            changed[index] = {**job, "spec": {**mapping(job, "spec"), "suspend": True}}
+        if isinstance(result, InvalidObject):
+            jobs.append(QueuedJob(_name(job), "waits", "", message=str(result)))
+            changed[index] = _suspended(job)
+            continue
+        if not result.workload.has_quota:
+            jobs.append(queued_job(result, cluster, _name(job)))
+            preempted |= {target.info.key: target.info.obj for target in result.targets}
+        if result.admission is not None:
+            changed[index] = started_job(job, result.admission.pod_sets[0], found.flavors)
+        elif result.not_predicted is not None:
+            changed[index] = _with_suspend(job)
         else:
             changed[index] = _suspended(job)
-    owners = (cluster.workload(each.owner[0], each.namespace, each.owner[1]) for each in evicted.values() if each.owner)
-    suspended = [
-        {**owner.object, "spec": {**mapping(owner.object, "spec"), "suspend": True}}
-        for owner in owners
-        if owner is not None and group_kind(owner.object) == JOB
-    ]
-    pods = [pod for workload in evicted.values() for pod in pods_of(workload, cluster)]
-    if pods:
-        identities = {pod.identity for pod in pods}
-        left = {key: pod for key, pod in cluster.pods.items() if pod.identity not in identities}
-        cluster = replace(cluster.scheduled_as(cluster.scheduling.with_pods((), pods)), pods=left)
-    return Queued(jobs, changed, cluster, suspended)
+    return Queued(
+        jobs,
+        changed,
+        _without_pods(cluster, preempted.values()),
+        [*_suspended_jobs(cluster, preempted.values())],
+    )
+
+
+def _suspended_jobs(cluster: ClusterSnapshot, preempted: Iterable[Workload]) -> Iterator[ApiObject]:
+    """Yield the Jobs of preempted Workloads as Kueue suspends them."""
+    for workload in preempted:
+        kind, name = workload.owner or ("", "")
+        if kind == JOB and (stored := cluster.workload(kind, workload.namespace, name)) is not None:
+            yield _with_suspend(stored.object)
+
+
+def _without_pods(cluster: ClusterSnapshot, preempted: Iterable[Workload]) -> ClusterSnapshot:
+    pods = [pod for workload in preempted for pod in pods_of(workload, cluster)]
+    if not pods:
+        return cluster
+    identities = {pod.identity for pod in pods}
+    left = {key: pod for key, pod in cluster.pods.items() if pod.identity not in identities}
+    return replace(cluster.scheduled_as(cluster.scheduling.with_pods((), pods)), pods=left)
+
+
+def _with_suspend(job: ApiObject) -> ApiObject:
+    return {**job, "spec": {**mapping(job, "spec"), "suspend": True}}
 
 
 def queued_arrivals(cluster: ClusterSnapshot, arrivals: Sequence[Arrival]) -> tuple[list[Arrival], Sequence[QueuedJob]]:
@@ -203,8 +219,7 @@ def time_of(cluster: ClusterSnapshot, objects: Objects) -> int:
 def _suspended(job: ApiObject) -> ApiObject:
     """Return a Job that stays suspended, without its queue, so that nothing starts it."""
     labels = {key: value for key, value in mapping(job, "metadata", "labels").items() if key != QUEUE_NAME[-1]}
-    metadata = {**mapping(job, "metadata"), "labels": labels}
-    return {**job, "metadata": metadata, "spec": {**mapping(job, "spec"), "suspend": True}}
+    return _with_suspend({**job, "metadata": {**mapping(job, "metadata"), "labels": labels}})
 
 
 def pods_of(workload: Workload, cluster: ClusterSnapshot) -> Iterator[Pod]:
@@ -215,11 +230,11 @@ def pods_of(workload: Workload, cluster: ClusterSnapshot) -> Iterator[Pod]:
             yield pod
 
 
-def queued_job(each: QueueForecast, cluster: ClusterSnapshot, name: str) -> QueuedJob:
+def queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> QueuedJob:
     """Return a forecast as the answer has it."""
-    queue, wanted = each.cluster_queue or "", _count(each.workload)
-    if each.not_predicted is not None:
-        return QueuedJob(name, "not-predicted", queue, wanted, message=f"{each.not_predicted} not modelled")
+    queue, wanted = result.cluster_queue or "", _count(result.workload)
+    if result.not_predicted is not None:
+        return QueuedJob(name, "not-predicted", queue, wanted, message=f"{result.not_predicted} not modelled")
     preempted = [
         PreemptedWorkload(
             target.info.key,
@@ -228,15 +243,17 @@ def queued_job(each: QueueForecast, cluster: ClusterSnapshot, name: str) -> Queu
             sum(1 for _ in pods_of(target.info.obj, cluster)) if target.info.obj.owner else _count(target.info.obj),
             target.reason,
         )
-        for target in each.targets
+        for target in result.targets
     ]
-    if each.admission is None:
-        ahead = [workload.key for workload in each.ahead]
-        reasons = [FlavorNotAssigned(reason.flavor or "", reason.short) for reason in each.reasons]
-        message = each.message or ""
+    if result.admission is None:
+        ahead = [workload.key for workload in result.ahead]
+        reasons = [FlavorNotAssigned(reason.flavor or "", reason.short) for reason in result.reasons]
+        message = result.message or ""
         return QueuedJob(name, "waits", queue, wanted, 0, NOTHING, preempted, message, reasons, ahead)
-    flavors = {resource: flavor for pod_set in each.admission.pod_sets for resource, flavor in pod_set.flavors.items()}
-    pods = sum(pod_set.count or 0 for pod_set in each.admission.pod_sets)
+    flavors = {
+        resource: flavor for pod_set in result.admission.pod_sets for resource, flavor in pod_set.flavors.items()
+    }
+    pods = sum(pod_set.count or 0 for pod_set in result.admission.pod_sets)
     return QueuedJob(name, "preempts" if preempted else "admitted", queue, wanted, pods, flavors, preempted)
 
 
