@@ -39,6 +39,7 @@ from forewarn.policies.questions.whatif.effects import (
     own_workloads,
     quota_of,
     reasons_of_loss,
+    reasons_of_loss_of,
     reasons_of_pending,
 )
 from forewarn.policies.questions.whatif.repetition import by_frequency, count_runs
@@ -180,6 +181,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
     def counter(name: str, total: int | None = None, more: str = "") -> Counter:
         return Counter(name, getattr(effects, name), total, getattr(later, name) if grown else None, more)
 
+    by_pdbs = {node for each in answer.after.blocks.drains for node in each.nodes} if answer.after.upgrade else ()
     by_new = f" ({effects.victims:,} by new Pods)" if 0 < effects.victims < effects.preempted else ""
     down = f" workload{'s' * (later.down > 1)}, up to {duration(later.down_seconds)}"
     return counters_of(
@@ -190,6 +192,7 @@ def _counters(answer: Answer, effects: Effects, grown: Effects | None) -> list[C
         pending=counter("pending"),
         lost=counter("lost", answer.after.running_before - answer.placeholder_pods if effects.lost else None),
         down=counter("down", more=down),
+        blocked=counter("blocked", more=f" ({len(by_pdbs):,} by PDBs)" if by_pdbs else ""),
         placeholders=Counter("placeholders", effects.placeholders, answer.placeholder_pods or None, more=_gone(answer)),
         new_nodes=Counter("new_nodes", later.new_nodes),
         removed_nodes=Counter("removed_nodes", later.removed_nodes),
@@ -225,6 +228,7 @@ def _blocking(answer: Answer) -> set[str]:
 def _warnings(result: Simulated) -> Iterator[str]:
     answer = result.answer.of_upgrade
     yield from _of_the_state_before(result, answer)
+    yield from _without_replicas(answer)
     yield from _of_the_time_after(answer)
     yield from _doubts(answer)
     yield from autoscaler_tables.warnings_of(answer.autoscalers)
@@ -250,6 +254,14 @@ def _of_the_state_before(result: Simulated, answer: Answer) -> Iterator[str]:
     if result.answer.restart_alone is not None:
         harm = [*consequences(result.answer.restart_alone)][:2]
         yield f"the same restart without the change: {joined(harm) or NO_EFFECT}"
+
+
+def _without_replicas(answer: Answer) -> Iterator[str]:
+    """Yield which workloads have no replica at the end, unless they are so few that each has a row."""
+    losing = [each for each in own_workloads(answer) if each.lost]
+    gone = sorted((-each.priority, -each.lost, each.workload) for each in losing if not each.after)
+    if gone and len(losing) > MAX_ROWS:
+        yield f"no replica runs at the end: {listed([name for _, _, name in gone], 3)}"
 
 
 def _of_the_time_after(answer: Answer) -> Iterator[str]:
@@ -385,15 +397,18 @@ def _text_of(reason: Reason, share: Share) -> str:
             return _text_of_failed(reason, share)
         case Kind.CAPACITY:
             return _text_of_capacity(share)
+    return f"{_without_workloads(reason)}: {_of_workloads(share)}"
+
+
+def _without_workloads(reason: Reason) -> str:
+    match reason.kind:
         case Kind.QUOTA:
-            what = f"{reason.what} rejects new Pods"
+            return f"{reason.what} rejects new Pods"
         case Kind.NO_CONTROLLER:
-            what = "no controller recreates them"
+            return "no controller recreates them"
         case Kind.NOT_RECREATED:
-            what = "not recreated yet"
-        case _:
-            what = reason.what or "not scheduled yet"
-    return f"{what}: {_of_workloads(share)}"
+            return "not recreated yet"
+    return reason.what or "not scheduled yet"
 
 
 # Tables
@@ -533,7 +548,7 @@ def _workload_table(
         down = _down(outages.pop(each.workload, None))
         name, value = classes[each.workload]
         counts = each.lost, each.more_pending, preempted[each.workload]
-        why = in_short(each.message) or each.failure or down
+        why = "; ".join(_why_lost(each, answer)) or each.failure or down
         cells.append([each.workload, name or NO_CLASS, value, f"{each.before} → {each.after}", *counts, why])
     for workload in others:
         name, value = classes[workload]
@@ -543,6 +558,16 @@ def _workload_table(
         name = outage.priority_class or NO_CLASS
         cells.append([outage.workload, name, outage.priority, "", 0, 0, 0, _down(outage)])
     return Table(heads, cells)
+
+
+def _why_lost(workload: WorkloadCount, answer: Answer) -> Iterator[str]:
+    """Yield why replicas are rejected or not recreated, and kube-scheduler's message for Pending Pods."""
+    kinds = (Kind.QUOTA, Kind.NO_CONTROLLER, Kind.NOT_RECREATED)
+    for reason, _ in reasons_of_loss_of(workload, answer) if workload.lost else ():
+        if reason.kind in kinds:
+            yield _without_workloads(reason)
+    if workload.message:
+        yield in_short(workload.message)
 
 
 def _down(outage: Interruption | None) -> str:

@@ -205,7 +205,7 @@ def reasons_of_loss(answer: Answer) -> Mapping[Reason, Share]:
     """The lost replicas by reason; the numbers add up to the counter `lost`."""
     found: dict[Reason, Share] = {}
     for workload in own_workloads(answer):
-        for reason, pods in _reasons_of(workload, answer) if workload.lost else ():
+        for reason, pods in reasons_of_loss_of(workload, answer) if workload.lost else ():
             _add(found, reason, workload, pods)
     return found
 
@@ -228,7 +228,7 @@ def _add(shares: dict[Reason, Share], reason: Reason, workload: WorkloadCount, p
     shares[reason] = share._replace(jobs=share.jobs + failed)
 
 
-def _reasons_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reason, int]]:
+def reasons_of_loss_of(workload: WorkloadCount, answer: Answer) -> Iterator[tuple[Reason, int]]:
     """Yield the reasons of a workload's lost replicas: first those that kube-apiserver rejects. What a StatefulSet does
     not create after a Pending Pod has the reason of this Pod.
     """

@@ -171,6 +171,11 @@ class Risks(Result):
         """The workloads whose Pods do not only reserve capacity."""
         return [risk for risk in self.workloads if not risk.is_placeholder]
 
+    @property
+    def alone(self) -> list[WorkloadRisk]:
+        """The workloads whose Pods all run in one zone or on one node, the highest priority first."""
+        return sorted((risk for risk in self.own if risk.only_in), key=lambda risk: (-risk.priority, risk.workload))
+
     @inlined_in_json
     def document(self) -> AnswerDocument:
         return document_of(self)
@@ -229,7 +234,7 @@ def _counters(risks: Risks) -> Iterator[Counter]:
         within = f" (all run again within {duration(_last(after))})" if after and not lasting else ""
         yield Counter("lose with new nodes too", lasting, more=within)
     yield Counter("may be preempted next", sum(_next_preemptor(risk) is not None for risk in risks.own))
-    alone = Tally(risk.only_in.partition(" ")[0] for risk in risks.own if risk.only_in)
+    alone = Tally((risk.only_in or "").partition(" ")[0] for risk in risks.alone)
     if alone.total():
         on_a_node = f" ({alone['node']:,} on one node)" if alone["node"] else ""
         yield Counter("all replicas in one zone", alone.total(), more=on_a_node)
@@ -270,6 +275,8 @@ def _warnings(risks: Risks) -> Iterator[str]:
         if others := _rivals(risks, kind) - losing_now:
             at_most = len(losing_now) + len(others)
             yield f"chance decides between equal Pods: up to {at_most:,} workloads lose replicas with a lost {kind}"
+    if risks.alone and len(risks.own) > MAX_ROWS:  # fewer have a row each
+        yield f"all replicas in one zone: {listed([risk.workload for risk in risks.alone], 3)}"
     by_why = grouped((unsettled(*simulation), loss) for loss, simulation in risks.unfinished.items())
     for (what, fix), losses in by_why.items():
         named = listed(losses, _MAX_LOSSES)
@@ -302,9 +309,9 @@ def _tables(risks: Risks) -> Iterator[Table]:
 
 def _details(risks: Risks) -> Iterator[Table]:
     """Yield the tables of -v and -vv."""
-    if alone := sorted((risk for risk in risks.own if risk.only_in), key=lambda risk: (-risk.priority, risk.workload)):
+    if risks.alone:
         heads = ("ALL REPLICAS IN ONE ZONE", "CLASS", "VALUE", "PODS", "ON")
-        yield Table(heads, [_alone(risk) for risk in alone], detail=1)
+        yield Table(heads, [_alone(risk) for risk in risks.alone], detail=1)
     preemptors = [(risk, preemptor) for risk in risks.workloads if (preemptor := _next_preemptor(risk))]
     if preemptors:
         of_preemptors = ("PREEMPTED NEXT", "BY CLASS", "VALUE", "HIGHER CLASSES", "A POD THAT REQUESTS")

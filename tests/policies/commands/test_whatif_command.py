@@ -192,7 +192,7 @@ def test_an_upgrade_that_a_pdb_blocks_stops_at_its_node(tmp_path: Path, capsys: 
     status, out, _ = run(capsys, *asked_for, "--fail-on", "blocked")
     assert status == 1
     assert out.startswith("BLOCKED  upgrade of 4 nodes, 1 at a time: stops at node 2; 1 PDB blocks ")
-    assert {"blocked 3", "upgraded 1 of 4", "PDBs blocking 1"} <= {*re.split(r" \| |\n *", out)}
+    assert {"blocked 3 (1 by PDBs)", "upgraded 1 of 4", "PDBs blocking 1"} <= {*re.split(r" \| |\n *", out)}
     told = asked(capsys, "upgrade", cluster=cluster)
     assert (told["upgrade"]["complete"], told["upgrade"]["notReached"]) == (False, ["b-1", "b-2"])
     assert told["evictionBlockedBy"] == {"shop/web-2": ["shop/web"]}
