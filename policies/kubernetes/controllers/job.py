@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.findings import grouped
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.controllers.view import PodState, View, WorkloadState
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 MAX_PODS_PER_SYNC: Final = 500
 """Maximum Pods that one sync creates or deletes."""
@@ -45,13 +47,21 @@ _LONGEST: Final = 1 << 20
 _DIGITS: Final = 10
 
 
+class _IndexFailures(NamedTuple):
+    """The failures of an index: their number, and the time of the last one in seconds since 1970."""
+
+    number: int = 0
+    last: float | None = None
+
+
 class JobStatus(NamedTuple):
     """The status of a Job.
 
     `failed`, `succeeded`: numbers of Pods. `failures`: failed Pods since the last success. `finished`: "Failed" or
-    "Complete"; "" while the Job runs. `failed_at`, `started`: seconds since 1970. `counted`: uids of existing Pods that
-    `failed` and `succeeded` include. `active`, `terminating`, `ready`: numbers of such Pods. `failure`: the reason of
-    upstream's condition FailureTarget, or ""; a Job with this condition creates no more Pods.
+    "Complete"; "" while the Job runs. `failed_at`, `started`: seconds since 1970. `index_failures`: index -> its
+    failures, with backoffLimitPerIndex. `counted`: uids of existing Pods that `failed` and `succeeded` include.
+    `active`, `terminating`, `ready`: numbers of such Pods. `failure`: the reason of upstream's condition FailureTarget,
+    or ""; a Job with this condition creates no more Pods.
     """
 
     failed: int = 0
@@ -61,6 +71,8 @@ class JobStatus(NamedTuple):
     started: float | None = None
     finished: str = ""
     succeeded_indexes: frozenset[int] = frozenset()
+    failed_indexes: frozenset[int] = frozenset()
+    index_failures: Mapping[int, _IndexFailures] = MappingProxyType({})
     active: int = 0
     counted: frozenset[str] = frozenset()
     terminating: int = 0
@@ -127,7 +139,10 @@ def _with_finished(job_status: JobStatus, job: ApiObject, pods: Sequence[PodStat
     failures = (job_status.failures if last_success is None else 0) + len(recent)
     failed_at = max(recent, default=job_status.failed_at if last_success is None else None)
     started = None if _is_suspended(job) else now if job_status.started is None else job_status.started
+    failed_indexes, index_failures = _of_indexes(job_status, job, failed)
     return job_status._replace(
+        failed_indexes=failed_indexes,
+        index_failures=index_failures,
         failed=job_status.failed + sum(_policy_action(pod, job) != "Ignore" for pod in failed),
         succeeded=job_status.succeeded + len(done),
         failures=failures,
@@ -136,6 +151,33 @@ def _with_finished(job_status: JobStatus, job: ApiObject, pods: Sequence[PodStat
         succeeded_indexes=job_status.succeeded_indexes | frozenset(map(_index_of, done)) - {-1},
         counted=present & counted,
     )
+
+
+def _of_indexes(
+    status: JobStatus, job: ApiObject, failed: Sequence[PodState]
+) -> tuple[frozenset[int], Mapping[int, _IndexFailures]]:
+    """Return the failed indexes and the failures of each index after Pods failed, which count for backoffLimitPerIndex.
+
+    Source: `calculateFailedIndexes`, `isIndexFailed`, `getNewIndexFailureCounts`.
+    """
+    limit = _limit_per_index(job)
+    if limit is None:
+        return status.failed_indexes, status.index_failures
+    indexes, failures = set(status.failed_indexes), dict(status.index_failures)
+    for pod in failed:
+        index, action = _index_of(pod), _policy_action(pod, job)
+        if index < 0:
+            continue
+        count = max(pod.index_failures, failures.get(index, _IndexFailures()).number)
+        if action == "FailIndex" or (action != "Ignore" and count >= limit):
+            indexes.add(index)
+        failures[index] = _IndexFailures(count + (action != "Ignore"), _finished_at(pod))
+    return frozenset(indexes), failures
+
+
+def _limit_per_index(job: ApiObject) -> int | None:
+    """Return the tolerated failures of each index of a Job; None for a Job without such a limit."""
+    return int32(job, "spec", "backoffLimitPerIndex")
 
 
 def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
@@ -153,6 +195,7 @@ def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
         started=None if started is None else float(started),
         finished="Failed" if "Failed" in true else "Complete" if true & _COMPLETE else "",
         succeeded_indexes=_indexes_in(text(job, "status", "completedIndexes"), int32(job, "spec", "completions") or 0),
+        failed_indexes=_indexes_in(text(job, "status", "failedIndexes"), int32(job, "spec", "completions") or 0),
         active=max(int32(job, "status", "active") or 0, 0),
         counted=frozenset(ended),
         failure="FailureTarget" if "FailureTarget" in true else "",
@@ -248,7 +291,16 @@ def _failure(sync: _Job) -> str | None:
         return "BackoffLimitExceeded"
     if deadline is not None and status.started is not None and sync.now - status.started >= deadline:
         return "DeadlineExceeded"
-    return None
+    return _failure_of_indexes(sync)
+
+
+def _failure_of_indexes(sync: _Job) -> str | None:
+    """Return the reason why the Job fails because of failed indexes; None if it does not."""
+    failed, most = len(sync.status.failed_indexes), int32(sync.object, "spec", "maxFailedIndexes")
+    if most is not None and failed > most:
+        return "MaxFailedIndexesExceeded"
+    completions = int32(sync.object, "spec", "completions") or 0
+    return "FailedIndexes" if failed and failed + len(sync.status.succeeded_indexes) >= completions else None
 
 
 def _is_complete(sync: _Job, active: int) -> bool:
@@ -283,19 +335,39 @@ def _manage_pods(sync: _Job) -> tuple[list[Action], int]:
     missing = wanted - still - len(active)
     if missing <= 0:
         return [], len(active)
-    remaining = _remaining_backoff(sync.status, sync.now)
+    indexes, remaining = _indexes_to_add(sync, min(missing, MAX_PODS_PER_SYNC))
     if remaining > 0:
         return [Requeue(sync.state.key, sync.now + max(remaining, _BATCH_PERIOD))], len(active)
-    new_pods = _new_pods(sync, min(missing, MAX_PODS_PER_SYNC))
+    new_pods = _new_pods(sync, indexes)
     return list(new_pods), len(active) + len(new_pods)
 
 
-def _remaining_backoff(status: JobStatus, now: float) -> float:
-    """Return the seconds until the Job may create missing Pods. Source: `getRemainingTimeForFailuresCount`."""
-    if not status.failures or status.failed_at is None:
+def _indexes_to_add(sync: _Job, count: int) -> tuple[list[int], float]:
+    """Return (the indexes of the Pods to create, -1 without indexes; the seconds until the Job may create any).
+
+    Source: `firstPendingIndexes`, `getPodCreationInfoForIndependentIndexes`.
+    """
+    status, now = sync.status, sync.now
+    remaining = _remaining_backoff(status.failures, status.failed_at, now=now)
+    if not sync.indexed:
+        return [-1] * count, remaining
+    completions = int32(sync.object, "spec", "completions") or 0
+    held = [*sync.active, *(sync.terminating if only_replaces_failed(sync.object) else ())]
+    taken = (status.succeeded_indexes | status.failed_indexes).union(map(_index_of, held))
+    free = list(islice((index for index in range(completions) if index not in taken), count))
+    if _limit_per_index(sync.object) is None:
+        return free, remaining
+    delays = {index: _remaining_backoff(*status.index_failures.get(index, _IndexFailures()), now=now) for index in free}
+    ready = [index for index in free if not delays[index]]
+    return ready, 0.0 if ready else min(delays.values(), default=0.0)
+
+
+def _remaining_backoff(failures: int, failed_at: float | None, *, now: float) -> float:
+    """Return the seconds until a Job may replace failed Pods. Source: `getRemainingTimeForFailuresCount`."""
+    if not failures or failed_at is None:
         return 0.0
-    backoff = min(JOB_BACKOFF * 2.0 ** min(status.failures - 1, 10), _MAX_BACKOFF)
-    return max(backoff - (now - status.failed_at), 0.0)
+    backoff = min(JOB_BACKOFF * 2.0 ** min(failures - 1, 10), _MAX_BACKOFF)
+    return max(backoff - (now - failed_at), 0.0)
 
 
 def _for_removal(sync: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
@@ -317,16 +389,13 @@ def _for_removal(sync: _Job, active: Sequence[PodState], least: int) -> list[Pod
     return surplus + list(ordered_for_deletion(unique)[: max(least - len(surplus), 0)])
 
 
-def _new_pods(sync: _Job, count: int) -> list[CreatePod]:
+def _new_pods(sync: _Job, indexes: Sequence[int]) -> list[CreatePod]:
+    """Return the creation of a Pod for each index; -1 for Pods without an index."""
     key, template = sync.state.key, template_of(sync.object)
     pod = labelled(pod_of_template(sync.view, key, sync.object, template), {JOB_NAME: key[2]})
     if not sync.indexed:
-        return [CreatePod(key, pod, template, f"{key[2]}-")] * count
-    completions = int32(sync.object, "spec", "completions") or 0
-    held = [*sync.active, *(sync.terminating if only_replaces_failed(sync.object) else ())]
-    taken = sync.status.succeeded_indexes.union(map(_index_of, held))
-    free = (index for index in range(completions) if index not in taken)  # as upstream `firstPendingIndexes`
+        return [CreatePod(key, pod, template, f"{key[2]}-")] * len(indexes)
     return [
         CreatePod(key, labelled(pod, {COMPLETION_INDEX: str(index)}), template, f"{key[2]}-{index}-")
-        for index in islice(free, count)
+        for index in indexes
     ]

@@ -37,7 +37,8 @@ class PodState:
     - `removed`: the API server no longer stores the Pod; only Jobs see such Pods.
     - `disrupted`: the Pod has the condition DisruptionTarget from a component other than kube-scheduler (see
       `Pod.preempted`).
-    - `restarts`: maximum restarts of a container, and of a sidecar. `template`: the Pod's template, if known.
+    - `restarts`: maximum restarts of a container, and of a sidecar. `index_failures`: earlier failures of the index
+      of a Job's Pod. `template`: the Pod's template, if known.
     """
 
     pod: Pod
@@ -49,6 +50,7 @@ class PodState:
     disrupted: bool = False
     restarts: tuple[int, int] = (0, 0)
     deletion_cost: int = 0
+    index_failures: int = 0
     template: ApiObject | None = None
 
     @property

@@ -14,7 +14,7 @@ from forewarn.policies.base.findings import grouped, listed, plural
 from forewarn.policies.kubernetes.cluster.admission import admitted, admitted_group, with_default_resources
 from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Key, key_of, seconds_of
 from forewarn.policies.kubernetes.controllers.cron_job import fault_of_schedule
-from forewarn.policies.kubernetes.controllers.job import stored_status
+from forewarn.policies.kubernetes.controllers.job import INDEX_FAILURES, stored_status
 from forewarn.policies.kubernetes.controllers.own_pods import Recreator, again
 from forewarn.policies.kubernetes.controllers.replica_set import POD_DELETION_COST, deletion_cost
 from forewarn.policies.kubernetes.controllers.templates import replica_set_name
@@ -142,6 +142,7 @@ class DumpCache(GroupCache):
                 "restarts": (_restarts(obj, "containerStatuses"), _restarts(obj, "initContainerStatuses", sidecars)),
                 "disrupted": "DisruptionTarget" in met,
                 "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", POD_DELETION_COST)),
+                "index_failures": max(deletion_cost(at(obj, "metadata", "annotations", INDEX_FAILURES)), 0),
             }
         return added
 

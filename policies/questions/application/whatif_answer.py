@@ -407,7 +407,7 @@ def _without_workloads(reason: Reason) -> str:
         case Kind.NO_CONTROLLER:
             return "no controller recreates them"
         case Kind.NOT_RECREATED:
-            return "not recreated yet"
+            return reason.what or "not recreated yet"
     return reason.what or "not scheduled yet"
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Effects
 from forewarn.policies.base.findings import duration, plural
-from forewarn.policies.kubernetes.kinds.registry import STATEFUL_SET
+from forewarn.policies.kubernetes.controllers.job import JobStatus
+from forewarn.policies.kubernetes.kinds.registry import JOB, STATEFUL_SET
 from forewarn.policies.kubernetes.kube_apiserver.quota import rejecting
 from forewarn.policies.kubernetes.objects.fields import int32
 from forewarn.policies.kubernetes.scheduling.reasons import FitError, as_reason
@@ -248,7 +249,15 @@ def reasons_of_loss_of(workload: WorkloadCount, answer: Answer) -> Iterator[tupl
         elif not workload.is_recreated:
             yield Reason(Kind.NO_CONTROLLER), left
         else:
-            yield Reason(Kind.NOT_RECREATED), left
+            yield Reason(Kind.NOT_RECREATED, _why_not_recreated(workload, answer)), left
+
+
+def _why_not_recreated(workload: WorkloadCount, answer: Answer) -> str:
+    """Why a controller does not recreate Pods: "" if it only has not done so yet."""
+    namespace, _, name = answer.after.summary.names.group(workload.workload).partition("/")
+    state = answer.after.simulation.api.workloads.get((JOB, namespace, name))
+    has_failed = state is not None and isinstance(state.status, JobStatus) and state.status.failed_indexes
+    return "backoffLimitPerIndex fails their indexes" if has_failed else ""
 
 
 def quota_of(workload: str, answer: Answer) -> str:

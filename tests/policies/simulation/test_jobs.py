@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
+from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod
 from tests.recorded.commands import answer_scenario as answer_case
@@ -47,6 +48,38 @@ def test_a_job_looks_again_a_second_after_its_own_status_has_changed() -> None:
     (found,) = answer_case({"nodes": [make_node("n1").obj], "arrivals": arrivals, "scalingDown": True})["outcomes"]
     created = [event["t"] for event in found["timeline"] if event["event"] == "created"]
     assert created[1:] == [pytest.approx(21.553, abs=1e-3)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "failures", "created", "failure"),
+    [
+        ({"backoffLimitPerIndex": 0}, 0, [], "FailedIndexes"),
+        ({"backoffLimitPerIndex": 1}, 0, [10], ""),
+        ({"backoffLimitPerIndex": 1}, 1, [], "FailedIndexes"),
+        ({"backoffLimitPerIndex": 2}, 1, [20], ""),
+        ({"backoffLimitPerIndex": 0, "completions": 2, "parallelism": 2}, 0, [0], ""),
+        ({"backoffLimitPerIndex": 0, "completions": 2, "maxFailedIndexes": 0}, 0, [], "MaxFailedIndexesExceeded"),
+    ],
+)
+def test_an_index_fails_with_more_failures_than_its_limit(
+    spec: dict[str, Any], failures: int, created: list[int], failure: str
+) -> None:
+    """A Pod of index 0 is deleted, which had `failures` before. Source: `isIndexFailed`."""
+    pod = make_pod("j-0-a").on("n1").labels(**{"batch.kubernetes.io/job-completion-index": "0"})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+    counted = {"batch.kubernetes.io/job-index-failure-count": f"{failures}"}
+    pod.metadata(ownerReferences=[owner], annotations=counted)
+    template = {"spec": {**pod.obj["spec"], "nodeName": "", "restartPolicy": "Never"}}
+    job = Made("batch/v1", "Job", "j", "default").metadata(uid="j")
+    job.spec(**{"completionMode": "Indexed", "completions": 1, "template": template, **spec})
+    cache = DumpCache()
+    for made in (make_node("n1"), pod, job):
+        cache.add(made.obj)
+    simulation = Simulation(world_of(cache, [Arrival(0.0, "delete", pod.obj)], until=600.0))
+    simulation.run()
+    events = simulation.timeline.events
+    assert [round(event.t) for event in events if event.event == "created"] == created
+    assert simulation.api.workloads["batch/Job", "default", "j"].status.failure == failure
 
 
 def test_a_cron_job_starts_no_other_run_while_the_pods_of_a_failed_one_end() -> None:
