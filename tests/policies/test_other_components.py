@@ -54,6 +54,10 @@ def test_the_component_is_named_instead_of_a_number(row: str, tmp_path: Path) ->
     (tmp_path / "new.json").write_text(json.dumps(new))
     answer = forewarn("predict", "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster.json").stdout
     assert f"WARN  not predicted: {'Job default/w ' if 'scheduler' not in row else ''}{reason}" in answer
+    answer = forewarn("whatif", "apply", "-f", tmp_path / "new.json", "--cluster", tmp_path / "cluster.json").stdout
+    if "PerIndex" not in row:  # whatif simulates it
+        assert f"WARN  not simulated: {'Job default/w ' if 'scheduler' not in row else ''}{reason}" in answer
+        assert "run again" not in answer
 
 
 def test_a_suspended_job_of_kueue_has_no_answer(tmp_path: Path) -> None:

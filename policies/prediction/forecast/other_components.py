@@ -24,20 +24,25 @@ QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 """The label of objects that Kueue starts. Source: kueue pkg/controller/constants, `QueueLabel`."""
 
 
-def unknown_replacement(victims: Iterable[Pod], cluster: ClusterSnapshot) -> str | None:
-    """Return why it is not predicted what follows the preemption of these Pods; None if it is. Raises InvalidObject."""
+def unknown_replacement(
+    victims: Iterable[Pod], cluster: ClusterSnapshot, *, counts_failures: bool = False
+) -> str | None:
+    """Return why it is not predicted what follows the preemption of these Pods; None if it is. Raises InvalidObject.
+
+    `counts_failures`: the earlier failures of the indexes of Jobs are known.
+    """
     for victim in victims:
         if not responsible_for_pod(victim, cluster.semantics.scheduler_names):
             scheduler = quote(victim.spec.scheduler_name)
             return f"scheduler {scheduler} may bind the replacement of {victim.key} to its node first, again and again"
         job = None if victim.owner is None else cluster.workload(victim.owner_kind, victim.namespace, victim.owner.name)
-        if job is not None and victim.owner_kind == JOB and (why := _unknown_job(job.object)) is not None:
+        if job is not None and victim.owner_kind == JOB and (why := _unknown_job(job.object, counts_failures)):
             return f"Job {victim.namespace}/{job.ref.name} {why}"
     return None
 
 
-def _unknown_job(job: ApiObject) -> str | None:
-    if int32(job, "spec", "backoffLimitPerIndex") is not None:
+def _unknown_job(job: ApiObject, counts_failures: bool) -> str | None:
+    if not counts_failures and int32(job, "spec", "backoffLimitPerIndex") is not None:
         return "has backoffLimitPerIndex: its index may fail"
     return f"is managed by {text(job, 'spec', 'managedBy')}" if is_managed_elsewhere(job) else None
 

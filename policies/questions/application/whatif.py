@@ -41,6 +41,7 @@ from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.linting.rules.support.names import suggested
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.missing_pods import missing_pods
+from forewarn.policies.prediction.forecast.other_components import unknown_replacement
 from forewarn.policies.prediction.simulation.dump import DumpCache, not_simulated, unknown_owners
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import (
@@ -264,9 +265,13 @@ class _Asking(NamedTuple):
     def _completed(self, question: questions.Question, after: ClusterSnapshot, answer: Answer) -> Answer:
         """Add to an answer what only the cluster tells."""
         snapshot, options = self.cluster.snapshot, self.cluster.config.options
-        pods = snapshot.pods.values()
+        pods, victims = snapshot.pods.values(), {each.victim for each in answer.after.preempted}
+        victims_before = (pod for pod in pods if pod.key in victims)
+        unknown = unknown_replacement(victims_before, snapshot, counts_failures=True) if victims else None
+        not_simulated = [*([unknown] if unknown else []), *answer.after.not_simulated]
+        blocks = _blocks(answer, question, snapshot, after)
         return answer._replace(
-            after=answer.after._replace(blocks=_blocks(answer, question, snapshot, after)),
+            after=answer.after._replace(blocks=blocks, not_simulated=not_simulated),
             placeholders=placeholders_of(answer, pods, options),
             placeholder_pods=sum(bool(pod.node_name) and is_placeholder(pod, options) for pod in pods),
             exceeded_quotas=exceeded_quotas(snapshot),

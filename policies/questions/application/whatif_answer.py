@@ -354,7 +354,8 @@ def _why_blocked(answer: Answer) -> Why:
 def _why_preempted(answer: Answer, number: int) -> Why:
     """The preempted Pods by preemptor, if other Pods replace them all."""
     by = Tally(each.by_workload for each in answer.after.preempted if each.workload not in answer.placeholders)
-    causes = [Cause(count, "preemption", f"{name} preempts them; they run again") for name, count in by.items()]
+    again = "" if answer.after.not_simulated else "; they run again"
+    causes = [Cause(count, "preemption", f"{name} preempts them{again}") for name, count in by.items()]
     return _explained("preempted", number, "POD IS PREEMPTED", "PODS ARE PREEMPTED", causes)
 
 
