@@ -168,7 +168,10 @@ RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, WORKLOAD_PRIORITY_CLASS, LOCAL_QUEUE, KU
 )
 DEPLOYERS: Final = (APPLICATION, APPLICATION_SET, HELM_RELEASE)
 """Kinds of Argo CD and Flux, besides FLUX_KUSTOMIZATION, whose objects may name directories to deploy."""
-ONLY_LINTED: Final = (FLUX_KUSTOMIZATION, AUTOSCALER, SCALED_OBJECT, CLUSTER_QUEUE, SCHEDULER_CONFIGURATION)
+KYVERNO_POLICIES: Final = ("kyverno.io/ClusterPolicy", "kyverno.io/Policy")
+ONLY_LINTED: Final = (
+    FLUX_KUSTOMIZATION, AUTOSCALER, SCALED_OBJECT, CLUSTER_QUEUE, SCHEDULER_CONFIGURATION, *KYVERNO_POLICIES,
+)  # fmt: skip
 """Kinds of files that only rules of the linter read."""
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -238,7 +241,7 @@ def incomplete_list(obj: Any) -> str | None:
 def is_namespaced(kind: str) -> bool:
     """Report whether a `group/Kind` is namespaced; true for unknown kinds."""
     spec = BY_GROUP_KIND.get(kind)
-    return True if spec is None else spec.namespaced
+    return kind != KYVERNO_POLICIES[0] if spec is None else spec.namespaced
 
 
 def plurals(kind: str) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Problem, Severity, cut, quote
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, DEPLOYMENT
+from forewarn.policies.base.light import later
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, DEPLOYMENT, KYVERNO_POLICIES
 from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
 from forewarn.policies.kubernetes.objects.workload import parts_of, pod_template_of
@@ -227,3 +228,47 @@ def _priorities(context: Context) -> Mapping[str, int]:
             if computed is not None:
                 priorities[f"{namespace}/{name}".removeprefix("/")] = computed.priority
     return priorities
+
+
+_SETS_CLASS: Final = later(r"path[\"']?:[ \t]{0,9}[\"']?/spec/priorityClassName\b")
+
+
+@rule(Target.OTHER, severity=Severity.WARNING, objects={Target.OTHER: "policies of Kyverno"})
+def class_set_at_pods(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A policy of Kyverno sets the PriorityClass of Pods, after kube-apiserver has computed their priority.
+
+    Why: kube-apiserver computes the priority before it calls Kyverno, and rejects the Pod if the priority is not that
+    of the new class. If the policy also removes `priority`, the Pod can run with the priority 0.
+
+    Details: the rule reads `patchesJson6902`, which Kyverno applies only to Pods, not to their controllers.
+
+    Example:
+
+          apiVersion: kyverno.io/v1
+          kind: ClusterPolicy
+          metadata:
+            name: add-class
+          spec:
+            rules:
+            - name: add-class
+              match:
+                any:
+                - resources:
+        -           kinds: [Pod]
+        +           kinds: [Deployment]
+              mutate:
+                patchesJson6902: |-
+                  - op: add
+        -           path: /spec/priorityClassName
+        +           path: /spec/template/spec/priorityClassName
+                    value: batch
+
+    Fix: change the Pod templates of workloads.
+    """
+    if group_kind(subject.object) not in KYVERNO_POLICIES or subject.is_partial:
+        return
+    for number, each in enumerate(list_at(subject.object, "spec", "rules")):
+        if _SETS_CLASS.search(text_at(each, "mutate", "patchesJson6902")):
+            path = ("spec", "rules", number, "mutate", "patchesJson6902")
+            message = "sets the class of Pods after kube-apiserver has computed their priority"
+            yield Problem(message, path, "change the Pod templates of workloads instead")
