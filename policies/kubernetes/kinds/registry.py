@@ -170,8 +170,14 @@ DEPLOYERS: Final = (APPLICATION, APPLICATION_SET, HELM_RELEASE)
 """Kinds of Argo CD and Flux, besides FLUX_KUSTOMIZATION, whose objects may name directories to deploy."""
 KYVERNO_POLICIES: Final = ("kyverno.io/ClusterPolicy", "kyverno.io/Policy")
 ONLY_LINTED: Final = (
-    FLUX_KUSTOMIZATION, AUTOSCALER, SCALED_OBJECT, CLUSTER_QUEUE, SCHEDULER_CONFIGURATION, *KYVERNO_POLICIES,
-)  # fmt: skip
+    FLUX_KUSTOMIZATION,
+    AUTOSCALER,
+    SCALED_OBJECT,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    SCHEDULER_CONFIGURATION,
+    *KYVERNO_POLICIES,
+)
 """Kinds of files that only rules of the linter read."""
 
 DEFAULT_NAMESPACE: Final = "default"

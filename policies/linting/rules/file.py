@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import Path, Problem, Severity, cut, field_path, listed, quote
 from forewarn.policies.base.light import later
 from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, VALUES, found_at
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import (
     Unknown,
     fields_of,
@@ -18,9 +20,10 @@ from forewarn.policies.kubernetes.kube_apiserver.validation.strict import (
     unknown_fields,
 )
 from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, json_type, list_at
+from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
-from forewarn.policies.linting.rules.support.rule_text import diagnostics, is_template_variable
+from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, diagnostics, is_template_variable
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -282,18 +285,25 @@ def _with_quantities(spec: ApiObject) -> Iterator[tuple[Path, object]]:
 
 
 def _quantity(path: Path, value: float | str, subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    if isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
+    is_plain = isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value) is not None)
+    if is_plain and not (path[-1] in _BYTES and str(value).endswith("m")):
         return
     from forewarn.policies.kubernetes.quantity import InvalidQuantity, parse_quantity  # only for unusual quantities
 
     try:
-        parse_quantity(value)
+        amount = parse_quantity(value)
+        if path[-1] in _BYTES and 0 < amount.nano < _SMALLEST:
+            message = f"{quote(str(value))} has the suffix m: thousandths of a byte"
+            yield Problem(message, path, _quantity_fix(str(value)), severity=Severity.WARNING)
     except InvalidQuantity as fault:
         if not is_template_variable(str(value), subject, context):
             shown = cut(str(value), _LONGEST_QUANTITY)
             yield Problem(f"{quote(shown)} is no quantity: {fault}", path, _quantity_fix(shown))
 
 
+_BYTES: Final = ("memory", "ephemeral-storage", "storage", "sizeLimit")
+_SMALLEST: Final = 10**6 * 10**9
+"""The amount in nano-bytes below which a quantity with the suffix m is a mistake; autoscalers write larger ones."""
 _PLAIN: Final = later(r"[0-9]{1,15}(?:m|[kMGTP]|[KMGTP]i)?", re.ASCII)
 _SUFFIX: Final = later(r"([0-9.]{1,20}) ?(k|m|g|t)(i?)b?", re.IGNORECASE)
 
@@ -515,12 +525,10 @@ _LONGEST_PROFILE: Final = 40
 
 @rule(Target.OTHER, severity=Severity.ERROR, objects={Target.OTHER: "files of kind KubeSchedulerConfiguration"})
 def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A KubeSchedulerConfiguration disables preemption, or has a removed version or field.
+    """A KubeSchedulerConfiguration is invalid, disables preemption, or has a removed version or field.
 
     Why: without preemption, even critical Pods stay Pending if all nodes are full. kube-scheduler does not start with a
-    removed version or an unknown field.
-
-    Details: `forewarn info scheduler FILE` checks more fields.
+    removed version or an invalid field.
 
     Bad:
 
@@ -555,6 +563,32 @@ def scheduler_configuration(subject: ReviewedObject, context: Context) -> Iterat
             message = f"preemption is disabled for Pods of profile {name}: {effect}"
             path = ("profiles", number, "plugins")
             yield Problem(message, path, "use classes with preemptionPolicy: Never", severity=Severity.WARNING)
+    if version == "v1" and len(list_at(given, "profiles")) <= _MAX_PROFILES:
+        yield from _invalid_configuration(given, context)
+
+
+def _invalid_configuration(configuration: ApiObject, context: Context) -> Iterator[Problem]:
+    """Yield the errors with which kube-scheduler does not start, and misspelled plugins."""
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+    from forewarn.policies.kubernetes.scheduling.configuration import InvalidConfiguration, scheduler_configuration
+    from forewarn.policies.kubernetes.scheduling.foreign_plugins import named_only
+    from forewarn.policies.kubernetes.scheduling.plugins.registry import IN_TREE
+
+    try:
+        scheduler_configuration(configuration, Semantics(context.minor or NEWEST), unknown=named_only)
+    except InvalidConfiguration as invalid:
+        for fault in invalid.faults[:_MAX_PROFILES]:
+            present = takewhile(
+                lambda path: at(configuration, *path) is not None, accumulate((step,) for step in fault.path)
+            )
+            path = max(present, key=len, default=())
+            yield Problem(cut(str(fault), MAX_CHARACTERS), path, "correct this field")
+        return
+    for path, name in found_at(configuration, ("profiles", ITEMS, "plugins", VALUES, VALUES, ITEMS, "name")):
+        near = next((known for known in IN_TREE if known != name and is_misspelt(str(name), known)), None)
+        if near and name not in IN_TREE:
+            message = f"kube-scheduler has no plugin {quote(cut(str(name), _LONGEST_PROFILE))}"
+            yield Problem(message, path, f"write {near}", severity=Severity.WARNING)
 
 
 def _preempts(plugins: Any) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Problem, Severity, Text, quote
-from forewarn.policies.kubernetes.kinds.registry import CLUSTER_QUEUE, WORKLOAD_PRIORITY_CLASS
+from forewarn.policies.base.findings import Path, Problem, Severity, Text, quote
+from forewarn.policies.kubernetes.kinds.registry import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt, workload_classes
@@ -78,6 +78,48 @@ def unknown_workload_priority_class(subject: ReviewedObject, context: Context) -
         detail={"class": name},
         severity=None if meant and is_misspelt(name, meant) else Severity.WARNING,
     )
+
+
+@rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)
+def unknown_queue(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A workload names a LocalQueue of Kueue, or a LocalQueue a ClusterQueue, that the input does not define.
+
+    Why: Kueue does not admit workloads of an unknown queue, so the Job stays suspended.
+
+    Details: the rule reports only names that are similar to the name of a queue in the input.
+
+    Example:
+
+          apiVersion: kueue.x-k8s.io/v1beta1
+          kind: LocalQueue
+          metadata:
+            name: research
+            namespace: ml
+          spec:
+            clusterQueue: all
+          ---
+          Job ml/train
+            labels:
+        -     kueue.x-k8s.io/queue-name: reserach
+        +     kueue.x-k8s.io/queue-name: research
+
+    Fix: write the name of an existing queue.
+    """
+    if context.phase is not Phase.LINT or not context.of_kind(LOCAL_QUEUE) or subject.is_partial:
+        return
+    path: Path = ("metadata", "labels", "kueue.x-k8s.io/queue-name")
+    is_local = group_kind(subject.object) == LOCAL_QUEUE
+    path, kind = (("spec", "clusterQueue"), CLUSTER_QUEUE) if is_local else (path, LOCAL_QUEUE)
+    queues = [each for each in context.of_kind(kind) if kind == CLUSTER_QUEUE or _are_together(each, subject)]
+    name, names = str(at(subject.object, *path) or ""), {name_of(each) for each in queues}
+    near = next((each for each in sorted(names) if is_misspelt(name, each)), None) if name not in names else None
+    if name and near:
+        message = f"no {kind.rpartition('/')[2]} {quote(name)} in this input. Did you mean {quote(near)}?"
+        yield Problem(message, path, f"write {near}")
+
+
+def _are_together(one: ReviewedObject, other: ReviewedObject) -> bool:
+    return one.effective_namespace == other.effective_namespace
 
 
 @rule(*POD_OR_TEMPLATE, Target.OTHER, severity=Severity.WARNING)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Problem, Severity, cut, quote
+from forewarn.policies.base.findings import Path, Problem, Severity, cut, grouped, quote
 from forewarn.policies.base.light import later
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, DEPLOYMENT, KYVERNO_POLICIES
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.kinds.class_paths import ITEMS, found_at
+from forewarn.policies.kubernetes.kinds.registry import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    KYVERNO_POLICIES,
+    SCALED_OBJECT,
+    STATEFUL_SET,
+)
+from forewarn.policies.kubernetes.objects.fields import at, group_kind, list_at, mapping_at, text_at
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
 from forewarn.policies.kubernetes.objects.workload import parts_of, pod_template_of
-from forewarn.policies.linting.rules.support.context import Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.rule_text import class_name, integer, resolved
+from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
+from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
+from forewarn.policies.linting.rules.support.names import is_misspelt
+from forewarn.policies.linting.rules.support.rule_text import (
+    MAX_CHARACTERS,
+    class_name,
+    integer,
+    is_template_variable,
+    resolved,
+)
+from forewarn.policies.linting.rules.support.scalers import scaler_of
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.fields import ApiObject
@@ -272,3 +288,156 @@ def class_set_at_pods(subject: ReviewedObject, context: Context) -> Iterator[Pro
             path = ("spec", "rules", number, "mutate", "patchesJson6902")
             message = "sets the class of Pods after kube-apiserver has computed their priority"
             yield Problem(message, path, "change the Pod templates of workloads instead")
+
+
+@rule(*POD_OR_TEMPLATE, severity=Severity.WARNING)
+def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A scheduling constraint of a Pod matches no Pod or node, or not the Pod itself.
+
+    Why: kube-scheduler accepts such constraints. A topology spread constraint counts only Pods that its selector
+    matches, so it must match the Pods that it spreads. A term of an affinity without selector matches no Pod.
+
+    Example:
+
+          Deployment team/web
+          spec:
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                topologySpreadConstraints:
+                - maxSkew: 1
+                  topologyKey: topology.kubernetes.io/zone
+                  whenUnsatisfiable: DoNotSchedule
+                  labelSelector:
+                    matchLabels:
+        -             app: frontend
+        +             app: web
+                containers:
+                - name: web
+                  image: web
+
+    Fix: write labels of the Pods into the selector, or an integer as the value of `Gt` and `Lt`.
+    """
+    template = context.template(subject)
+    if template is None or subject.is_partial or subject.is_patched or context.phase is not Phase.LINT:
+        return
+    labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
+    for path, selector in found_at(template.spec, ("topologySpreadConstraints", ITEMS, "labelSelector")):
+        if not _may_match(selector, labels, subject, context):
+            message = "the labelSelector does not match the labels of the Pod: its Pods are not spread"
+            yield Problem(message, template.at(*path), "write labels of the Pod")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for steps in (("required", ITEMS), ("preferred", ITEMS, "podAffinityTerm")):
+            for path, term in found_at(template.spec, ("affinity", kind, f"{steps[0]}{_DURING}", *steps[1:])):
+                if isinstance(term, Mapping) and term.get("labelSelector") is None and not term.get("matchLabelKeys"):
+                    message = f"a term of {kind} without labelSelector matches no Pod"
+                    yield Problem(message, template.at(*path), "set labelSelector.matchLabels")
+    for path, expression in _node_expressions(template.spec):
+        operator, values = at(expression, "operator"), list_at(expression, "values")
+        wrong = next((value for value in values if not _INTEGER.fullmatch(str(value))), None)
+        if operator in ("Gt", "Lt") and wrong is not None and not is_template_variable(str(wrong), subject, context):
+            message = f"{operator} {quote(cut(str(wrong), _SHOWN))} matches no node: it compares integers"
+            yield Problem(message, template.at(*path), "write an integer in quotes")
+
+
+_DURING: Final = "DuringSchedulingIgnoredDuringExecution"
+_INTEGER: Final = later(r"[+-]?[0-9]{1,19}")
+
+
+def _node_expressions(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
+    """Yield the expressions about labels of nodes in the node affinity of a Pod."""
+    affinity = ("affinity", "nodeAffinity")
+    terms = ("nodeSelectorTerms", ITEMS), (ITEMS, "preference")
+    for kind, steps in zip(("required", "preferred"), terms, strict=True):
+        yield from found_at(spec, (*affinity, f"{kind}{_DURING}", *steps, "matchExpressions", ITEMS))
+
+
+def _may_match(selector: Any, labels: Mapping[str, str], subject: ReviewedObject, context: Context) -> bool:
+    """Report whether a selector matches labels, or is unknown or empty (empty-selector)."""
+    texts = (str(value) for value in (*labels.values(), *mapping_at(selector, "matchLabels").values()))
+    if not labels or not isinstance(selector, Mapping) or any(is_template_variable(t, subject, context) for t in texts):
+        return True
+    try:
+        parsed = parse_label_selector(selector)
+    except InvalidSelector:
+        return True
+    return parsed is None or not mapping_at(selector, "matchLabels") or parsed.matches(labels)
+
+
+@rule(
+    Target.OTHER,
+    severity=Severity.WARNING,
+    objects={Target.OTHER: "HorizontalPodAutoscalers, ScaledObjects of KEDA"},
+)
+def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A HorizontalPodAutoscaler or ScaledObject names no workload of the input, or its minimum is above its maximum.
+
+    Why: the kind in `scaleTargetRef` is case-sensitive. If no workload has the kind and the name, nothing is scaled.
+
+    Details: the rule reports a target only if the namespace has a workload whose kind or name is similar.
+
+    Example:
+
+          Deployment team/web
+          spec:
+            selector:
+              matchLabels:
+                app: web
+            template:
+              metadata:
+                labels:
+                  app: web
+              spec:
+                containers:
+                - name: web
+                  image: web
+          ---
+          apiVersion: autoscaling/v2
+          kind: HorizontalPodAutoscaler
+          metadata:
+            name: web
+            namespace: team
+          spec:
+            maxReplicas: 4
+            scaleTargetRef:
+              apiVersion: apps/v1
+        -     kind: deployment
+        +     kind: Deployment
+              name: web
+
+    Fix: write the kind and the name of the workload.
+    """
+    scaler = scaler_of(subject) if context.phase is Phase.LINT else None
+    if scaler is None:
+        return
+    least, most = scaler.minimum, scaler.maximum
+    if group_kind(subject.object) == SCALED_OBJECT and least is not None and most is not None and least > most:
+        message = f"{scaler.limits[0][-1]} {least} is above {scaler.limits[1][-1]} {most}: KEDA rejects the object"
+        yield Problem(message, scaler.limits[0], "make the limits agree")
+    workloads = context.once(_by_namespace).get(subject.effective_namespace, ())
+    if any(scaler.scales(workload) for workload in workloads) or is_template_variable(scaler.name, subject, context):
+        return
+    for workload in workloads:
+        kind, name = group_kind(workload.object), workload.ref.name
+        is_kind = name == scaler.name and kind.rpartition("/")[2].lower() == scaler.kind.rpartition("/")[2].lower()
+        if is_kind or (kind == scaler.kind and len(name) >= _DISTINCT and is_misspelt(scaler.name, name)):
+            shown = f"{scaler.kind.rpartition('/')[2]} {scaler.name}"
+            message = f"no {cut(shown, _SHOWN)} in this input. Did you mean {workload.ref.kind} {cut(name, _SHOWN)}?"
+            fix = f"write apiVersion: {workload.object.get('apiVersion')}, kind: {workload.ref.kind} and name: {name}"
+            yield Problem(message, ("spec", "scaleTargetRef"), cut(fix, MAX_CHARACTERS))
+            return
+
+
+_DISTINCT: Final = 4
+"""The minimum length of a name of which another one with a different letter is a misspelling."""
+
+
+def _by_namespace(context: Context) -> Mapping[str, Sequence[ReviewedObject]]:
+    """Return the workloads that can be scaled, by namespace."""
+    kinds = (DEPLOYMENT, STATEFUL_SET)
+    return grouped((each.effective_namespace, each) for kind in kinds for each in context.of_kind(kind))

@@ -14,6 +14,7 @@ from forewarn.policies.base.metering import TooLarge, charge
 from forewarn.policies.inputs.manifests.deploy_order import is_recreated
 from forewarn.policies.kubernetes.kinds.registry import (
     CRON_JOB,
+    DAEMON_SET,
     DEPLOYMENT,
     DISRUPTION_BUDGET,
     JOB,
@@ -231,6 +232,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
             message = f"{field} {value} allows no eviction: kubectl drain retries without end"
             fix = f"{_ALLOW_ONE[field]}, or suppress the finding"
             yield Problem(message, ("spec", field), fix, severity=Severity.NOTE, harm=EVICTIONS_FAIL)
+    yield from _without_scale(subject, context)
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
         return
@@ -245,6 +247,28 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     elif workload is not None and context.phase is Phase.LINT and (when := _at_minimum(workload, least, context)):
         message = f"minAvailable {least} allows no eviction {when}"
         yield Problem(message, ("spec", "minAvailable"), _ALLOW_ONE["minAvailable"], harm=EVICTIONS_FAIL)
+
+
+def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Yield a number of Pods that depends on replicas of Jobs or DaemonSets, which have no scale subresource.
+
+    Source: `getScaleController`. The error sets disruptionsAllowed to 0.
+    """
+    from forewarn.policies.kubernetes.objects.workload import NO_EVICTION
+
+    spec = at(subject.object, "spec") or NOTHING
+    field = "maxUnavailable" if at(spec, "maxUnavailable") is not None else "minAvailable"
+    value = at(spec, field)
+    is_relative = str(value).endswith("%") or (field == "maxUnavailable" and isinstance(value, int))
+    is_whole = not subject.is_partial and context.phase is Phase.LINT
+    if not is_relative or not is_whole or (field, str(value)) in NO_EVICTION:
+        return
+    for workload in _not_controlled(at(spec, "selector"), subject.effective_namespace, context):
+        if group_kind(workload.object) in (JOB, CRON_JOB, DAEMON_SET):
+            who = f"{workload.ref.kind} {cut(workload.ref.name, _LONGEST_NAME)}"
+            message = f"{field} {value} allows no eviction: {who} has no scale subresource"
+            yield Problem(message, ("spec", field), "set minAvailable to a number of Pods", harm=EVICTIONS_FAIL)
+            return
 
 
 def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str:
