@@ -271,8 +271,8 @@ def _without_scale(subject: ReviewedObject, context: Context) -> Iterator[Proble
             return
 
 
-def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str:
-    """Return when a workload has no more replicas than `least`, as words; "" if never, or if unknown."""
+def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str | None:
+    """Return when a workload has no more replicas than `least`, as words; None if never, or if unknown."""
     for scaler in context.once(scalers_of_workloads).get((workload.effective_namespace, workload.ref.name), ()):
         minimum = scaler.minimum
         if scaler.scales(workload) and minimum is not None and max(minimum, 1) <= least:
@@ -280,7 +280,7 @@ def _at_minimum(workload: ReviewedObject, least: int, context: Context) -> str:
             return f"while {who} is at {scaler.limits[0][-1]} {minimum}"
     replicas = at(workload.object, "spec", "replicas")
     default = _DEFAULT.fullmatch(replicas) if isinstance(replicas, str) else None
-    return f"while replicas has the default {default[1]}" if default and int(default[1]) <= least else ""
+    return f"while replicas has the default {default[1]}" if default and int(default[1]) <= least else None
 
 
 _LONGEST_NAME: Final = 40
