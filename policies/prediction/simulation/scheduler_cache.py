@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import zip_longest
+from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -161,6 +162,9 @@ def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
     return int(numbers[np.argmin(numbers << (digits[-1] - digits))]) - 1
 
 
+_NO_CLAIMS: Final = FrozenTable[tuple[str, str], "PersistentVolumeClaim"]()
+
+
 class SchedulerCache:
     """The Pods on nodes (bound or assumed), nominated Pods, nodes, and all other input of plugins."""
 
@@ -182,23 +186,31 @@ class SchedulerCache:
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
+        self._last: tuple[Mapping[str, Any], Snapshot] | None = None
+        """The last Snapshot, with the tables of ClusterObjects that change during a simulation."""
 
     def snapshot(self) -> Snapshot:
         """Return the Snapshot for the next cycle, the last one without a change. Do not use earlier Snapshots."""
-        pods_by_node, nominated = self._pods_by_node.tables(FrozenTable())
-        objects = replace(
-            self.base,
-            nodes=self._nodes.freeze(),
-            pdbs=self._pdbs.freeze(),
-            workloads=self._workloads.freeze(),
-            pods_by_node=pods_by_node,
-            nominated=nominated,
+        pods_by_node, nominated = self._pods_by_node.tables(_NO_CLAIMS)
+        tables = {
+            "nodes": self._nodes.freeze(),
+            "pdbs": self._pdbs.freeze(),
+            "workloads": self._workloads.freeze(),
+            "pods_by_node": pods_by_node,
+            "nominated": nominated,
             **self._overlays(),
-        )
-        return self._pods_by_node.next_snapshot(objects).get()
+        }
+        if self._last is None or any(map(is_not, tables.values(), self._last[0].values())):
+            self._last = tables, self._pods_by_node.next_snapshot(replace(self.base, **tables)).get()
+        return self._last[1]
 
     def _overlays(self) -> dict[str, Any]:
-        return {name: getattr(self, name).freeze() for name in ("claims", "volumes", "resource_claims", "pod_groups")}
+        return {
+            "claims": self.claims.freeze(),
+            "volumes": self.volumes.freeze(),
+            "resource_claims": self.resource_claims.freeze(),
+            "pod_groups": self.pod_groups.freeze(),
+        }
 
     # Pods
 
