@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents.answer import Effects, Fix, label
 from forewarn.policies.base.findings import plural
+from forewarn.policies.kubernetes.controllers.templates import made_of, template_of
 from forewarn.policies.kubernetes.kube_apiserver.quota import ExceededQuota
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping_at
+from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
 from forewarn.policies.kubernetes.quantity import NANO, Quantity, in_units
+from forewarn.policies.kubernetes.scheduling.bulk import capacity_for
+from forewarn.policies.prediction.simulation.summary import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.application.cluster import Cluster
     from forewarn.policies.questions.whatif.answer import Answer
 
@@ -25,11 +30,14 @@ _MAX_EFFECTS: Final = 2
 
 
 class Edit(NamedTuple):
-    """A fix to try: what to do, the changed objects, and the counter that must fall."""
+    """A fix to try: what to do, the changed objects, and the counter that must fall. `admits`: (`group/Kind`,
+    `namespace/name`) of a workload -> the number of its rejected Pods that kube-apiserver then admits.
+    """
 
     action: str
     objects: Sequence[ApiObject]
     counter: str
+    admits: Mapping[tuple[str, str], int] = MappingProxyType({})
 
 
 def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callable[[Cluster], Effects]) -> list[Fix]:
@@ -41,6 +49,8 @@ def tested_fixes(cluster: Cluster, answer: Answer, effects: Effects, ask: Callab
         return []
     tried: list[tuple[Edit, Effects]] = []
     for edit in [*_of_pdbs(cluster, answer), *_of_quotas(cluster, answer)][:_MAX_FIXES]:
+        if edit.admits and not _have_room(answer.after.simulation, edit.admits):
+            continue
         after = ask(_with(cluster, edit.objects))
         if _is_better(effects, after, edit.counter):
             tried.append((edit, after))
@@ -101,22 +111,23 @@ def relaxed(pdb: ApiObject, name: str = "maxUnavailable", value: str | int = 1) 
 def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
     """Yield, by ResourceQuota that rejects Pods, limits with which it admits all of them."""
     needed: dict[tuple[str, str], dict[str, Quantity]] = {}
-    rejected = Counter[tuple[str, str]]()
-    for row in answer.after.summary.missing:
+    admits: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+    for workload, row in missing(answer.after.simulation, answer.after.summary.names).items():
         if not isinstance(row.message, ExceededQuota):
             continue
-        namespace = answer.after.summary.names.group(row.group).partition("/")[0]
-        limits = needed.setdefault((namespace, row.message.quota), {})
+        key = workload[1].partition("/")[0], row.message.quota
+        admits.setdefault(key, {})[workload] = row.pods
+        limits = needed.setdefault(key, {})
         for resource, excess in row.message.amounts.items():
             more = Quantity(excess.requested.nano * row.pods, excess.requested.format)
             limits[resource] = limits.get(resource, excess.used) + more
-        rejected[namespace, row.message.quota] += row.pods
     for (namespace, name), limits in sorted(needed.items()):
         quota = cluster.snapshot.resource_quotas.get((namespace, name))
         if quota is None or not limits.keys() <= quota.hard.keys():
             continue
         if "pods" in quota.hard and "pods" not in limits:  # the first rejection names only what it exceeds
-            pods = Quantity(quota.used["pods"].nano + rejected[namespace, name] * NANO, quota.hard["pods"].format)
+            new = sum(admits[namespace, name].values()) * NANO
+            pods = Quantity(quota.used["pods"].nano + new, quota.hard["pods"].format)
             limits |= {"pods": pods} if pods.nano > quota.hard["pods"].nano else {}
         limits = {resource: _in_whole_units(limit) for resource, limit in sorted(limits.items())}
         hard = {resource: str(limit) for resource, limit in {**quota.hard, **limits}.items()}
@@ -125,7 +136,26 @@ def _of_quotas(cluster: Cluster, answer: Answer) -> Iterator[Edit]:
         status = {"hard": hard, "used": used}
         shown = ", ".join(f"{each} {in_units(quota.hard[each])} → {in_units(limit)}" for each, limit in limits.items())
         raised = {**obj, "spec": {**obj["spec"], "hard": hard}, "status": status}
-        yield Edit(f"quota {namespace}/{name}: {shown}", [raised], "rejected")
+        yield Edit(f"quota {namespace}/{name}: {shown}", [raised], "rejected", admits[namespace, name])
+
+
+def _have_room(simulation: Simulation, pods: Mapping[tuple[str, str], int]) -> bool:
+    """Report whether half of these Pods may fit on the nodes at the end. If they do not, most of them would be Pending,
+    and `_is_better` false, which takes a simulation to find out. True if this is unknown.
+    """
+    snapshot = simulation.cache.snapshot()
+    fit = 0
+    for (kind, name), count in pods.items():
+        namespace, _, own = name.partition("/")
+        state = simulation.api.workloads.get((kind, namespace, own))
+        if state is None or not simulation.steady:
+            return True
+        pod = simulation.world.admission(made_of(namespace, state.object, template_of(state.object)))
+        capacity = capacity_for(snapshot, pod, preempting=pod.preemption_policy != PREEMPT_NEVER)
+        if capacity is None:
+            return True
+        fit += min(capacity.total, count)
+    return 2 * fit >= sum(pods.values())
 
 
 def _in_whole_units(limit: Quantity) -> Quantity:

@@ -108,7 +108,8 @@ def test_a_wrong_assumption_is_rejected(tmp_path: Path, spec: str) -> None:
         forewarn.whatif(cluster_of(tmp_path), forewarn.Upgrade(assume_pdbs=spec))
 
 
-def test_a_quota_is_no_fix_if_its_pods_are_only_pending_then(tmp_path: Path) -> None:
+def test_a_quota_is_no_fix_if_its_pods_are_only_pending_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixes, "_with", lambda *_: pytest.fail("no room for the Pods, and yet simulated again"))
     full = object_of("v1", "Pod", "full", spec={"nodeName": "n2", "containers": [{"name": "c", "image": "i"}]})
     full["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
     full["status"] = {"phase": "Running", "conditions": READY}
