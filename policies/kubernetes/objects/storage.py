@@ -139,6 +139,11 @@ class PersistentVolumeClaim(View):
         """Whether the claim is completely bound. Source: upstream `isPVCFullyBound`."""
         return bool(self.volume_name) and self.bind_completed
 
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether only one Pod may use the claim."""
+        return "ReadWriteOncePod" in self.access_modes
+
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolume(View):

@@ -22,7 +22,9 @@ from forewarn.policies.kubernetes.scheduling.plugins.default_preemption import D
 from forewarn.policies.kubernetes.scheduling.plugins.inter_pod_affinity import terms_against
 from forewarn.policies.kubernetes.scheduling.plugins.node_ports import NodePorts
 from forewarn.policies.kubernetes.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
+from forewarn.policies.kubernetes.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from forewarn.policies.kubernetes.scheduling.plugins.volume_binding import VolumeBinding
+from forewarn.policies.kubernetes.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from forewarn.policies.kubernetes.scheduling.plugins.volume_zone import VolumeZone
 from forewarn.policies.kubernetes.scheduling.preemption import (
     NO_VICTIMS,
@@ -41,15 +43,18 @@ from forewarn.policies.kubernetes.scheduling.vectorized.lower_priority_pods impo
 from forewarn.policies.kubernetes.scheduling.vectorized.node_fit import (
     MAX,
     CapacityConstraint,
+    NodeFit,
     nominations_of,
     with_nominated,
 )
 from forewarn.policies.kubernetes.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from forewarn.policies.kubernetes.scheduling.vectorized_cycle import (
     Cycle,
+    FirstRejections,
     Found,
     Scores,
     candidates_on,
+    count_rejections,
     found_in_order,
     percentage_of,
 )
@@ -105,6 +110,9 @@ class Spec(NamedTuple):
     """[node], bool: whether the Pod's bound volumes can be mounted there."""
     is_reached: bool
     """Whether the volumes can be mounted on one of the `open` nodes."""
+    of_volumes: FirstRejections | None
+    """The rejections of the `open` nodes by VolumeBinding and VolumeZone, if these reject all of them; None if they do
+    not, or if another plugin than NodeVolumeLimits may reject a node with enough resources before."""
     percentage: int
     """percentageOfNodesToScore of the profile."""
 
@@ -270,6 +278,7 @@ def read_spec(snapshot: Snapshot, pod: Pod, numbers: dict[Hashable, int]) -> Spe
         constrained=len(resources) < len(fit.demands) or has_constraints(spec, cycle.framework),
         reached=reached,
         is_reached=bool((opens & reached).any()),
+        of_volumes=_of_volumes(snapshot, pod, cycle, opens),
         percentage=percentage_of(cycle.framework),
     )
 
@@ -301,6 +310,24 @@ def _reached(snapshot: Snapshot, pod: Pod, cycle: Cycle, nodes: int) -> NDArray[
         for plugin in {VolumeBinding.name, VolumeZone.name}.intersection(cycle.node_fit.rejections):
             reached &= cycle.node_fit.rejections[plugin].codes < 0
     return reached
+
+
+def _of_volumes(snapshot: Snapshot, pod: Pod, cycle: Cycle, opens: NDArray[np.bool_]) -> FirstRejections | None:
+    """Return `Spec.of_volumes`. `opens`: see `Spec.open`."""
+    claims = [claim for claim in _claims_of(snapshot, pod) if claim is not None]
+    passing = {NodeVolumeLimits.name}
+    if not any(volume.disk for volume in pod.spec.volumes) and not any(claim.is_exclusive for claim in claims):
+        passing.add(VolumeRestrictions.name)
+    names = [plugin.name for plugin in cycle.framework.column_plugins]
+    found = FirstRejections(len(opens))
+    for name in names[names.index(NodeResourcesFit.name) + 1 :]:
+        if name in (VolumeBinding.name, VolumeZone.name):
+            if name in cycle.node_fit.rejections:
+                found.add(cycle.node_fit.rejections[name], name)
+        elif name not in passing:
+            break
+    every_claim_is_bound = all(claim.fully_bound for claim in claims)
+    return found if claims and every_claim_is_bound and bool((found.codes[opens] >= 0).all()) else None
 
 
 def _claims_of(snapshot: Snapshot, pod: Pod) -> Iterator[PersistentVolumeClaim | None]:
@@ -363,7 +390,7 @@ class RecurringCycles:
         except NotValid:
             return None
         cycle = RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
-        return None if cycle.nodes and cycle.constrained else cycle
+        return None if cycle.nodes and cycle.constrained and not cycle.rejects_for_volumes() else cycle
 
     def _spec(self, snapshot: Snapshot, pod: Pod) -> Spec | None:
         has_storage = pod.spec.has_storage
@@ -421,6 +448,26 @@ class RecurringCycle:
         """Number of nodes that pass static filters and have enough resources."""
         if self._own is not None and spec.open[self._own.row]:
             self.nodes += bool(request.full[self._own.row]) - self._own.full
+        self._out_of_reach: NDArray[np.bool_] | None = None
+        """[node], bool: the nodes with enough resources, if the Pod's volumes reject all of them; otherwise None."""
+
+    def rejects_for_volumes(self) -> bool:
+        """Report whether VolumeBinding or VolumeZone reject all nodes with enough resources, and no plugin before. If
+        so, `nodes` becomes 0.
+        """
+        if self._spec.of_volumes is None or self.pod.nominated_node_name:
+            return False
+        here, framework = self.feasible, framework_in_columns(self.snapshot, self.pod)
+        problem = NodeFit(self.snapshot, self.pod, self._matrix, here)
+        if NodeVolumeLimits.name in framework.plan.columns:
+            try:
+                framework.plugin(NodeVolumeLimits.name).in_columns(problem)
+            except NotValid:
+                return False
+        if problem.undecided.any() or not (problem.possible == here).all():
+            return False
+        self._out_of_reach, self.nodes = here, 0
+        return True
 
     @cached_property
     def constrained(self) -> bool:
@@ -435,13 +482,15 @@ class RecurringCycle:
     def fits_on(self, name: str) -> bool:
         """Report whether the Pod fits on the node with this name; False if the node does not exist."""
         row = self.snapshot.rows.get(name)
-        if row is None or not self._spec.open[row]:
+        if row is None or not self._spec.open[row] or self._out_of_reach is not None:
             return False
         return not (self._own.full if self._own is not None and self._own.row == row else self._request.full[row])
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """[node], bool: whether the node can run the Pod now."""
+        if self._out_of_reach is not None:
+            return np.zeros(len(self._out_of_reach), np.bool_)
         mask = self._spec.open & ~self._request.full
         if self._own is not None:
             mask[self._own.row] = self._spec.open[self._own.row] and not self._own.full
@@ -461,7 +510,12 @@ class RecurringCycle:
         """Return (plugins that reject the Pod, reason -> number of nodes). Do not modify the result."""
         own = self._own
         if own is None or not self._spec.allowed[own.row]:
-            return self._fitting.rejection(self._spec)
+            plugins, reasons = self._fitting.rejection(self._spec)
+            if self._out_of_reach is None or self._spec.of_volumes is None:
+                return plugins, reasons
+            more, reasons = set(plugins), reasons.copy()
+            count_rejections(self._spec.of_volumes, self._out_of_reach, more, reasons)
+            return frozenset(more), reasons
         counts = zip(self._fitting.insufficient_counts, self._request.insufficient, own.insufficient, strict=True)
         return rejection_of(self._spec, [count - bool(lacks[own.row]) + mine for count, lacks, mine in counts])
 
@@ -501,7 +555,7 @@ class RecurringCycle:
         Filters after resources do not matter if every node lacks resources even without Pods of lower priority.
         """
         lower = lower_priority_pods_of(self._matrix, self.snapshot, self.pod.effective_priority)
-        if len(self._helped(lower)):
+        if self._out_of_reach is not None or len(self._helped(lower)):
             return self._cycle.unhelped()
         tried = self._spec.open & (lower.count > 0)
         potential = int(np.count_nonzero(self._spec.open))

@@ -91,7 +91,7 @@ class VolumeRestrictions(Plugin, FilterInColumns):
             claim = self.snapshot.objects.claims.get((pod.namespace, volume.claim_name))
             if claim is None:
                 return set(), volume.claim_name
-            if "ReadWriteOncePod" in claim.access_modes:
+            if claim.is_exclusive:
                 exclusive.add(claim.name)
         return exclusive, None
 
