@@ -59,7 +59,7 @@ def _by_policy(context: PreemptionContext, cq: ClusterQueueSnapshot, policy: str
     preemptor, frs = context.preemptor.obj, context.frs_need_preemption
     for info in list(cq.workloads.values()):
         charge()
-        if satisfies_preemption_policy(preemptor, info.obj, policy) and info.uses(frs):
+        if satisfies_preemption_policy(preemptor, info.obj, policy) and not info.assigned.isdisjoint(frs):
             yield info
 
 

@@ -118,7 +118,7 @@ class Manager:
             objects.cluster_queues,
             objects.cohorts,
             objects.flavors,
-            self.holders.values(),
+            self.holders,
             self._generations,
             self.active,
         )

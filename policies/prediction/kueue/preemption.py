@@ -230,6 +230,7 @@ def _borrowing_in_subtree(
 def _from_cluster_queue(
     context: PreemptionContext, cq: ClusterQueueSnapshot, lca: CohortSnapshot | None, *, has_advantage: bool = False
 ) -> list[_Candidate]:
+    charge(len(cq.workloads))
     found = (_classified(context, info, lca, has_advantage=has_advantage) for info in cq.workloads.values())
     return [candidate for candidate in found if candidate is not None]
 
@@ -238,10 +239,9 @@ def _classified(
     context: PreemptionContext, info: Info, lca: CohortSnapshot | None, *, has_advantage: bool
 ) -> _Candidate | None:
     """Return a Workload as a candidate; None if it must not be preempted. Source: `classifyPreemptionVariant`."""
-    charge()
     preemption = context.cq.spec.preemption
     policy = preemption.within_cluster_queue if lca is None else preemption.reclaim_within_cohort
-    if not info.uses(context.frs_need_preemption):
+    if info.assigned.isdisjoint(context.frs_need_preemption):
         return None
     preemptor, candidate = context.preemptor.obj, info.obj
     if not satisfies_preemption_policy(preemptor, candidate, policy):

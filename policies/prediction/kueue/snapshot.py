@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import quote
 from forewarn.policies.base.metering import TooLarge, charge
-from forewarn.policies.kubernetes.objects.kueue import Cohort
+from forewarn.policies.kubernetes.objects.kueue import Cohort, saturated
 from forewarn.policies.prediction.kueue.resource_node import ClusterQueueSnapshot, CohortSnapshot
 
 if TYPE_CHECKING:
@@ -54,21 +54,17 @@ def take_snapshot(
     cluster_queues: Mapping[str, ClusterQueue],
     cohorts: Mapping[str, Cohort],
     flavors: Mapping[str, ResourceFlavor],
-    holders: Iterable[Info],
+    holders: Mapping[str, Info],
     generations: Mapping[str, int],
     active: frozenset[str],
 ) -> Snapshot:
-    """Return the state of quota. `holders`: Workloads with quota. Raises TooLarge for too many levels of Cohorts.
+    """Return the state of quota. Raises TooLarge for too many levels of Cohorts.
 
+    `holders`: Workloads with quota, by key. `generations`: of ClusterQueues, see `LastAssignment`.
     The usage of inactive ClusterQueues counts in their Cohorts, but their Workloads cannot be preempted.
     """
-    cqs = {name: ClusterQueueSnapshot(spec, generations.get(name, 0)) for name, spec in sorted(cluster_queues.items())}
+    cqs = _cluster_queues(cluster_queues, holders, generations)
     snapshot = Snapshot(cqs, active, flavors)
-    for info in holders:
-        if (cq := cqs.get(info.cluster_queue)) is not None:
-            charge(2)
-            cq.workloads[info.key] = info
-            cq.add_all(info.usage)
     nodes = snapshot.cohorts
     for name in cohorts_of(cluster_queues.values(), cohorts):
         spec = cohorts.get(name, Cohort(name))
@@ -88,6 +84,22 @@ def take_snapshot(
         if node.parent is None:
             _accumulate(node, children, 1)
     return snapshot
+
+
+def _cluster_queues(
+    cluster_queues: Mapping[str, ClusterQueue], holders: Mapping[str, Info], generations: Mapping[str, int]
+) -> dict[str, ClusterQueueSnapshot]:
+    """Return the ClusterQueues with their Workloads and usage, without Cohorts."""
+    cqs = {name: ClusterQueueSnapshot(spec, generations.get(name, 0)) for name, spec in sorted(cluster_queues.items())}
+    for key, info in holders.items():
+        if (cq := cqs.get(info.cluster_queue)) is not None:
+            cq.workloads[key] = info
+            for fr, amount in info.usage.items():
+                cq.usage[fr] = cq.usage.get(fr, 0) + amount
+    charge(2 * len(holders))
+    for cq in cqs.values():
+        cq.usage = {fr: saturated(amount) for fr, amount in cq.usage.items()}
+    return cqs
 
 
 def _accumulate(cohort: CohortSnapshot, children: Mapping[str, list[ClusterQueueSnapshot]], depth: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
@@ -56,9 +57,9 @@ class LastAssignment:
         return self.last_tried_flavor_idx[pod_set].get(resource, -1) + 1
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Info:
-    """A Workload in a queue or with quota."""
+    """A Workload in a queue or with quota. Only `last_assignment` changes."""
 
     obj: Workload
     cluster_queue: str
@@ -77,7 +78,7 @@ class Info:
     def key(self) -> str:
         return self.obj.key
 
-    @property
+    @cached_property
     def usage(self) -> Quantities:
         """The usage by flavor and resource. Source: `FlavorResourceUsage`."""
         total: Quantities = {}
@@ -87,15 +88,16 @@ class Info:
                 total[fr] = add(total.get(fr, 0), amount)
         return total
 
-    def uses(self, frs: set[FlavorResource]) -> bool:
-        """Report whether one of the resources was assigned. Source: `WorkloadUsesResources`."""
-        return any(
-            FlavorResource(flavor, resource) in frs
+    @cached_property
+    def assigned(self) -> frozenset[FlavorResource]:
+        """The resources with an assigned flavor, for `WorkloadUsesResources`."""
+        return frozenset(
+            FlavorResource(flavor, resource)
             for pod_set in self.total_requests
             for resource, flavor in pod_set.flavors.items()
         )
 
-    @property
+    @cached_property
     def scheduling_hash(self) -> str:
         """The equivalence class: Workloads of the same class get the same flavors. Source: `computeSchedulingHash`."""
         shapes = [

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Table
 from forewarn.policies.base.findings import listed, plural
-from forewarn.policies.kubernetes.cluster.cache import seconds_of
 from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, JOB, KUEUE_WORKLOAD
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
@@ -18,9 +17,9 @@ from forewarn.policies.kubernetes.objects.fields import (
     mapping,
     ref_of,
 )
-from forewarn.policies.prediction.kueue.forecast import QueueForecast, forecast
-from forewarn.policies.prediction.kueue.job import QUEUE_NAME, is_managed_by_kueue, started_job, workload_from_job
+from forewarn.policies.prediction.kueue.job import QUEUE_NAME, is_managed_by_kueue, started_job
 from forewarn.policies.prediction.kueue.objects import objects_of
+from forewarn.policies.prediction.kueue.queued_jobs import count_pods, forecast_jobs, pods_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from forewarn.policies.base.documents.answer import Effects
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.kueue import Workload
-    from forewarn.policies.kubernetes.objects.pod import Pod
-    from forewarn.policies.prediction.kueue.manager import Objects
+    from forewarn.policies.prediction.kueue.forecast import QueueForecast
 
     Rows = list[list[str | int]]
 
@@ -101,7 +99,7 @@ def queued_jobs(cluster: ClusterSnapshot, objects: Sequence[ApiObject]) -> Queue
     jobs: list[QueuedJob] = []
     changed = [*objects]
     preempted: dict[str, Workload] = {}
-    for index, result in zip(places, _forecasts(cluster, found, [objects[index] for index in places]), strict=True):
+    for index, result in zip(places, forecast_jobs(cluster, found, [objects[index] for index in places]), strict=True):
         job = objects[index]
         if isinstance(result, InvalidObject):
             jobs.append(QueuedJob(_name(job), "waits", "", message=str(result)))
@@ -164,7 +162,7 @@ def suspended_job(cluster: ClusterSnapshot, job: ApiObject) -> QueuedJob | None:
     found = objects_of(cluster) if is_managed_by_kueue(job) and at(job, "spec", "suspend") is True else None
     if found is None:
         return None
-    (each,) = _forecasts(cluster, found, [job])
+    (each,) = forecast_jobs(cluster, found, [job])
     if isinstance(each, InvalidObject):
         return QueuedJob(_name(job), "waits", "", message=str(each))
     return None if each.workload.has_quota else queued_job(each, cluster, _name(job))
@@ -172,32 +170,6 @@ def suspended_job(cluster: ClusterSnapshot, job: ApiObject) -> QueuedJob | None:
 
 def _name(job: ApiObject) -> str:
     return str(ref_of(job, DEFAULT_NAMESPACE))
-
-
-def _forecasts(
-    cluster: ClusterSnapshot, objects: Objects, jobs: Sequence[ApiObject]
-) -> list[QueueForecast | InvalidObject]:
-    """Return what Kueue does with each Job, or why it creates no Workload for it."""
-    now = time_of(cluster, objects)
-    stored = {(each.namespace, each.owner): each for each in objects.workloads.values()}
-    forecasts: dict[int, QueueForecast | InvalidObject] = {}
-    workloads: dict[int, Workload] = {}
-    for index, job in enumerate(jobs):
-        try:
-            workload = workload_from_job(job, cluster, now, index)
-        except InvalidObject as fault:
-            forecasts[index] = fault
-            continue
-        existing = stored.get((workload.namespace, workload.owner))
-        if existing is None:
-            workloads[index] = workload
-        elif existing.has_quota:
-            queue = existing.admission.cluster_queue if existing.admission else None
-            forecasts[index] = QueueForecast(existing, queue, existing.admission)
-        else:
-            workloads[index] = replace(existing, priority=workload.priority, pod_sets=workload.pod_sets)
-    forecasts |= dict(zip(workloads, forecast(objects, [*workloads.values()], now), strict=True))
-    return [forecasts[index] for index in range(len(jobs))]
 
 
 def quota_without_pods(cluster: ClusterSnapshot, pending: Mapping[str, int]) -> Iterator[str]:
@@ -210,29 +182,15 @@ def quota_without_pods(cluster: ClusterSnapshot, pending: Mapping[str, int]) -> 
         yield f"Kueue: {workloads} while {plural(sum(pods), 'Pod stays', 'Pods stay')} Pending"
 
 
-def time_of(cluster: ClusterSnapshot, objects: Objects) -> int:
-    """Return the time of a cluster state in seconds since 1970, after the creation of all Workloads."""
-    newest = max((workload.created for workload in objects.workloads.values()), default=0)
-    return max(int(seconds_of(cluster.origin)), newest + 1)
-
-
 def _suspended(job: ApiObject) -> ApiObject:
     """Return a Job that stays suspended, without its queue, so that nothing starts it."""
     labels = {key: value for key, value in mapping(job, "metadata", "labels").items() if key != QUEUE_NAME[-1]}
     return _with_suspend({**job, "metadata": {**mapping(job, "metadata"), "labels": labels}})
 
 
-def pods_of(workload: Workload, cluster: ClusterSnapshot) -> Iterator[Pod]:
-    """Yield the Pods of a Workload of a Job."""
-    for pod in cluster.pods_of(workload.namespace).values():
-        owner = None if pod.owner is None or pod.terminal else (pod.owner_kind, pod.owner.name)
-        if owner is not None and owner == workload.owner and pod.node_name:
-            yield pod
-
-
 def queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> QueuedJob:
     """Return a forecast as the answer has it."""
-    queue, wanted = result.cluster_queue or "", _count(result.workload)
+    queue, wanted = result.cluster_queue or "", sum(pod_set.count for pod_set in result.workload.pod_sets)
     if result.not_predicted is not None:
         return QueuedJob(name, "not-predicted", queue, wanted, message=f"{result.not_predicted} not modelled")
     preempted = [
@@ -240,7 +198,7 @@ def queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> Qu
             target.info.key,
             target.info.cluster_queue,
             target.info.obj.priority,
-            sum(1 for _ in pods_of(target.info.obj, cluster)) if target.info.obj.owner else _count(target.info.obj),
+            count_pods(target.info.obj, cluster),
             target.reason,
         )
         for target in result.targets
@@ -255,10 +213,6 @@ def queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> Qu
     }
     pods = sum(pod_set.count or 0 for pod_set in result.admission.pod_sets)
     return QueuedJob(name, "preempts" if preempted else "admitted", queue, wanted, pods, flavors, preempted)
-
-
-def _count(workload: Workload) -> int:
-    return sum(pod_set.count for pod_set in workload.pod_sets)
 
 
 # The answer
