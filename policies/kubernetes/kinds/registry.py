@@ -141,7 +141,7 @@ KUEUE: Final = (
     _kueue("Workload", "workloads", namespaced=True),
 )
 """Optional kinds of the cache: Kueue. They are only useful together."""
-OPTIONAL: Final = (*DEVICES, *SEPARATE_KINDS, *KUEUE)
+OPTIONAL: Final = (*DEVICES, *KUEUE, *SEPARATE_KINDS)
 
 BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *OPTIONAL)}
 POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.base.findings import Path, Problem, Severity, Text, quote
+from forewarn.policies.base.findings import Action, Path, Problem, Severity, Text, plural, quote
 from forewarn.policies.kubernetes.kinds.registry import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from forewarn.policies.kubernetes.objects.fields import INT32, at, group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.reviewed_object import Operation
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt, workload_classes
 from forewarn.policies.linting.rules.support.rule_text import (
@@ -21,6 +22,7 @@ from forewarn.policies.linting.rules.support.rule_text import (
 )
 
 if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.node import Node
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
     from forewarn.policies.kubernetes.objects.workload import PodTemplate
@@ -294,3 +296,90 @@ def _allocatable(node: Node, name: str) -> int:
         "pods": has.allowed_pod_number,
     }
     return amounts.get(name, has.scalars.get(name, 0))
+
+
+@rule(
+    Target.TEMPLATE,
+    severity=Severity.WARNING,
+    action=Action.WARN,
+    depends_on=("queues",),
+    objects={Target.TEMPLATE: "Jobs in LocalQueues of Kueue"},
+)
+def kueue_admission(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Kueue would preempt Workloads for a new Job, or the Job would wait for quota.
+
+    Why: Kueue creates a Job suspended, and starts it when its ClusterQueue has quota. Preempted Workloads lose all
+    their Pods, and their Jobs are suspended.
+
+    Details: the linter needs `--cluster`. `forewarn predict` names the Workloads, and what is not predicted.
+
+    Cluster:
+
+        ResourceFlavor default
+        spec: {}
+        ---
+        ClusterQueue team
+        spec:
+          namespaceSelector: {}
+          resourceGroups:
+          - coveredResources: [cpu]
+            flavors:
+            - name: default
+              resources:
+              - name: cpu
+                nominalQuota: 4
+        ---
+        LocalQueue ml/team
+        spec:
+          clusterQueue: team
+
+    Example:
+
+          Job ml/train
+            labels:
+              kueue.x-k8s.io/queue-name: team
+          spec:
+            template:
+              spec:
+                restartPolicy: Never
+                containers:
+                - name: train
+                  image: train
+                  resources:
+        -           requests: {cpu: 8}
+        +           requests: {cpu: 4}
+
+    Fix: request less, lower the priority of the Job, or raise the quota of the ClusterQueue.
+    """
+    if not text_at(subject.object, "metadata", "labels", _QUEUE_NAME) or context.cluster is None:
+        return
+    if subject.operation is Operation.CREATE and context.cluster.kueue.get(LOCAL_QUEUE):
+        yield from _decided(subject, context.cluster, context.phase)
+
+
+_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+
+
+def _decided(subject: ReviewedObject, cluster: ClusterSnapshot, phase: Phase) -> Iterator[Problem]:
+    """Yield what Kueue decides about a new Job, without names of other objects."""
+    from forewarn.policies.prediction.kueue.forecast import QueueForecast  # few clusters have Kueue
+    from forewarn.policies.prediction.kueue.job import is_managed_by_kueue
+    from forewarn.policies.prediction.kueue.objects import objects_of
+    from forewarn.policies.prediction.kueue.queued_jobs import count_pods, forecast_jobs
+
+    objects = objects_of(cluster) if is_managed_by_kueue(subject.object) else None
+    if objects is None:
+        return
+    path = ("metadata", "labels", _QUEUE_NAME)
+    (result,) = forecast_jobs(cluster, objects, [subject.object])
+    if not isinstance(result, QueueForecast) or result.cluster_queue is None:
+        if phase is Phase.VALIDATE:  # files may define the queue, too
+            yield Problem("Kueue does not start it: its queue or class does not exist", path, "check both labels")
+    elif result.targets:
+        pods = sum(count_pods(target.info.obj, cluster) for target in result.targets)
+        workloads = plural(len(result.targets), "Workload")
+        message = f"Kueue would preempt {workloads} ({plural(pods, 'Pod')}) for this Job"
+        yield Problem(message, path, "lower its priority, or request less")
+    elif result.admission is None and result.not_predicted is None:
+        behind = f" behind {plural(len(result.ahead), 'Workload')}" if result.ahead else ""
+        yield Problem(f"Kueue starts it later: it waits for quota{behind}", path, "request less, or raise the quota")

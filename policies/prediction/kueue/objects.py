@@ -36,8 +36,9 @@ def objects_of(cluster: ClusterSnapshot) -> Objects | None:
         views = cluster.kueue.get(kind, {}).values()
         getattr(found, table).update((view.key if hasattr(view, "key") else view.name, view) for view in views)
     found.namespaces.update((namespace.name, namespace.labels) for namespace in cluster.namespaces.values())
-    for workload in found.workloads.values():
-        found.namespaces.setdefault(workload.namespace, {NAME_LABEL: workload.namespace})
+    used = {each.namespace for each in found.local_queues.values()}
+    for name in used | {each.namespace for each in found.workloads.values()}:  # a snapshot may lack the Namespaces
+        found.namespaces.setdefault(name, {NAME_LABEL: name})
     for limit_range in cluster.limit_ranges.values():
         found.limit_ranges.setdefault(limit_range.namespace, []).append(limit_range)
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 from forewarn.policies.base.findings import ObjectRef, plural
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import CutShort, TooLarge
-from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, ROLLED_OUT
+from forewarn.policies.kubernetes.kinds.registry import DAEMON_SET, JOB, LOCAL_QUEUE, ROLLED_OUT
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -90,6 +90,8 @@ class Predicted:
         return tuple(impact for impact in self._impacts.values() if impact is not None)
 
     def _work_out(self, subject: ReviewedObject) -> Impact | None:
+        if self._is_suspended_by_kueue(subject):
+            return None
         try:
             forecast = self._forecast
         except CutShort as why:
@@ -97,6 +99,12 @@ class Predicted:
 
             return not_read(subject, self._context.options.pod_template_paths, why)
         return forecast.predict_impact(subject, self._limits(subject))
+
+    def _is_suspended_by_kueue(self, subject: ReviewedObject) -> bool:
+        """Report whether Kueue suspends a new Job, so that it creates no Pods yet."""
+        cluster, queue = self._context.cluster, at(subject.object, "metadata", "labels", "kueue.x-k8s.io/queue-name")
+        is_new_job = subject.operation is Operation.CREATE and group_kind(subject.object) == JOB
+        return bool(queue and is_new_job and cluster and cluster.kueue.get(LOCAL_QUEUE))
 
     def _limits(self, subject: ReviewedObject) -> QuotaLimits | None:
         """Return how ResourceQuotas limit the Pods of a subject; None without ResourceQuotas."""

@@ -1,0 +1,55 @@
+"""What the webhook says at the creation of a Job in a LocalQueue of Kueue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from forewarn.webhook.admission.decision import Decision
+from forewarn.webhook.admission.review import Hook
+from tests.policies.kueue.worlds import cluster, job
+from tests.webhook.builders import decided, review
+from tests.work import steps
+
+
+def suspended(*given: Any, **more: Any) -> dict[str, Any]:
+    made = job(*given, **more)
+    return {**made, "spec": {**made["spec"], "suspend": True}}
+
+
+def decision(made: dict[str, Any], operation: str = "CREATE", **request: Any) -> Decision:
+    return decided(Hook.VALIDATE, review(made, operation, namespace="ml", **request), state=cluster().snapshot)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (suspended("ml", "urgent", 4, "2", "high"), "Kueue would preempt 1 Workload (4 Pods) for this Job"),
+        (suspended("ml", "small", 1, "1"), "Kueue starts it later: it waits for quota behind 1 Workload"),
+        (
+            suspended("ml", "x", 1, "1", "unknown"),
+            "Kueue does not start it: its queue or class does not exist",
+        ),
+    ],
+)
+def test_a_warning_without_names_of_other_objects(made: dict[str, Any], message: str) -> None:
+    (warning,) = decision(made).response.warnings
+    assert message in warning
+    assert "train" not in warning
+
+
+def test_no_warning_for_a_job_that_is_admitted_already() -> None:
+    made = suspended("ml", "train-a", 4, "2")
+    assert decision(made, "UPDATE", oldObject=made).response.warnings == ()
+
+
+def test_a_job_without_a_queue_costs_no_more_than_without_kueue() -> None:
+    made = suspended("ml", "plain", 1, "1")
+    made["metadata"]["labels"] = {}
+    with_kueue = cluster().snapshot
+    states = (with_kueue, replace(with_kueue, kueue={}))
+    costs = [steps(partial(decided, Hook.VALIDATE, review(made, namespace="ml"), state=each)) for each in states * 2]
+    assert costs[2] == costs[3]  # the first ones import modules
