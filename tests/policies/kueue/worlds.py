@@ -47,6 +47,12 @@ def job(namespace: str, name: str, pods: int, cpu: str, priority_class: str = "l
     return obj("batch/v1", "Job", name, namespace, metadata=metadata, spec=spec, **more)
 
 
+def suspended(*given: Any, **more: Any) -> dict[str, Any]:
+    """A Job as Kueue creates it."""
+    made = job(*given, **more)
+    return {**made, "spec": {**made["spec"], "suspend": True}}
+
+
 def queued(made: dict[str, Any], priority: int, flavor: str = "") -> list[dict[str, Any]]:
     """A Job with its Workload; with a flavor, the Workload is admitted and has its Pods."""
     namespace, name = made["metadata"]["namespace"], made["metadata"]["name"]

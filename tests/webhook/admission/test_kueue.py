@@ -10,14 +10,9 @@ import pytest
 
 from forewarn.webhook.admission.decision import Decision
 from forewarn.webhook.admission.review import Hook
-from tests.policies.kueue.worlds import cluster, job
+from tests.policies.kueue.worlds import cluster, suspended
 from tests.webhook.builders import decided, review
 from tests.work import steps
-
-
-def suspended(*given: Any, **more: Any) -> dict[str, Any]:
-    made = job(*given, **more)
-    return {**made, "spec": {**made["spec"], "suspend": True}}
 
 
 def decision(made: dict[str, Any], operation: str = "CREATE", **request: Any) -> Decision:
