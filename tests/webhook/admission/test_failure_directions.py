@@ -45,7 +45,7 @@ from forewarn.webhook.http.asgi import Limits
 from forewarn.webhook.http.tls import Demands
 from forewarn.webhook.metrics import Metrics
 from forewarn.webhook.x509 import Authority, self_signed
-from tests.policies.kueue.worlds import objects, suspended
+from tests.policies.kueue import worlds
 from tests.webhook.builders import (
     answer_now,
     body,
@@ -1165,7 +1165,7 @@ WARNS_WHILE_LATE = {
         review(deployment("system-node-critical")),
         ({**NODE, "metadata": {"name": "node-1", "labels": {"cloud.google.com/gke-nodepool": "one"}}},),
     ),
-    "kueue-admission": (review(suspended("ml", "urgent", 4, "2", "high"), namespace="ml"), (*objects(),)),
+    "kueue-admission": (review(worlds.suspended("ml", "urgent", 4, "2", "high"), namespace="ml"), (*worlds.objects(),)),
 }
 
 
