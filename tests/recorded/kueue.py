@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.kubernetes.objects.fields import moment_of, objects_at, text
+from forewarn.policies.kubernetes.objects.kueue import Configuration
 from forewarn.policies.prediction.kueue.manager import Manager
 from forewarn.policies.prediction.kueue.objects import read_objects
 
@@ -21,7 +22,8 @@ def answer_case(case: ApiObject) -> ApiObject:
     if now is None:
         raise ValueError("now is no RFC 3339 time")
     objects = read_objects(objects_at(case, "objects"))
-    manager = Manager(objects, now.timestamp(), is_fair_sharing=case.get("fairSharing") is True)
+    objects.configuration = Configuration(is_fair_sharing=case.get("fairSharing") is True)
+    manager = Manager(objects, now.timestamp())
     cycles = [*manager.cycles()]
     entries = cycles[0] if cycles else []
     admitted = {

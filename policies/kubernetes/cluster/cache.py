@@ -76,8 +76,9 @@ VIEWS: Final = {
     kind: spec.view
     for kind, spec in registry.BY_GROUP_KIND.items()
     if kind != registry.PRIORITY_CLASS and not spec.template
-}
+} | {registry.KUEUE_CONFIGURATION: "kueue:Configuration"}
 """`group/Kind` of each kind with a table -> module and class of its view in policies.objects."""
+_KUEUE: Final = (*(spec.group_kind for spec in registry.KUEUE), registry.KUEUE_CONFIGURATION)
 SCHEDULER_TABLES: Final = {s.table: k for k, s in registry.BY_GROUP_KIND.items() if s.table} | {WORKLOADS: WORKLOADS}
 """Field of `ClusterObjects` -> the name of its table."""
 
@@ -433,7 +434,7 @@ class Cache:
             pods=self._tables[registry.POD].freeze(),
             waiting_pods=self._waiting.freeze(),
             workloads=objects.workloads,
-            kueue={spec.group_kind: self._tables[spec.group_kind].freeze() for spec in registry.KUEUE},
+            kueue={kind: self._tables[kind].freeze() for kind in _KUEUE},
             origin=self.origin,
             omitted=self._omitted,
             _scheduling=self._pods_by_node.next_snapshot(objects),

@@ -141,6 +141,8 @@ KUEUE: Final = (
     _kueue("Workload", "workloads", namespaced=True),
 )
 """Optional kinds of the cache: Kueue. They are only useful together."""
+KUEUE_CONFIGURATION: Final = "config.kueue.x-k8s.io/Configuration"
+"""The configuration of Kueue's manager, which only files contain."""
 OPTIONAL: Final = (*DEVICES, *KUEUE, *SEPARATE_KINDS)
 
 BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *OPTIONAL)}

@@ -17,7 +17,6 @@ from forewarn.policies.kubernetes.objects.fields import (
     items,
     mapping,
     objects_at,
-    ref_of,
     string_map,
     strings,
     text,
@@ -408,20 +407,19 @@ def _quotas(obj: ApiObject) -> Mapping[FlavorResource, ResourceQuota]:
 
 
 def _amount(obj: ApiObject, resource: str, *path: str) -> Amount:
+    return amount_from_quantity(resource, _quantity(obj, *path))
+
+
+def _quantity(obj: ApiObject, *path: str) -> Quantity:
     try:
-        return amount_from_quantity(resource, parse_quantity(at(obj, *path)))
+        return parse_quantity(at(obj, *path))
     except InvalidQuantity as error:
         raise InvalidObject(str(error), path) from None
 
 
 def _fair_weight(obj: ApiObject) -> float:
-    weight = at(obj, "spec", "fairSharing", "weight")
-    if weight is None:
-        return 1.0
-    try:
-        return parse_quantity(weight).nano / NANO
-    except InvalidQuantity as error:
-        raise InvalidObject(str(error), ("spec", "fairSharing", "weight"), ref_of(obj)) from None
+    path = ("spec", "fairSharing", "weight")
+    return 1.0 if at(obj, *path) is None else _quantity(obj, *path).nano / NANO
 
 
 def _selector(selector: Any) -> LabelSelector | None:
@@ -429,3 +427,60 @@ def _selector(selector: Any) -> LabelSelector | None:
         return parse_label_selector(selector)
     except InvalidSelector as error:
         raise InvalidObject(str(error)) from None
+
+
+class ResourceTransformation(NamedTuple):
+    """What replaces a resource in requests, or stands beside it. `outputs`: by resource, in billionths for one unit.
+
+    `multiply_by`: a resource by whose amount the input is multiplied first; None without one.
+    """
+
+    outputs: Mapping[str, int]
+    is_retained: bool
+    multiply_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The configuration of Kueue's manager. `preemption_strategies`: of fair sharing, empty for the default."""
+
+    is_fair_sharing: bool = False
+    preemption_strategies: tuple[str, ...] = ()
+    excluded_prefixes: tuple[str, ...] = ()
+    transformations: Mapping[str, ResourceTransformation] = field(default_factory=dict)
+    not_modelled: str | None = None
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> Configuration:
+        """Read an object of config.kueue.x-k8s.io, v1beta2 or v1beta1. Raises InvalidObject."""
+        transformations = items(obj, "resources", "transformations")
+        return cls(
+            is_fair_sharing=_is_enabled(obj, "fairSharing"),
+            preemption_strategies=strings(obj, "fairSharing", "preemptionStrategies"),
+            excluded_prefixes=strings(obj, "resources", "excludeResourcePrefixes"),
+            transformations={text(each, "input"): _transformation(each) for each in transformations},
+            not_modelled=_not_modelled_in(obj),
+        )
+
+
+def _is_enabled(obj: ApiObject, name: str) -> bool:
+    """Report whether a feature is on: since v1beta2 if its field is there, before by `enable`."""
+    if text(obj, "apiVersion").endswith("/v1beta1"):
+        return at(obj, name, "enable") is True
+    return at(obj, name) is not None
+
+
+def _not_modelled_in(obj: ApiObject) -> str | None:
+    if _is_enabled(obj, "waitForPodsReady"):
+        return "WaitForPodsReady"
+    if at(obj, "admissionFairSharing") is not None:
+        return "admission fair sharing"
+    if text(obj, "resources", "quotaCheckStrategy") == "IgnoreUndeclared":
+        return "quotaCheckStrategy IgnoreUndeclared"
+    return next((f"Kueue's feature gate {name}" for name in sorted(mapping(obj, "featureGates"))), None)
+
+
+def _transformation(obj: ApiObject) -> ResourceTransformation:
+    outputs = {name: _quantity(obj, "outputs", name).nano for name in mapping(obj, "outputs")}
+    is_retained = (text(obj, "strategy") or "Retain") == "Retain"
+    return ResourceTransformation(outputs, is_retained, text(obj, "multiplyBy") or None)

@@ -5,8 +5,8 @@ Source: kueue pkg/scheduler/preemption (`fairPreemptions`), its `fairsharing`, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.metering import charge
 from forewarn.policies.kubernetes.objects.kueue import NEVER
@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from forewarn.policies.prediction.kueue.workload import Info
 
 
-def fair_preemptions(context: PreemptionContext) -> list[Target]:
-    """Return the Workloads to preempt with fair sharing, by the default strategies `LessThanOrEqualToFinalShare` and
-    `LessThanInitialShare`.
-    """
+FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
+DEFAULT_STRATEGIES: Final = (FINAL_SHARE, "LessThanInitialShare")
+
+
+def fair_preemptions(context: PreemptionContext, strategies: Sequence[str] = DEFAULT_STRATEGIES) -> list[Target]:
+    """Return the Workloads to preempt with fair sharing."""
     candidates = sorted(_find_candidates(context), key=context.order)
     if not candidates:
         return []
     context.cq.add_all(context.requests)  # shares include the preemptor
-    fits, targets, to_retry = _run_first_strategy(context, candidates)
-    if not fits:
+    fits, targets, to_retry = _run_first_strategy(context, candidates, strategies[0])
+    if not fits and len(strategies) > 1:
         fits = _run_second_strategy(context, to_retry, targets)
     context.cq.remove_all(context.requests)
     if not fits:
@@ -64,7 +66,7 @@ def _by_policy(context: PreemptionContext, cq: ClusterQueueSnapshot, policy: str
 
 
 def _run_first_strategy(
-    context: PreemptionContext, candidates: Iterable[Info]
+    context: PreemptionContext, candidates: Iterable[Info], strategy: str
 ) -> tuple[bool, list[Target], list[Info]]:
     """Return whether the preemptor fits, the targets, and candidates for the second strategy.
 
@@ -80,14 +82,15 @@ def _run_first_strategy(
             if _preempt(context, ordering.pop(cq), reason, targets):
                 return True, targets, []
             continue
-        preemptor_share = ordering.almost_lcas(cq)[0].dominant_resource_share()
+        preemptor_share, share_before = (node.dominant_resource_share() for node in ordering.almost_lcas(cq))
         while ordering.has_workload(cq):
             info = ordering.pop(cq)
             usage = info.usage
             cq.remove_all(usage)
             share_without = ordering.almost_lcas(cq)[1].dominant_resource_share()
             cq.add_all(usage)
-            if preemptor_share.rank > share_without.rank:
+            is_fair = preemptor_share.rank <= share_without.rank
+            if not (is_fair if strategy == FINAL_SHARE else preemptor_share.rank < share_before.rank):
                 to_retry.append(info)
                 continue
             if _preempt(context, info, Reason.IN_COHORT_FAIR_SHARING, targets):

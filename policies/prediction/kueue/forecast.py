@@ -131,8 +131,8 @@ def _stopped(objects: Objects, workload: Workload, queue: ClusterQueue) -> str |
 
 def _not_modelled(objects: Objects, workload: Workload, queue: ClusterQueue) -> str | None:
     """Return what of a Workload or its ClusterQueue is not modelled; None if everything is."""
-    if workload.not_modelled is not None:
-        return workload.not_modelled
+    if reason := objects.configuration.not_modelled or workload.not_modelled:
+        return reason
     if queue.admission_checks:
         return f"admission checks ({queue.admission_checks[0]})"
     has_topology = any(objects.flavors[flavor].topology for flavor in queue.flavors)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from forewarn.policies.kubernetes.objects.kueue import NONE, Admission, PodSetAssignment
+from forewarn.policies.kubernetes.objects.kueue import NONE, Admission, Configuration, PodSetAssignment
 from forewarn.policies.prediction.kueue.cluster_queue import PendingQueue, RequeueReason
 from forewarn.policies.prediction.kueue.scheduler import Cycle, Entry, Outcome
 from forewarn.policies.prediction.kueue.snapshot import Snapshot, cohorts_with_cycle, take_snapshot
-from forewarn.policies.prediction.kueue.workload import Info, resources_fault, with_limit_ranges
+from forewarn.policies.prediction.kueue.workload import Info, resources_fault, with_adjusted_resources
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
@@ -41,6 +41,7 @@ class Objects:
     workloads: dict[str, Workload] = field(default_factory=dict)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
     limit_ranges: dict[str, list[LimitRange]] = field(default_factory=dict)
+    configuration: Configuration = field(default_factory=Configuration)
 
     def local_queue_of(self, workload: Workload) -> LocalQueue | None:
         """Return the LocalQueue of a Workload; None if there is none, or it is stopped."""
@@ -88,8 +89,8 @@ class Objects:
 class Manager:
     """Runs scheduling cycles. `evicted`: keys of Workloads that lost their quota."""
 
-    def __init__(self, objects: Objects, now: float, *, is_fair_sharing: bool = False) -> None:
-        self._objects, self._is_fair_sharing = objects, is_fair_sharing
+    def __init__(self, objects: Objects, now: float) -> None:
+        self._objects = objects
         self.now = now
         self.active = objects.active_cluster_queues()
         self.queues = {name: PendingQueue(spec) for name, spec in objects.cluster_queues.items()}
@@ -109,7 +110,8 @@ class Manager:
 
     def _waiting(self, workload: Workload) -> Info:
         local_queue = self._objects.local_queue_of(workload)
-        workload = with_limit_ranges(workload, self._objects.limit_ranges.get(workload.namespace, ()))
+        ranges = self._objects.limit_ranges.get(workload.namespace, ())
+        workload = with_adjusted_resources(workload, ranges, self._objects.configuration)
         return Info.from_workload(workload, local_queue.cluster_queue if local_queue else "")
 
     def snapshot(self) -> Snapshot:
@@ -128,7 +130,7 @@ class Manager:
         snapshot = self.snapshot()
         heads = [head for name in sorted(self.active) if (head := self.queues[name].pop()) is not None]
         faults = {head.key: fault for head in heads if (fault := self._fault(head)) is not None}
-        entries = Cycle(snapshot, self.now, is_fair_sharing=self._is_fair_sharing).schedule(heads, faults)
+        entries = Cycle(snapshot, self.now, self._objects.configuration).schedule(heads, faults)
         for entry in entries:
             if entry.outcome is not Outcome.ADMITTED:
                 self.queues[entry.cq.name].requeue(entry.info, entry.requeue_reason, self.now)

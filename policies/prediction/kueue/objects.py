@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.kubernetes.kinds.registry import LIMIT_RANGE, LOCAL_QUEUE, NAMESPACE
+from forewarn.policies.kubernetes.kinds.registry import KUEUE_CONFIGURATION, LIMIT_RANGE, LOCAL_QUEUE, NAMESPACE
 from forewarn.policies.kubernetes.objects.fields import group_kind, string_map, text
 from forewarn.policies.kubernetes.objects.kueue import GROUP, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from forewarn.policies.kubernetes.objects.namespace import NAME_LABEL
@@ -41,6 +41,7 @@ def objects_of(cluster: ClusterSnapshot) -> Objects | None:
         found.namespaces.setdefault(name, {NAME_LABEL: name})
     for limit_range in cluster.limit_ranges.values():
         found.limit_ranges.setdefault(limit_range.namespace, []).append(limit_range)
+    found.configuration = next(iter(cluster.kueue.get(KUEUE_CONFIGURATION, {}).values()), found.configuration)
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
-from forewarn.policies.kubernetes.objects.kueue import ANY
+from forewarn.policies.kubernetes.objects.kueue import ANY, Configuration
 from forewarn.policies.prediction.kueue.amount import Quantities, add, sub
 from forewarn.policies.prediction.kueue.cluster_queue import RequeueReason
-from forewarn.policies.prediction.kueue.fair_sharing import Tournament, fair_preemptions
+from forewarn.policies.prediction.kueue.fair_sharing import DEFAULT_STRATEGIES, Tournament, fair_preemptions
 from forewarn.policies.prediction.kueue.flavor_assigner import Assignment, FlavorAssigner, Mode
 from forewarn.policies.prediction.kueue.preemption import Preemptor
 
@@ -55,9 +56,10 @@ class Entry:
 class Cycle:
     """One scheduling cycle. `faults`: why Workloads are not even tried, by key, with their reason to queue again."""
 
-    def __init__(self, snapshot: Snapshot, now: float, *, is_fair_sharing: bool) -> None:
-        self._snapshot, self._is_fair_sharing = snapshot, is_fair_sharing
-        self._preemptor = Preemptor(snapshot, now, fair_preemptions if is_fair_sharing else None)
+    def __init__(self, snapshot: Snapshot, now: float, configuration: Configuration) -> None:
+        self._snapshot, self._is_fair_sharing = snapshot, configuration.is_fair_sharing
+        fair = partial(fair_preemptions, strategies=configuration.preemption_strategies or DEFAULT_STRATEGIES)
+        self._preemptor = Preemptor(snapshot, now, fair if configuration.is_fair_sharing else None)
 
     def schedule(self, heads: Iterable[Info], faults: Mapping[str, tuple[str, RequeueReason]]) -> list[Entry]:
         """Decide about the heads, at most one of each ClusterQueue. Source: `schedule`."""

@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, mapping, objects_at
-from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, requests_of_pod, saturated
+from forewarn.policies.kubernetes.objects.kueue import Amount, FlavorResource, amount_from_quantity, saturated
 from forewarn.policies.kubernetes.objects.pod import pod_requests
 from forewarn.policies.kubernetes.objects.resource_list import resource_list
-from forewarn.policies.kubernetes.quantity import Quantity, parse_quantity
+from forewarn.policies.kubernetes.quantity import NANO, Quantity, parse_quantity
 from forewarn.policies.prediction.kueue.amount import Quantities, add, scaled_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from forewarn.policies.kubernetes.objects.kueue import PodSet, PodSetAssignment, Workload
+    from forewarn.policies.kubernetes.objects.kueue import Configuration, PodSet, PodSetAssignment, Workload
     from forewarn.policies.kubernetes.objects.resource_list import ResourceList
     from forewarn.policies.kubernetes.objects.resource_quota import LimitRange
 
@@ -127,20 +127,54 @@ def _from_admission(workload: Workload, assigned: PodSetAssignment) -> PodSetRes
     return resources.scaled_to(remaining) if remaining < count else resources
 
 
-def with_limit_ranges(workload: Workload, limit_ranges: Sequence[LimitRange]) -> Workload:
-    """Return a waiting Workload with the default resources of its namespace. Raises InvalidObject.
+def with_adjusted_resources(
+    workload: Workload, limit_ranges: Sequence[LimitRange], configuration: Configuration
+) -> Workload:
+    """Return a waiting Workload with the default resources of its namespace, and with those that the configuration
+    excludes or transforms. Raises InvalidObject.
 
-    Source: `handlePodLimitRange`. Unlike kube-apiserver, Kueue prefers default requests to own limits.
+    Source: `handlePodLimitRange`, `applyResourceTransformations`. Unlike kube-apiserver, Kueue prefers default requests
+    to own limits.
     """
-    if not limit_ranges:
+    changes = configuration.excluded_prefixes or configuration.transformations
+    if not limit_ranges and not changes:
         return workload
     pod_sets = []
     for pod_set in workload.pod_sets:
         spec = dict(pod_set.spec)
-        for kind in _CONTAINERS:
+        for kind in _CONTAINERS if limit_ranges else ():
             spec[kind] = [_with_defaults(container, limit_ranges) for container in objects_at(spec, kind)]
-        pod_sets.append(replace(pod_set, spec=spec, requests=requests_of_pod(spec)))
+        requests = _transformed(_requests_of(spec), configuration)
+        amounts = {name: amount_from_quantity(name, Quantity(nano)) for name, nano in requests.items()}
+        pod_sets.append(replace(pod_set, spec=spec, requests=amounts))
     return replace(workload, pod_sets=tuple(pod_sets))
+
+
+def _requests_of(spec: ApiObject) -> dict[str, int]:
+    """Return the requests of one Pod in billionths."""
+    return dict(pod_requests({"kind": "Pod", "spec": spec}).total(use_status=False))
+
+
+def _transformed(requests: Mapping[str, int], configuration: Configuration) -> dict[str, int]:
+    excluded = configuration.excluded_prefixes
+    kept = {name: nano for name, nano in requests.items() if not name.startswith(excluded)} if excluded else requests
+    result: dict[str, int] = {}
+    for name, nano in kept.items():
+        transformation = configuration.transformations.get(name)
+        if transformation is None:
+            result[name] = nano
+            continue
+        if transformation.multiply_by is not None and transformation.multiply_by in kept:
+            nano = _product(nano, kept[transformation.multiply_by])
+        for output, factor in transformation.outputs.items():
+            result[output] = result.get(output, 0) + _product(nano, factor)
+        if transformation.is_retained:
+            result[name] = nano
+    return result
+
+
+def _product(one: int, other: int) -> int:
+    return -(-one * other // NANO)
 
 
 def _with_defaults(container: ApiObject, limit_ranges: Iterable[LimitRange]) -> ApiObject:
@@ -171,8 +205,7 @@ def resources_fault(workload: Workload, limit_ranges: Sequence[LimitRange]) -> s
             for item in items:
                 if item.type == "Container" and (_greater(largest, item.max) or _greater(item.min, smallest)):
                     return _UNSATISFIED
-        of_pod = pod_requests({"kind": "Pod", "spec": pod_set.spec}).total(use_status=False)
-        total = {name: Quantity(nano) for name, nano in of_pod.items()}
+        total = {name: Quantity(nano) for name, nano in _requests_of(pod_set.spec).items()}
         for item in items:
             if item.type == "Pod" and (_greater(total, item.max) or _greater(item.min, total)):
                 return _UNSATISFIED

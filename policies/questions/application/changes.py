@@ -14,7 +14,7 @@ from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import names_in
 from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.fixes import relaxed
-from forewarn.policies.questions.application.kueue import ASSUMED, queued_arrivals, summary_of
+from forewarn.policies.questions.application.kueue import assumed, queued_arrivals, summary_of
 from forewarn.policies.questions.application.manifests import Manifest, applied, given_manifests, manifests_of
 from forewarn.policies.questions.whatif import class_change, questions
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
@@ -252,7 +252,7 @@ class Apply:
         arrivals, jobs = queued_arrivals(start.cluster, read)
         title = f"{questions.objects_text(read)} applied"
         question = questions.applied(title, arrivals, start.cluster, start.cache.autoscalers)
-        notes = (f"{summary_of(jobs)}; assumed: {ASSUMED}",) if jobs else ()
+        notes = (f"{summary_of(jobs)}; assumed: {assumed(start.cluster)}",) if jobs else ()
         return question._replace(notes=[*question.notes, *notes])
 
 

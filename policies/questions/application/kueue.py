@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents.answer import MAX_ROWS, AnswerStatus, Counter, Table
 from forewarn.policies.base.findings import listed, plural
-from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, JOB, KUEUE_WORKLOAD
+from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, JOB, KUEUE_CONFIGURATION, KUEUE_WORKLOAD
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     ApiObject,
@@ -34,8 +34,13 @@ if TYPE_CHECKING:
     Rows = list[list[str | int]]
 
 Outcome = Literal["admitted", "preempts", "waits", "not-predicted"]
-ASSUMED: Final = "Kueue 0.19 without fair sharing"
-"""What predictions about Kueue assume, because its configuration is not known."""
+_VERSION: Final = "Kueue 0.19"
+
+
+def assumed(cluster: ClusterSnapshot) -> str:
+    """Return what predictions about Kueue assume."""
+    is_known = bool(cluster.kueue.get(KUEUE_CONFIGURATION))
+    return _VERSION if is_known else f"{_VERSION} without fair sharing"
 
 
 class PreemptedWorkload(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.inputs.manifests import NO_KIND, UNUSABLE, Reading, only_found, read
 from forewarn.policies.inputs.sources.files import File, PathLike, SourceError, find_files, fspath, read_file
+from forewarn.policies.kubernetes.cluster.cache import decoded, key_of
 from forewarn.policies.kubernetes.controllers.applied import later_quotas, with_applied
 from forewarn.policies.kubernetes.controllers.new_pods import check_template
 from forewarn.policies.kubernetes.kinds import registry
@@ -167,16 +168,19 @@ def with_manifests(
     objects: list[ApiObject] = []
     classes: list[ApiObject] = []
     others: list[ApiObject] = []
+    queues: list[ApiObject] = []
+    tables = {registry.PRIORITY_CLASS: classes, **dict.fromkeys(registry.APPLIED, others)}
+    tables |= dict.fromkeys(_QUEUES, queues)
     in_order: list[ApiObject] = []
     skipped, manifests = Counter[str](), given_manifests(manifest)
     for file in files_of(manifests):
         try:
-            reading = reading_of(file, (*registry.LINTED, *registry.POD_TEMPLATE_PATHS), namespace)
+            reading = reading_of(file, (*registry.LINTED, *registry.POD_TEMPLATE_PATHS, *_QUEUES), namespace)
             skipped += Counter(reading.skipped)
             for subject in reading.subjects:
                 places.add(subject)
                 kind = group_kind(subject.object)
-                named = classes if kind == registry.PRIORITY_CLASS else others if kind in registry.APPLIED else objects
+                named = tables.get(kind, objects)
                 try:
                     check_decodes(subject)
                 except InvalidObject as fault:
@@ -199,6 +203,7 @@ def with_manifests(
     _collect(faults, (fault for _, fault in problems))
     left_out = {id(obj) for obj, _ in problems}
     to_be = with_applied(cluster_with_classes, _without(left_out, others), unreadable)
+    to_be = _with_queues(to_be, queues, unreadable)
     _collect(faults, unreadable)
     if not objects:
         skipped += Counter(str(obj.get("kind")) for obj in (*classes, *_without(left_out, others)))
@@ -206,6 +211,23 @@ def with_manifests(
             raise _nothing(manifests, f"no Pod or workload found{only_found(skipped)}")
         raise Rejected([*map(places.located, faults)]) if is_rejection(faults[0]) else faults[0]
     return _latest(_without(left_out, objects)), replace(to_be, later_quotas=later_quotas(in_order, cluster))
+
+
+_QUEUES: Final = frozenset(spec.group_kind for spec in registry.KUEUE)
+
+
+def _with_queues(
+    cluster: ClusterSnapshot, objects: Iterable[ApiObject], faults: list[InvalidObject]
+) -> ClusterSnapshot:
+    """Return the cluster with these objects of Kueue. Adds the errors of unreadable ones to `faults`."""
+    tables = {kind: dict(views) for kind, views in cluster.kueue.items()}
+    for obj in objects:
+        kind = group_kind(obj)
+        try:
+            tables.setdefault(kind, {})[key_of(obj, kind)] = decoded(kind, obj)
+        except InvalidObject as fault:
+            faults.append(fault)
+    return replace(cluster, kueue=tables) if objects else cluster
 
 
 def _named(objects: Iterable[ApiObject]) -> Iterator[Arrival]:

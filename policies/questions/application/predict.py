@@ -22,7 +22,7 @@ from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
 from forewarn.policies.prediction.forecast.pod_groups import GroupForecast, group_forecast
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
-from forewarn.policies.questions.application.kueue import ASSUMED, Queued, QueuedJob, queued_jobs
+from forewarn.policies.questions.application.kueue import Queued, QueuedJob, assumed, queued_jobs
 from forewarn.policies.questions.application.manifests import Manifest, with_manifests
 from forewarn.policies.questions.application.places import Places, Rejected
 from forewarn.policies.questions.application.predict_answer import document_of
@@ -266,7 +266,7 @@ def predicted(
         applied = place_all(queued.cluster, queued.objects, request.replicas)
         faults += (placement for placement in applied.placements if isinstance(placement, InvalidObject))
     groups = tuple(_groups(applied))
-    head = head_with_nodes(cluster, (*_assumed(applied, groups, cluster), *([ASSUMED] if queued.jobs else ())))
+    head = head_with_nodes(cluster, (*_assumed(applied, groups, cluster), *([assumed(cluster)] if queued.jobs else ())))
     return PredictResult(head, cluster, applied, groups, faults, places, autoscaling, request.options, queued, created)
 
 

@@ -122,6 +122,13 @@ def test_a_job_without_a_queue_costs_and_says_nothing_more() -> None:
     assert document["outcomes"] == {"pending": 1}
 
 
+def test_a_queue_of_the_same_apply() -> None:
+    queue = obj(KUEUE, "LocalQueue", "other", "ml", spec={"clusterQueue": "research"})
+    made = job("ml", "new", 1, "1", metadata={"labels": {"kueue.x-k8s.io/queue-name": "other"}})
+    (queued,) = predict(cluster(), [queue, made]).queued.jobs
+    assert (queued.cluster_queue, queued.outcome) == ("research", "waits")
+
+
 def test_several_jobs_share_the_quota_in_their_order() -> None:
     result = predict(cluster(), [job("ml", name, 4, "2", "high") for name in ("one", "two", "three")])
     assert [each.outcome for each in result.queued.jobs] == ["preempts", "preempts", "waits"]
