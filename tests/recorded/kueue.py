@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from forewarn.policies.kubernetes.objects.fields import moment_of, objects_at, text
+from forewarn.policies.kubernetes.objects.fields import mapping, moment_of, objects_at, text
 from forewarn.policies.kubernetes.objects.kueue import Configuration
 from forewarn.policies.prediction.kueue.manager import Manager
 from forewarn.policies.prediction.kueue.objects import read_objects
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def answer_case(case: ApiObject) -> ApiObject:
-    """Return what Kueue decides. Raises InvalidObject, ValueError."""
+    """Return what Kueue decides. `configuration` of a case: of Kueue's manager. Raises InvalidObject, ValueError."""
     now = moment_of(text(case, "now"))
     if now is None:
         raise ValueError("now is no RFC 3339 time")
     objects = read_objects(objects_at(case, "objects"))
-    objects.configuration = Configuration(is_fair_sharing=case.get("fairSharing") is True)
+    configuration = Configuration.from_api(mapping(case, "configuration"))
+    objects.configuration = replace(configuration, is_fair_sharing=case.get("fairSharing") is True)
     manager = Manager(objects, now.timestamp())
     cycles = [*manager.cycles()]
     entries = cycles[0] if cycles else []

@@ -18,8 +18,8 @@ CASES = Path(__file__).parent / "cases"
 
 
 def cases() -> list[dict[str, Any]]:
-    with gzip.open(CASES / "kueue.jsonl.gz", "rt") as stream:
-        return [json.loads(line) for line in stream]
+    lines = (gzip.decompress(path.read_bytes()).decode().splitlines() for path in sorted(CASES.glob("*.jsonl.gz")))
+    return [json.loads(line) for several in lines for line in several]
 
 
 def pod_sets(entry: dict[str, Any]) -> list[Any]:
