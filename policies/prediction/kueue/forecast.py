@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from forewarn.policies.base.findings import ObjectRef, quote
+from forewarn.policies.base.metering import TooLarge
 from forewarn.policies.kubernetes.kinds.registry import LOCAL_QUEUE
 from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.kubernetes.objects.kueue import GROUP, NONE, Admission, ClusterQueue, Workload
@@ -53,13 +54,20 @@ def forecast(objects: Objects, workloads: Sequence[Workload], now: float) -> lis
             forecasts[workload.key] = QueueForecast(workload, None, message=str(fault))
             continue
         if reason := _not_modelled(objects, workload, queue):
-            forecasts[workload.key] = QueueForecast(workload, queue.name, not_predicted=reason)
+            forecasts[workload.key] = QueueForecast(workload, queue.name, not_predicted=f"{reason} not modelled")
         elif stopped := _stopped(objects, workload, queue):
             forecasts[workload.key] = QueueForecast(workload, queue.name, message=stopped)
         else:
             queues[workload.key] = queue
     if queues:
-        forecasts |= _run(objects, {each.key: each for each in workloads if each.key in queues}, queues, now)
+        waiting = {each.key: each for each in workloads if each.key in queues}
+        try:
+            forecasts |= _run(objects, waiting, queues, now)
+        except TooLarge as why:
+            problem = why.excess.problem
+            forecasts |= {
+                key: QueueForecast(each, queues[key].name, not_predicted=problem) for key, each in waiting.items()
+            }
     return [forecasts[workload.key] for workload in workloads]
 
 

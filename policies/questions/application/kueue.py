@@ -197,7 +197,7 @@ def queued_job(result: QueueForecast, cluster: ClusterSnapshot, name: str) -> Qu
     """Return a forecast as the answer has it."""
     queue, wanted = result.cluster_queue or "", sum(pod_set.count for pod_set in result.workload.pod_sets)
     if result.not_predicted is not None:
-        return QueuedJob(name, "not-predicted", queue, wanted, message=f"{result.not_predicted} not modelled")
+        return QueuedJob(name, "not-predicted", queue, wanted, message=result.not_predicted)
     preempted = [
         PreemptedWorkload(
             target.info.key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -93,6 +94,13 @@ def test_a_cycle_of_cohorts_is_named() -> None:
     ]
     clause = answer(job("ml", "x", 1, "1"), *cohorts).document.clause
     assert 'is inactive: Cohort "all" is in a cycle of parents' in clause
+
+
+def test_too_many_levels_of_cohorts_are_not_predicted() -> None:
+    names = ["all", *map(str, range(200))]
+    levels = [obj(KUEUE, "Cohort", name, spec={"parentName": parent}) for name, parent in pairwise(names)]
+    (queued,) = answer(job("ml", "x", 1, "1"), *levels).queued.jobs
+    assert (queued.outcome, queued.message) == ("not-predicted", 'Cohort "99" is more than 100 levels below its root')
 
 
 @pytest.mark.parametrize(
