@@ -258,7 +258,7 @@ rules:
 """
 
 
-def boot(binaries: Path, home: Path, *flags: str) -> ControlPlane:
+def boot(binaries: Path, home: Path, *flags: str, has_scheduler: bool = True) -> ControlPlane:
     """Start all three, kube-apiserver with these flags too; fails with the log of the one that does not come up."""
     started = time.monotonic()
     home.mkdir(parents=True, exist_ok=True)
@@ -274,7 +274,8 @@ def boot(binaries: Path, home: Path, *flags: str) -> ControlPlane:
     try:
         plane.start_etcd()
         plane.start_api_server("kube-apiserver", None, *flags)
-        plane.start_scheduler()
+        if has_scheduler:
+            plane.start_scheduler()
     except BaseException:
         plane.processes.stop_all()
         raise

@@ -171,6 +171,9 @@ RESOURCE_FLAVOR, COHORT, CLUSTER_QUEUE, WORKLOAD_PRIORITY_CLASS, LOCAL_QUEUE, KU
 DEPLOYERS: Final = (APPLICATION, APPLICATION_SET, HELM_RELEASE)
 """Kinds of Argo CD and Flux, besides FLUX_KUSTOMIZATION, whose objects may name directories to deploy."""
 KYVERNO_POLICIES: Final = ("kyverno.io/ClusterPolicy", "kyverno.io/Policy")
+WEBHOOK_CONFIGURATIONS: Final = tuple(
+    f"admissionregistration.k8s.io/{kind}WebhookConfiguration" for kind in ("Mutating", "Validating")
+)
 ONLY_LINTED: Final = (
     FLUX_KUSTOMIZATION,
     AUTOSCALER,
@@ -179,6 +182,7 @@ ONLY_LINTED: Final = (
     LOCAL_QUEUE,
     SCHEDULER_CONFIGURATION,
     *KYVERNO_POLICIES,
+    *WEBHOOK_CONFIGURATIONS,
 )
 """Kinds of files that only rules of the linter read."""
 
@@ -207,6 +211,7 @@ STATEFUL_SET: Final = "apps/StatefulSet"
 DAEMON_SET: Final = "apps/DaemonSet"
 ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 REPLICA_SET: Final = "apps/ReplicaSet"
+REPLICATION_CONTROLLER: Final = "/ReplicationController"
 JOB: Final = "batch/Job"
 CRON_JOB: Final = "batch/CronJob"
 CONTROLLER_REVISION: Final = "apps/ControllerRevision"

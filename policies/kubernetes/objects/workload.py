@@ -9,21 +9,18 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.light import NamedTuple
 from forewarn.policies.kubernetes.kinds.class_paths import GROUPS, RELEASE_NAMESPACES, ClassPath, found_at
-from forewarn.policies.kubernetes.kinds.registry import DEFAULT_NAMESPACE, POD, POD_TEMPLATE_PATHS
+from forewarn.policies.kubernetes.kinds.registry import POD, POD_TEMPLATE_PATHS
 from forewarn.policies.kubernetes.objects.fields import (
     NOTHING,
     OBJECT,
     InvalidObject,
     at,
-    boolean,
     group_kind,
     int32,
-    int64,
     items,
     json_type,
     mapping,
@@ -426,40 +423,3 @@ def selector_of(obj: ApiObject) -> LabelSelector:
         return parse_label_selector(at(obj, "spec", "selector")) or LabelSelector()
     except InvalidSelector as error:
         raise InvalidObject(str(error), ("spec", "selector"), ref_of(obj)) from None
-
-
-_NUMBERS: Final = (
-    ("replicas",), ("parallelism",), ("completions",), ("minReadySeconds",), ("progressDeadlineSeconds",),
-    ("backoffLimit",), ("backoffLimitPerIndex",), ("maxFailedIndexes",), ("ttlSecondsAfterFinished",),
-    ("activeDeadlineSeconds",), ("startingDeadlineSeconds",), ("successfulJobsHistoryLimit",),
-    ("failedJobsHistoryLimit",), ("revisionHistoryLimit",), ("ordinals", "start"),
-    ("updateStrategy", "rollingUpdate", "partition"),
-)  # fmt: skip
-"""The fields of workloads with integers, below `spec`."""
-_BOOLEANS: Final = ("paused", "suspend", "manualSelector")
-_SIGNED: Final = ("revisionHistoryLimit", "partition")
-"""Fields that may be negative in some kinds. Source of the others: `ValidateNonnegativeField`."""
-INT64: Final = ("activeDeadlineSeconds", "startingDeadlineSeconds")
-
-
-def check_workload(obj: ApiObject) -> None:
-    """Raise InvalidObject for a number that is negative or of another type, another type of a boolean, or a selector
-    that does not match the labels of the template.
-
-    Source: `ValidateDeploymentSpec` and its counterparts of other workloads.
-    """
-    template, ref = POD_TEMPLATE_PATHS.get(group_kind(obj)), ref_of(obj, DEFAULT_NAMESPACE)
-    if not template or at(obj, *template) is None:
-        return
-    specs = dict.fromkeys((template[:-1], ("spec",)))
-    for spec, name in product(specs, _BOOLEANS):
-        boolean(obj, *spec, name)
-    for path in ((*spec, *field) for spec, field in product(specs, _NUMBERS)):
-        number = (int64 if path[-1] in INT64 else int32)(obj, *path) or 0
-        if number < 0 and path[-1] not in _SIGNED:
-            problem = f"Invalid value: {number}: must be greater than or equal to 0"
-            raise InvalidObject(f"{problem}. Fix: write 0 or more", path, ref)
-    labels = (*template, "metadata", "labels")
-    if not selector_of(obj).matches(string_map(obj, *labels)):
-        problem = "`selector` does not match template `labels`"
-        raise InvalidObject(f"{problem}. Fix: add the labels of the selector", labels, ref)

@@ -31,11 +31,12 @@ _MODELLED: Final = """
     DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaintRules DRADeviceTaints
     DRAExtendedResource DRAFractionalCapacityRange DRAPartitionableDevices DRAPrioritizedList
     DRAResourceClaimDeviceStatus DynamicResourceAllocation GangScheduling GenericWorkload
+    HPAConfigurableTolerance HPAScaleToZero
     InPlacePodLevelResourcesVerticalScaling MaxUnavailableStatefulSet MutablePodResourcesForSuspendedJobs
     MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
     NominatedNodeNameForExpectation PodGroupPreemptionPolicy PodLevelResourcesFixDefaulting
-    PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission StorageCapacityScoring VolumeLimitScaling
-    WorkloadAwarePreemption
+    PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission StorageCapacityScoring
+    TaintTolerationComparisonOperators VolumeLimitScaling WorkloadAwarePreemption
     """
 MODELLED: Final = frozenset(_MODELLED.split())
 """Feature gates that semantics depend on; of those that are also in NOT_MODELLED, one state is predicted."""
@@ -107,7 +108,7 @@ BY_REASON: Final = {
         GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority WindowsGracefulNodeShutdown
         """,
     "HorizontalPodAutoscalers are not predicted in any state": """
-        HPAConfigurableTolerance HPAGeneration HPAOptimizedSelectorStore HPAScaleToZero StaleControllerConsistencyHPA
+        HPAGeneration HPAOptimizedSelectorStore StaleControllerConsistencyHPA
         """,
     "predictions are for controllers whose caches are up to date": """
         NodeControllerLeaseCircuitBreaker StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob

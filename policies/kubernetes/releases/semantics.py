@@ -136,6 +136,12 @@ class Semantics:
     """Whether extended resources of a DeviceClass are scored like those of device plugins."""
     expected_bindings_are_announced = _Property(gate="NominatedNodeNameForExpectation")
     """Whether kube-scheduler sets `nominatedNodeName` for a Pod whose binding is delayed."""
+    autoscalers_scale_to_zero = _Property(gate="HPAScaleToZero")
+    """Whether a HorizontalPodAutoscaler may have `minReplicas: 0`."""
+    autoscalers_have_tolerances = _Property(gate="HPAConfigurableTolerance")
+    """Whether kube-apiserver keeps `tolerance` of HorizontalPodAutoscalers."""
+    tolerations_compare = _Property(gate="TaintTolerationComparisonOperators")
+    """Whether tolerations may have the operators Lt and Gt."""
     devices_are_allocated = _Property(gate="DynamicResourceAllocation")
     """Whether DynamicResources is a default plugin."""
 

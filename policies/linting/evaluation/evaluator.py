@@ -31,7 +31,6 @@ from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, list_at
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import (
-    check_workload,
     is_fragment,
     lacks_images,
     parts_of,
@@ -206,24 +205,15 @@ def _evaluate(subject: ReviewedObject, context: Context, config: Config) -> list
     if subject.is_partial:
         return findings
     if context.phase is Phase.LINT:
-        faults += _faults_of_workload(subject, context)
+        try:
+            _check_resources(subject.effective_namespace, context, subject.object)
+        except InvalidObject as fault:
+            faults.append(fault.with_traceback(None))
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
     )
     return findings
-
-
-def _faults_of_workload(subject: ReviewedObject, context: Context) -> Iterator[InvalidObject]:
-    """Yield the fault of a workload that kube-apiserver rejects although its fields can be read. A template without
-    labels may be a patch.
-    """
-    for check in (check_workload, partial(_check_resources, subject.effective_namespace, context)):
-        try:
-            check(subject.object)
-        except InvalidObject as fault:
-            if fault.path[-1:] != ("labels",) or at(subject.object, *fault.path):
-                yield fault.with_traceback(None)
 
 
 def _check_resources(namespace: str, context: Context, obj: ApiObject) -> None:

@@ -23,7 +23,13 @@ from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kin
 from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support.context import Context, Target, rule
 from forewarn.policies.linting.rules.support.names import is_misspelt
-from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, diagnostics, is_template_variable
+from forewarn.policies.linting.rules.support.rule_text import (
+    LONGEST_PATH,
+    MAX_CHARACTERS,
+    diagnostics,
+    is_template_variable,
+    shown_path,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
@@ -335,7 +341,6 @@ def _metadata(path: Path, obj: ApiObject) -> Iterator[_Field]:
 
 
 _NEAR: Final = 0.75
-_LONGEST_PATH: Final = 50
 _FEW: Final = 2
 
 
@@ -398,10 +403,10 @@ def unknown_field(subject: ReviewedObject, context: Context) -> Iterator[Problem
         beside.setdefault(cause, []).append((path, detail, hint, fix))
     for unknown_here in beside.values():
         (path, detail, hint, fix), *others = sorted(unknown_here, key=lambda entry: not entry[2])
-        names = [quote(cut(str(other[-1]), _LONGEST_PATH)) for other, *_ in others]
+        names = [quote(cut(str(other[-1]), LONGEST_PATH)) for other, *_ in others]
         also = f" (also {listed(names, _MOST_NAMED)})" if names else ""
         yield Problem(
-            f"unknown field {quote(_shown_path(path))}: kubectl rejects it{hint}{also}",
+            f"unknown field {quote(shown_path(path))}: kubectl rejects it{hint}{also}",
             path,
             fix,
             location=subject.source.locate(path, key=True),
@@ -418,7 +423,7 @@ def _misspelt_in_part(subject: ReviewedObject, part: PodTemplate, context: Conte
         meant = next(iter(same or [field for field in _nearest(name, fields) if is_misspelt(name, field)]), "")
         if meant and isinstance(holder, Mapping) and meant not in holder:
             path = (*part.path, *unknown.path)
-            text = f"unknown field {quote(_shown_path(path))} of a Pod template; did you mean {quote(meant)}?"
+            text = f"unknown field {quote(shown_path(path))} of a Pod template; did you mean {quote(meant)}?"
             place = subject.source.locate(path, key=True)
             detail = {"field": name, "meant": meant}
             yield Problem(text, path, f"write {meant}", location=place, detail=detail, severity=Severity.WARNING)
@@ -428,14 +433,6 @@ _MOST_NAMED: Final = 5
 _MOST_ADVISED: Final = 1_000
 """Maximum unknown fields of an object for which the field that is meant is searched."""
 _POD_TYPE: Final = {"apiVersion": "v1", "kind": "Pod"}
-
-
-def _shown_path(path: Path) -> str:
-    text, left = field_path(path), list(path)
-    while len(text) > _LONGEST_PATH and len(left) > 1:
-        left = left[2:] if isinstance(left[1], int) and len(left) > 2 else left[1:]
-        text = f"….{field_path(tuple(left))}"
-    return text
 
 
 def advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:

@@ -12,35 +12,18 @@ from forewarn.policies.kubernetes.kinds.registry import (
     LIMIT_RANGE,
     POD,
     POD_TEMPLATE_PATHS,
+    WEBHOOK_CONFIGURATIONS,
 )
-from forewarn.policies.kubernetes.objects.fields import at, group_kind, mapping_at
-from forewarn.policies.kubernetes.objects.workload import is_fragment
-from forewarn.policies.kubernetes.releases.minors import NEWEST
+from forewarn.policies.kubernetes.objects.fields import NOTHING, at, group_kind
+from forewarn.policies.kubernetes.objects.workload import is_fragment, lacks_images, selector_of
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable
+from forewarn.policies.linting.rules.support.rule_text import MAX_CHARACTERS, is_template_variable, shown_path
 
 if TYPE_CHECKING:
+    from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
+    from forewarn.policies.kubernetes.objects.fields import ApiObject
     from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 
-_GATE: Final = "HPAScaleToZero"
-_FIXES: Final = (
-    ("percentage such as", "write a number without quotes, or a percentage"),
-    ("cannot be both set", "remove one of them"),
-    ("when maxUnavailable is non-zero", "set maxUnavailable: 0"),
-    ("when maxSurge is 0", "set maxUnavailable: 1"),
-    ("when `maxSurge` is 0", "set maxUnavailable: 1"),
-    ("equal to `minReplicas`", "set maxReplicas to at least minReplicas"),
-    ("does not match template `labels`", "add the labels of the selector"),
-    ('only "Never"', "set restartPolicy: Never"),
-    ('"OnFailure", "Never"', "set restartPolicy: Never or OnFailure"),
-    ("is greater than", "make the values agree"),
-    ("not a valid selector operator", "use In, NotIn, Exists or DoesNotExist"),
-    ("greater than or equal to 0", "write 0 or more"),
-    ("Unsupported value", "use a supported value"),
-    ("Required value", "set the field"),
-    ("Forbidden", "remove the field"),
-)
-"""The fix by a part of the message."""
 _CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported value", "greater than or equal to 0")
 """Parts of messages about single fields, which other fields of a template do not change."""
 
@@ -51,7 +34,9 @@ _CERTAIN: Final = ("percentage such as", "cannot be both set", "Unsupported valu
     Target.OTHER,
     severity=Severity.ERROR,
     reads_parts=True,
-    objects={Target.OTHER: "PodDisruptionBudgets, HorizontalPodAutoscalers, LimitRanges"},
+    objects={
+        Target.OTHER: "PodDisruptionBudgets, HorizontalPodAutoscalers, LimitRanges, admission webhook configurations"
+    },
 )
 def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """kube-apiserver rejects a value, or values that do not go together.
@@ -59,9 +44,12 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Why: the object is not created or changed, although kubectl can send it.
 
     Details: the rule has the validation of kube-apiserver for PodDisruptionBudgets, HorizontalPodAutoscalers,
-    LimitRanges, tolerations, and the fields of workloads besides the Pod template. Other rules are about
-    PriorityClasses, ResourceQuotas and resources of Pods. The rule ignores patches of kustomizations, and objects that
-    they change.
+    LimitRanges, admission webhook configurations, Pods and workloads. Of Pods and Pod templates, it checks labels,
+    annotations, names, restarts, deadlines, priorities, and the fields for scheduling. It does not check containers,
+    volumes, resource claims, security contexts, DNS and host settings, volumeClaimTemplates, CEL expressions and CA
+    bundles. Other rules are about PriorityClasses, ResourceQuotas and resources of Pods. Without a known release, the
+    rule reports what all supported releases reject. The rule ignores patches of kustomizations, and objects that they
+    change.
 
     Example:
 
@@ -76,44 +64,58 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     Fix: write a value that the message permits.
     """
     obj = subject.object
-    if context.phase is not Phase.LINT or subject.is_patched or subject.old is obj:
+    if context.phase is not Phase.LINT or subject.is_patched:
         return
     template = context.template(subject)
-    if not _is_checked(subject) or (template is not None and is_fragment(obj, template)):
+    if subject.old is obj:  # stored, so that kube-apiserver has accepted it
+        selector_of(obj if template is not None and template.is_template else NOTHING)
         return
-    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import (
-        validate,  # pods start without it
-    )
+    if not _is_checked(subject) or (template is not None and (is_fragment(obj, template) or lacks_images(template))):
+        return
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import fix_of  # pods start without it
 
     reported = set[str]()
-    for fault in validate(obj, scales_to_zero=group_kind(obj) == AUTOSCALER and _scales_to_zero(context)):
+    for fault in _faults(obj, context):
         if subject.is_partial and not any(part in str(fault) for part in _CERTAIN):
             continue
-        message = cut(str(fault), MAX_CHARACTERS)
+        message = cut(f"{shown_path(fault.path)}: {fault.text.partition(_EXAMPLES)[0]}", MAX_CHARACTERS)
         if message not in reported and not _is_variable(subject, fault.path, context):
             reported.add(message)
-            fix = next((fix for part, fix in _FIXES if part in str(fault)), "correct this field")
-            yield Problem(message, fault.path, fix, detail={"rejection": str(fault)})
+            yield Problem(message, fault.path, fix_of(fault), detail={"rejection": str(fault)})
 
 
-def _scales_to_zero(context: Context) -> bool:
-    """Report whether a HorizontalPodAutoscaler may have minReplicas 0."""
-    from forewarn.policies.kubernetes.releases.gates import default  # only for HorizontalPodAutoscalers: it reads files
+def _faults(obj: ApiObject, context: Context) -> list[FieldError]:
+    """Return the errors of an object; without a known release, those in all releases."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import validate
 
-    return dict(context.options.gates).get(_GATE, default(_GATE, context.minor or NEWEST))
+    faults = validate(obj, context.semantics)
+    for semantics in context.possible_semantics[1:] if faults else ():
+        others = validate(obj, semantics)
+        faults = [fault for fault in faults if fault in others]
+    return [fault for fault in faults if not _is_repeated(obj, fault)]
+
+
+def _is_repeated(obj: ApiObject, fault: FieldError) -> bool:
+    """Report whether another error, or one of another rule, is about the same fault."""
+    is_of_default = group_kind(obj) == LIMIT_RANGE and fault.path[1:2] == ("limits",) and at(obj, *fault.path) is None
+    is_required = fault.text.startswith("Required")
+    return _INVALID_SELECTOR in fault.text or fault.path[-1:] == (_CLASS,) or (is_of_default and not is_required)
+
+
+_CLASS: Final = "priorityClassName"
+_INVALID_SELECTOR: Final = "invalid label selector"
+_EXAMPLES: Final = " (e.g. "
 
 
 def _is_checked(subject: ReviewedObject) -> bool:
     """Report whether a kind is validated, and an object has what its kind requires; others change another object."""
     kind = group_kind(subject.object)
-    if kind == POD:
-        return bool(_OF_PODS.intersection(mapping_at(subject.object, "spec")))
-    path = ("spec", "scaleTargetRef") if kind == AUTOSCALER else POD_TEMPLATE_PATHS.get(kind, ("spec",))
+    path = _REQUIRED.get(kind, POD_TEMPLATE_PATHS.get(kind, ("spec",)))
     return (kind in _KINDS or kind in POD_TEMPLATE_PATHS) and at(subject.object, *path) is not None
 
 
-_KINDS: Final = (AUTOSCALER, DISRUPTION_BUDGET, LIMIT_RANGE)
-_OF_PODS: Final = frozenset(("tolerations", "restartPolicy"))
+_KINDS: Final = (AUTOSCALER, DISRUPTION_BUDGET, LIMIT_RANGE, POD, *WEBHOOK_CONFIGURATIONS)
+_REQUIRED: Final = {AUTOSCALER: ("spec", "scaleTargetRef"), **dict.fromkeys(WEBHOOK_CONFIGURATIONS, ("webhooks",))}
 
 
 def _is_variable(subject: ReviewedObject, path: Path, context: Context) -> bool:

@@ -30,7 +30,6 @@ from forewarn.policies.kubernetes.objects.namespace import namespace_not_found
 from forewarn.policies.kubernetes.objects.workload import (
     Workload,
     applied_to,
-    check_workload,
     last_applied,
     pod_template_of,
 )
@@ -246,20 +245,21 @@ def not_admitted(
     applies the object, and so reads its last apply. Raises SourceError without a list of PriorityClasses.
     """
     from forewarn.policies.kubernetes.kube_apiserver.priority import Forbidden, admit_pod
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import check
     from forewarn.policies.linting.rules.support.names import suggested
     from forewarn.policies.questions.application.cluster import require_lists
 
     ref, is_group = fields.ref_of(obj, "default"), fields.group_kind(obj) == POD_GROUP
-    obj = obj if is_applied else _scaled_up(cluster, obj)
+    given, obj = obj, obj if is_applied else _scaled_up(cluster, obj)
     try:
         template = pod_template_of(obj, POD_TEMPLATE_PATHS)
-        _check_update(cluster, obj, before, is_applied=is_applied)
+        result = _check_update(cluster, obj, before, is_applied=is_applied)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
         if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
             return None
-        if where:
-            check_workload(obj)
+        if obj is given:
+            check(result, cluster.semantics)
         spec = fields.mapping(obj, *where, "spec")
         fields.int32(obj, *where, "spec", "priority")
         for field in ("priorityClassName", "preemptionPolicy"):
@@ -284,8 +284,10 @@ def not_admitted(
 
 def _check_update(
     cluster: ClusterSnapshot, obj: fields.ApiObject, before: Mapping[int, fields.ApiObject | None], *, is_applied: bool
-) -> None:
-    """Raise InvalidObject if kubectl cannot read the last apply of a workload, or if immutable fields change."""
+) -> fields.ApiObject:
+    """Return a workload after an apply. Raise InvalidObject if kubectl cannot read the last apply of a workload, or if
+    immutable fields change.
+    """
     from forewarn.policies.kubernetes.kube_apiserver.validation.workload import check_workload_update
     from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain
 
@@ -297,7 +299,10 @@ def _check_update(
     old = stored.object if stored and known is fields.NOTHING else known
     with suppress(TooLargeToRetain):  # the simulation reports it
         if old:
-            check_workload_update(applied_to(old, obj), old, ref, cluster.semantics)
+            result = applied_to(old, obj)
+            check_workload_update(result, old, ref, cluster.semantics)
+            return result
+    return obj
 
 
 def _scaled_up(cluster: ClusterSnapshot, obj: fields.ApiObject) -> fields.ApiObject:

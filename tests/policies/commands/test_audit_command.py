@@ -324,7 +324,7 @@ def test_an_unreadable_workload_hides_no_missing_pods_of_others(
         made.append(workload.spec(**more).status(**(status if name == "a" else {})))
     path = tmp_path / "cluster.json"
     path.write_text(cluster_text([one.obj for one in made]))
-    selected = "--select", "parse-error,pods-not-created"
+    selected = "--select", "parse-error,value-rejected,pods-not-created"
     _, out, _ = run(capsys, "--cluster", str(path), "-o", "json", *selected)
     found = json.loads(out)["findings"]
     assert [(finding["rule"], finding["object"]["name"]) for finding in found] == findings

@@ -105,15 +105,15 @@ def test_invalid_numbers_of_pods_and_selectors_are_rejected(command: str, tmp_pa
     old = Made("v1", "ReplicationController", "old", "default").spec(selector={"app": "old"}, template=template)
     new = [deployment("bad").spec(replicas=-2), jobs, job, unselected, old, deployment("good")]
     answer = asked(tmp_path, command, new)
-    unmatched = "spec.template.metadata.labels: `selector` does not match template `labels`. Fix: add the labels of"
+    labels, unmatched = "spec.template.metadata.labels", "`selector` does not match template `labels`. Fix: add the"
     for line, problem in zip(
         answer.stderr.splitlines(),
         [
             "Deployment default/bad: spec.replicas: Invalid value: -2: must be greater than or equal to 0",
             "CronJob default/jobs: spec.jobTemplate.spec.parallelism: Invalid value: -1: must be greater",
             "Job default/job: spec.completions: Invalid value: -3: must be greater than or equal to 0",
-            f"Deployment default/other: {unmatched}",
-            f"ReplicationController default/old: {unmatched}",
+            f'Deployment default/other: {labels}: Invalid value: {{"app":"other"}}: {unmatched}',
+            f'ReplicationController default/old: {labels}: Invalid value: {{"app":"job"}}: {unmatched}',
         ],
         strict=True,
     ):

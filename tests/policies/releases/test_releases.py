@@ -174,7 +174,7 @@ def test_a_preview_may_have_another_default(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_gate_without_effect_is_named_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    gates = "PodsAPI=true,HPAScaleToZero=true,ContextualLogging=false,HPAGeneration=false"
+    gates = "PodsAPI=true,HPAOptimizedSelectorStore=true,ContextualLogging=false,HPAGeneration=false"
     cluster = "docs/examples/whatif/cluster.yaml"
     assert main(["classes", "--cluster", cluster, "--kubernetes-version", "1.37", "--feature-gates", gates]) == 0
     told = [line.removeprefix("forewarn classes: --feature-gates: ") for line in capsys.readouterr().err.splitlines()]
@@ -182,7 +182,7 @@ def test_a_gate_without_effect_is_named_with_the_reason(capsys: pytest.CaptureFi
         f"{names}: no effect on predictions: {reason}"
         for names, reason in (
             ("PodsAPI", NO_EFFECT["PodsAPI"]),
-            ("HPAScaleToZero, HPAGeneration", "HorizontalPodAutoscalers are not predicted in any state"),
+            ("HPAOptimizedSelectorStore, HPAGeneration", "HorizontalPodAutoscalers are not predicted in any state"),
             ("ContextualLogging", NOT_READ),
         )
     ]

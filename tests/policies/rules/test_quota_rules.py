@@ -199,7 +199,7 @@ def test_what_another_object_of_the_apply_makes_is_counted_there() -> None:
     cluster = state(quota("few", {"pods": "2"}, {"pods": "0"}))
     made = pod("web-1")
     made["metadata"]["ownerReferences"] = [
-        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "1", "controller": True}
     ]
     assert lint(deployment(2), made, cluster=cluster) == []
 

@@ -79,14 +79,15 @@ def test_an_example_stands_for_bad_and_good_and_abbreviates_heads() -> None:
 
 
 class Looked(ClusterSnapshot):
-    """A cluster that notes what anybody asks it for."""
+    """A cluster that notes what anybody asks it for, but for its release, which is no stored object."""
 
     asked: ClassVar[set[str]] = set()
 
     def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("__"):
-            Looked.asked.add(name)
-        return super().__getattribute__(name)
+        asked = {*Looked.asked} if name.startswith("__") or name == "semantics" else {*Looked.asked, name}
+        value = super().__getattribute__(name)
+        Looked.asked = asked
+        return value
 
 
 def _looking(heading: str, shown: Rule) -> Callable[[Rule], set[str]]:

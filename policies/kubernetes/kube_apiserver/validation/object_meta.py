@@ -255,12 +255,19 @@ _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
 
 
-def validate_object_meta(obj: ApiObject, *, namespaced: bool, own_generation: bool = False) -> list[FieldError]:
-    """Return all errors in a new object's metadata; the name must be a DNS subdomain (`ValidateObjectMeta`).
+def validate_object_meta(
+    obj: ApiObject,
+    *,
+    namespaced: bool,
+    own_generation: bool = False,
+    name_faults: Callable[[str], list[str]] = dns1123_subdomain,
+) -> list[FieldError]:
+    """Return all errors in a new object's metadata (`ValidateObjectMeta`).
 
     `own_generation`: the generation that the client sends is checked, because the server does not set it.
+    `name_faults`: returns the errors of a name.
     """
-    errors = _validate(obj, namespaced, dns1123_subdomain, lambda prefix: dns1123_subdomain(mask_trailing_dash(prefix)))
+    errors = _validate(obj, namespaced, name_faults, lambda prefix: name_faults(mask_trailing_dash(prefix)))
     generation = at(obj, "metadata", "generation") or 0
     if own_generation and generation < 0:
         errors.append(invalid((*_META, "generation"), generation, "must be greater than or equal to 0"))
@@ -318,14 +325,17 @@ def _validate(
 
 def _common(metadata: ApiObject) -> list[FieldError]:
     errors = validate_labels(metadata.get("labels") or {}, (*_META, "labels"))
-    annotations: Mapping[str, str] = metadata.get("annotations") or {}
-    path = (*_META, "annotations")
-    for key in charging(sorted(annotations), 2):
-        errors += [invalid(path, key, fault) for fault in qualified_name(key.lower())]
-    size = sum(len((text or "").encode(errors="surrogatepass")) for entry in annotations.items() for text in entry)
-    if size > _ANNOTATION_BYTES:
-        errors.append(too_long(path, _ANNOTATION_BYTES))
+    errors += validate_annotations(metadata.get("annotations") or {}, (*_META, "annotations"))
     return errors + _owners(metadata.get("ownerReferences") or [])
+
+
+def validate_annotations(annotations: Mapping[str, str], path: Path) -> list[FieldError]:
+    """Return the errors of annotations (`ValidateAnnotations`)."""
+    errors = [
+        invalid(path, key, fault) for key in charging(sorted(annotations), 2) for fault in qualified_name(key.lower())
+    ]
+    size = sum(len((text or "").encode(errors="surrogatepass")) for entry in annotations.items() for text in entry)
+    return errors + ([too_long(path, _ANNOTATION_BYTES)] if size > _ANNOTATION_BYTES else [])
 
 
 def _namespace(namespace: str) -> list[FieldError]:

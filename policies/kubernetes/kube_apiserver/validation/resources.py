@@ -99,7 +99,7 @@ def is_standard_quota(name: str) -> bool:
 
 def validate_quota_resource_name(name: str, path: Path, field: str) -> list[FieldError]:
     """Return the errors of a resource name in a quota (upstream `ValidateResourceQuotaResourceName`)."""
-    errors = _validate_resource_name(name, path, field)
+    errors = validate_resource_name(name, path, field)
     if "/" not in name and not is_standard_quota(name):
         errors.append(invalid(path, Named(name), "must be a standard resource for quota", field))
     return errors
@@ -169,19 +169,28 @@ def _violated(item: LimitRangeItem, part: Container) -> Iterator[str]:
 
 def _validate_entry(name: str, quantity: Quantity, path: Path, *, pod_level: bool) -> list[FieldError]:
     where, field = (*path, name), keyed(path, name)
-    errors = _validate_resource_name(name, where, field)
-    if pod_level:
+    if not pod_level:
+        errors = validate_container_resource_name(name, where, field)
+    else:
+        errors = validate_resource_name(name, where, field)
         if not errors and not is_pod_level(name):
             errors = [not_supported(where, name, (CPU, HUGE_PAGES, MEMORY), field)]
-    elif "/" not in name:
-        if name not in _CONTAINER and not is_huge_page(name):
-            errors.append(invalid(where, Named(name), "must be a standard resource for containers", field))
-    elif not is_native(name) and not is_extended(name):
-        errors.append(invalid(where, Named(name), "doesn't follow extended resource name standard", field))
     return errors + validate_quantity_value(name, quantity, where, field)
 
 
-def _validate_resource_name(name: str, path: Path, field: str) -> list[FieldError]:
+def validate_container_resource_name(name: str, path: Path, field: str = "") -> list[FieldError]:
+    """Return the errors of the name of a container's resource. `field`: upstream's name of the field."""
+    errors = validate_resource_name(name, path, field)
+    if "/" not in name:
+        if name not in _CONTAINER and not is_huge_page(name):
+            errors.append(invalid(path, Named(name), "must be a standard resource for containers", field))
+    elif not is_native(name) and not is_extended(name):
+        errors.append(invalid(path, Named(name), "doesn't follow extended resource name standard", field))
+    return errors
+
+
+def validate_resource_name(name: str, path: Path, field: str = "") -> list[FieldError]:
+    """Return the errors of the name of a resource. `field`: upstream's name of the field."""
     errors = [invalid(path, Named(name), fault, field) for fault in qualified_name(name)]
     if not errors and "/" not in name and name not in _STANDARD and not is_standard_quota(name):
         errors.append(invalid(path, Named(name), "must be a standard resource type or fully qualified", field))

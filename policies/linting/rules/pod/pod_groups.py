@@ -15,13 +15,11 @@ from forewarn.policies.kubernetes.objects.pod_group import PodGroup
 from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, parts_of
-from forewarn.policies.kubernetes.releases.minors import NEWEST
 from forewarn.policies.linting.rules.support import rule_text
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, POD_SPECS, Context, Target, rule
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import FieldError
-    from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 
 GATE: Final = "PodGroups need the feature gate GenericWorkload (1.37: beta, off by default)"
@@ -225,7 +223,7 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     old = subject.old and {**subject.old, "apiVersion": subject.object["apiVersion"], "kind": subject.object["kind"]}
     if old and validation.group_decode_error(old):
         return []
-    semantics = _semantics(context)
+    semantics = context.semantics
     spec = validation.defaulted_group(subject.object, semantics)
     if spec.get("compositePodGroupTemplates"):
         return []
@@ -240,15 +238,6 @@ def _faults(subject: ReviewedObject, context: Context) -> list[FieldError]:
     faults, _ = validation.validate_group(rule_text.completed(subject), spec, old, semantics)
     by_class = given is None and old is None
     return [fault for fault in faults if not (by_class and fault.path == ("spec", "priority"))]
-
-
-def _semantics(context: Context) -> Semantics:
-    """The semantics of the cluster; without a cluster, of the configured release and feature gates."""
-    if context.cluster is not None:
-        return context.cluster.semantics
-    from forewarn.policies.kubernetes.releases.semantics import Semantics
-
-    return Semantics(context.minor or NEWEST, context.options.gates)
 
 
 @rule(*POD_SPECS, severity=Severity.NOTE, depends_on=("podgroups",))

@@ -27,6 +27,7 @@ from forewarn.policies.kubernetes.objects.priority_class import (
 )
 from forewarn.policies.kubernetes.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from forewarn.policies.kubernetes.objects.workload import PodTemplate, pod_template_of
+from forewarn.policies.kubernetes.releases.minors import KNOWN_MINORS
 from forewarn.policies.kubernetes.selectors import one_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.objects.resource_quota import LimitRange, ResourceQuota
     from forewarn.policies.kubernetes.options import Options
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
 
 T = TypeVar("T")
 
@@ -121,6 +123,21 @@ class Context:
     def minor(self) -> int | None:
         """The minor version of Kubernetes 1, such as 36; None if not set."""
         return self.options.minor
+
+    @property
+    def semantics(self) -> Semantics:
+        """The semantics of the cluster; without a cluster, of the configured or the newest release."""
+        return self.possible_semantics[0]
+
+    @cached_property
+    def possible_semantics(self) -> tuple[Semantics, ...]:
+        """The semantics of the cluster; without a cluster, of the configured release, or of all known ones."""
+        if self.cluster is not None:
+            return (self.cluster.semantics,)
+        from forewarn.policies.kubernetes.releases.semantics import Semantics
+
+        minors = (self.minor,) if self.minor else reversed(KNOWN_MINORS)
+        return tuple(Semantics(minor, self.options.gates) for minor in minors)
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
@@ -271,7 +288,7 @@ class Context:
         ranges: dict[str, dict[str, LimitRange]] = {}
         for subject in subjects:
             with suppress(InvalidObject):
-                if validate(subject.object):
+                if validate(subject.object, self.semantics):
                     continue  # kube-apiserver rejects it
                 new = LimitRange.from_api(subject.object)
                 namespace = subject.effective_namespace

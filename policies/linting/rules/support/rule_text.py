@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from forewarn.policies.base.findings import Location, Problem, cut, listed
+from forewarn.policies.base.findings import Location, Path, Problem, cut, field_path, listed
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import TooLarge
 from forewarn.policies.kubernetes.kube_apiserver.priority import (
@@ -148,6 +148,18 @@ MAX_CHARACTERS: Final = 120
 """Maximum characters of a message: a line of a terminal, and half of the part of a warning that kube-apiserver
 sends.
 """
+LONGEST_PATH: Final = 50
+
+
+def shown_path(path: Path) -> str:
+    """Return the path of a field, without its first steps if it is long."""
+    text, left = field_path(path), list(path)
+    while len(text) > LONGEST_PATH and len(left) > 1:
+        left = left[2:] if isinstance(left[1], int) and len(left) > 2 else left[1:]
+        text = f"….{field_path(tuple(left))}"
+    return text
+
+
 _SHORTEST_NAME: Final = 20
 """Minimum characters of the first name in a list."""
 

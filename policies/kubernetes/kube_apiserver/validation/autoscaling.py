@@ -1,0 +1,242 @@
+"""Table of HorizontalPodAutoscalers. Source: pkg/apis/autoscaling/validation, and the conversion of version v1.
+
+Annotations in which version v1 keeps metrics of version v2 are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
+    FieldError,
+    dns1123_label,
+    forbidden,
+    invalid,
+    path_segment,
+    required,
+)
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_container_resource_name
+from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
+    INT32,
+    QUANTITY,
+    TEXT,
+    Field,
+    Items,
+    Kind,
+    Struct,
+    at_least,
+    choice,
+    supported,
+    validate_struct,
+    within_range,
+)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, int32, mapping_at, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.quantity import Quantity
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+
+_Faults = Iterator[FieldError]
+
+
+def _segment(path: Path, value: str) -> list[FieldError]:
+    return [invalid(path, value, fault) for fault in path_segment(value)] if value else [required(path)]
+
+
+def _positive(path: Path, amount: Quantity) -> list[FieldError]:
+    return [] if amount.nano > 0 else [invalid(path, str(amount), "must be positive")]
+
+
+def _not_negative(path: Path, amount: Quantity) -> list[FieldError]:
+    return [] if amount.nano >= 0 else [invalid(path, str(amount), "must be greater than or equal to 0")]
+
+
+_SEGMENT: Final = Field(text, _segment, default="")
+_REFERENCE: Final = {"kind": _SEGMENT, "name": _SEGMENT, "apiVersion": TEXT}
+
+
+def _api_version(reference: ApiObject, path: Path, *, has_group: bool) -> _Faults:
+    """`ValidateAPIVersion`."""
+    version = reference.get("apiVersion") or ""
+    group, slash, rest = version.partition("/")
+    if "/" in rest:
+        yield invalid((*path, "apiVersion"), version, f"unexpected GroupVersion string: {version}")
+    elif has_group and not (slash and group) and reference.get("kind") != "ReplicationController":
+        yield invalid((*path, "apiVersion"), version, "apiVersion must specify API group")
+
+
+def _target_reference(reference: ApiObject, path: Path, _: Semantics) -> _Faults:
+    return _api_version(reference, path, has_group=True)
+
+
+def _described_object(reference: ApiObject, path: Path, _: Semantics) -> _Faults:
+    return _api_version(reference, path, has_group=False)
+
+
+_TYPES: Final = ("Utilization", "Value", "AverageValue")
+_AMOUNT: Final = Field(QUANTITY.read, _positive)
+_TARGET: Final = Struct(
+    {
+        "type": choice(*_TYPES, default=""),
+        "averageUtilization": Field(int32, at_least(1)),
+        "averageValue": _AMOUNT,
+        "value": _AMOUNT,
+    },
+    is_value=True,
+)
+_METRIC: Final = Struct({"name": _SEGMENT}, is_value=True)
+
+
+def _name_of_resource(path: Path, name: str) -> list[FieldError]:
+    return [] if name else [required(path, "must specify a resource name")]
+
+
+def _name_of_container_resource(path: Path, name: str) -> list[FieldError]:
+    return validate_container_resource_name(name, path) if name else [required(path, "must specify a resource name")]
+
+
+def _container(path: Path, name: str) -> list[FieldError]:
+    if not name:
+        return [required(path, "must specify a container")]
+    return [invalid(path, name, fault) for fault in dns1123_label(name)]
+
+
+def _targets(*names: str, is_exclusive: bool = True) -> Callable[[ApiObject, Path, Semantics], _Faults]:
+    """Return the check that one of these targets is set. `is_exclusive`: only one of them."""
+
+    def faults(source: ApiObject, path: Path, _: Semantics) -> _Faults:
+        target, here = mapping_at(source, "target"), (*path, "target")
+        given = [name for name in names if target.get(name) is not None]
+        if not given:
+            yield required((*here, names[0]), f"must set {' or '.join(names)}")
+        elif len(given) > 1 and is_exclusive:
+            yield forbidden((*here, names[1]), f"may not set both {' and '.join(names)}")
+
+    return faults
+
+
+_OF_METRICS: Final = {"metric": _METRIC, "target": _TARGET}
+_OF_RESOURCES: Final = _targets("averageUtilization", "averageValue")
+_SOURCES: Final[Mapping[str, Struct]] = {
+    "object": Struct(
+        {**_OF_METRICS, "describedObject": Struct(_REFERENCE, (_described_object,), is_value=True)},
+        (_targets("averageValue", "value", is_exclusive=False),),
+    ),
+    "external": Struct(_OF_METRICS, (_targets("averageValue", "value"),)),
+    "pods": Struct(_OF_METRICS, (_targets("averageValue"),)),
+    "resource": Struct({"name": Field(text, _name_of_resource, default=""), "target": _TARGET}, (_OF_RESOURCES,)),
+    "containerResource": Struct(
+        {
+            "name": Field(text, _name_of_container_resource, default=""),
+            "container": Field(text, _container, default=""),
+            "target": _TARGET,
+        },
+        (_OF_RESOURCES,),
+    ),
+}
+"""Field of a source of metrics -> its table, in the order of upstream's checks."""
+_METRIC_TYPES: Final = {name[0].upper() + name[1:]: name for name in _SOURCES}
+
+
+def _metric(metric: ApiObject, path: Path, semantics: Semantics) -> _Faults:
+    """`validateMetricSpec`, which checks only the first source."""
+    kind = metric.get("type") or ""
+    yield from supported(*_METRIC_TYPES)((*path, "type"), kind)
+    expected, sources = _METRIC_TYPES.get(kind), [name for name in _SOURCES if metric.get(name) is not None]
+    for index, name in enumerate(sources):
+        faults = [*validate_struct(Struct({name: _SOURCES[name]}), metric, path, semantics)]
+        yield from faults if index == 0 else ()
+    if expected is not None and expected not in sources:
+        yield required((*path, expected), "must populate information for the given metric source")
+    for name in sources if len(sources) > 1 else ():
+        if name != expected:
+            yield forbidden((*path, name), "must populate the given metric source only")
+
+
+def _policies(rules: ApiObject, path: Path, _: Semantics) -> _Faults:
+    if rules.get("policies") is not None and not rules["policies"]:
+        yield required((*path, "policies"), "must specify at least one Policy")
+
+
+_HOUR: Final = 3600
+_LONGEST_PERIOD: Final = 1800
+_SCALING_POLICY: Final = Struct(
+    {
+        "type": choice("Pods", "Percent", default=""),
+        "value": Field(int32, at_least(1), default=0),
+        "periodSeconds": Field(int32, within_range(1, _LONGEST_PERIOD), default=0),
+    }
+)
+
+
+def _tolerance(rules: ApiObject, path: Path, semantics: Semantics) -> _Faults:
+    if rules.get("tolerance") is not None and semantics.autoscalers_have_tolerances:
+        yield from _not_negative((*path, "tolerance"), QUANTITY.read(rules, "tolerance"))
+
+
+_SCALING_RULES: Final = Struct(
+    {
+        "stabilizationWindowSeconds": Field(int32, within_range(0, _HOUR)),
+        "selectPolicy": choice("Disabled", "Max", "Min"),
+        "policies": Items(_SCALING_POLICY),
+        "tolerance": QUANTITY,
+    },
+    (_policies, _tolerance),
+)
+
+
+def _replicas(spec: ApiObject, path: Path, semantics: Semantics) -> _Faults:
+    """`validateHorizontalPodAutoscalerSpec`."""
+    lowest, given = 0 if semantics.autoscalers_scale_to_zero else 1, spec.get("minReplicas")
+    least, most = 1 if given is None else given, spec.get("maxReplicas") or 0
+    if least < lowest:
+        yield invalid((*path, "minReplicas"), least, f"must be greater than or equal to {lowest}")
+    if most == 0:
+        yield required((*path, "maxReplicas"), "must be set and greater than 0")
+    elif most < 0:
+        yield invalid((*path, "maxReplicas"), most, "must be greater than or equal to 1")
+    if most < least:
+        yield invalid((*path, "maxReplicas"), most, "must be greater than or equal to `minReplicas`")
+    types = {(metric or {}).get("type") for metric in spec.get("metrics") or ()}
+    if least == 0 and not types & {"Object", "External"}:
+        fault = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield forbidden((*path, "metrics"), fault)
+
+
+_AUTOSCALER: Final = Struct(
+    {
+        "spec": Struct(
+            {
+                "minReplicas": INT32,
+                "maxReplicas": INT32,
+                "scaleTargetRef": Struct(_REFERENCE, (_target_reference,), is_value=True),
+                "metrics": Items(Struct({"type": TEXT}, (_metric,))),
+                "behavior": Struct({"scaleUp": _SCALING_RULES, "scaleDown": _SCALING_RULES}),
+                "targetCPUUtilizationPercentage": INT32,
+            },
+            (_replicas,),
+            is_value=True,
+        )
+    }
+)
+
+
+def _as_internal(autoscaler: ApiObject) -> ApiObject:
+    """Return an autoscaler of version v1 with the metric of its target; others as they are."""
+    if autoscaler.get("apiVersion") != "autoscaling/v1":
+        return autoscaler
+    spec: dict[str, Any] = {
+        key: value for key, value in mapping_at(autoscaler, "spec").items() if key not in ("metrics", "behavior")
+    }
+    if isinstance(utilization := spec.get("targetCPUUtilizationPercentage"), int):
+        target = {"type": "Utilization", "averageUtilization": utilization}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    return {**autoscaler, "spec": spec} if "spec" in autoscaler else autoscaler
+
+
+KINDS: Final = {registry.AUTOSCALER: Kind(_AUTOSCALER, prepared=_as_internal)}

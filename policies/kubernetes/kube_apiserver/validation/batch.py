@@ -1,0 +1,400 @@
+"""Tables of Jobs and CronJobs. Source: pkg/apis/batch/validation, pkg/registry/batch/job/strategy.go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.base.light import later
+from forewarn.policies.base.metering import charging
+from forewarn.policies.kubernetes.durations import parse_duration
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation.apps import does_not_match
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
+    FieldError,
+    dns1123_label,
+    dns1123_subdomain,
+    duplicate,
+    invalid,
+    keyed,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from forewarn.policies.kubernetes.kube_apiserver.validation.pod_fields import TEMPLATE, TEMPLATE_META
+from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
+    BOOLEAN,
+    COUNT,
+    INT32,
+    KEY,
+    LONG,
+    NUMBERS,
+    SELECTOR,
+    SELECTOR_TYPE,
+    TEXT,
+    Field,
+    Items,
+    Kind,
+    Struct,
+    choice,
+    selects,
+    validate_struct,
+    within_range,
+)
+from forewarn.policies.kubernetes.objects.cron_schedule import LONGEST_SCHEDULE, InvalidSchedule, parse_schedule
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, mapping_at, objects_at, text, text_at
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+
+_Faults = Iterator[FieldError]
+_UID: Final = "00000000-0000-0000-0000-000000000000"
+"""Stands for the UID that kube-apiserver generates."""
+_UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
+_GENERATED: Final = "x" * 5
+"""Stands for the end of a generated name."""
+
+
+def _name_of(job: ApiObject) -> str:
+    metadata = mapping_at(job, "metadata")
+    return str(metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED}")
+
+
+def _as_created(job: ApiObject) -> ApiObject:
+    """Return a Job with defaults, and the labels and the selector that kube-apiserver generates (`generateSelector`).
+
+    Returns the Job itself if these fields have a wrong type.
+    """
+    parts = [at(job, *path) for path in _CHANGED]
+    if not all(isinstance(part, Mapping | None) for part in parts):
+        return job
+    metadata, spec, template, of_template, labels, selector, matching = (part or {} for part in parts)
+    if parts[_CHANGED.index(_TEMPLATE_LABELS)] is not None and not metadata.get("labels"):
+        metadata = {**metadata, "labels": labels}
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec = {**spec, "completions": 1, "parallelism": 1}
+    if spec.get("manualSelector"):
+        return {**job, "metadata": metadata, "spec": spec}
+    generated = dict.fromkeys(_NAME_LABELS, _name_of(job)) | dict.fromkeys(_UID_LABELS, _UID)
+    labels = {**generated, **labels}
+    if "labels" in metadata and metadata["labels"] is parts[_CHANGED.index(_TEMPLATE_LABELS)]:
+        metadata = {**metadata, "labels": labels}
+    spec = {
+        **spec,
+        "selector": {**selector, "matchLabels": {_UID_LABELS[1]: _UID, **matching}},
+        "template": {**template, "metadata": {**of_template, "labels": labels}},
+    }
+    return {**job, "metadata": metadata, "spec": spec}
+
+
+_TEMPLATE_LABELS: Final = ("spec", "template", "metadata", "labels")
+_SELECTOR: Final = ("spec", "selector")
+_CHANGED: Final = (
+    ("metadata",), ("spec",), _TEMPLATE_LABELS[:2], _TEMPLATE_LABELS[:3], _TEMPLATE_LABELS, _SELECTOR,
+    (*_SELECTOR, "matchLabels"),
+)  # fmt: skip
+"""Fields that kube-apiserver changes."""
+
+
+def _job(job: ApiObject, path: Path, semantics: Semantics) -> _Faults:
+    """`ValidateJob`, `validateGeneratedSelector`."""
+    spec, selector = mapping_at(job, "spec"), at(job, "spec", "selector")
+    labels = at(job, "spec", "template", "metadata", "labels") or {}
+    here: Path = (*path, "spec", "template", "metadata", "labels")
+    name = _name_of(job)
+    if not spec.get("manualSelector"):
+        expected = dict.fromkeys(_NAME_LABELS, name) | dict.fromkeys(_UID_LABELS, _UID)
+        for key, value in expected.items():
+            if labels.get(key) != value:
+                fault = f"kube-apiserver generates this label, its value must be {value!r}"
+                fault = fault if key in _NAME_LABELS else "kube-apiserver generates this label"
+                yield invalid((*here, key), labels.get(key), fault, keyed(here, key))
+        if selects(selector, expected, semantics) is False:
+            yield invalid((*path, "spec", "selector"), selector, "`selector` not auto-generated")
+    elif selector is None:
+        yield required((*path, "spec", "selector"))
+    yield from validate_struct(Struct({"selector": SELECTOR}), spec, (*path, "spec"), semantics)
+    if selects(selector, labels, semantics) is False:
+        yield does_not_match(spec, (*path, "spec"))
+    completions = spec.get("completions") or 0
+    if spec.get("completionMode") == "Indexed" and completions > 0 and dns1123_label(f"{name}-{completions - 1}"):
+        fault = f"will not able to create pod with invalid DNS label: {name}-{completions - 1}"
+        yield invalid((*path, "metadata", "name"), name, fault)
+
+
+_MANY: Final = 100_000
+"""Maximum parallelism and maxFailedIndexes of an indexed Job."""
+_FEWER: Final = 10_000
+"""The same with more completions than _MANY."""
+_ITEMS: Final = 20
+"""Maximum rules of a policy, and conditions of a rule."""
+_CODES: Final = 255
+
+
+def _job_spec(spec: ApiObject, path: Path, _: Semantics) -> _Faults:
+    """`validateJobSpec`."""
+    mode = spec.get("completionMode")
+    mode = "NonIndexed" if mode is None else mode
+    limit, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
+    if failed is not None and limit is None:
+        yield required((*path, "backoffLimitPerIndex"), "when maxFailedIndexes is specified")
+    if mode == "Indexed":
+        yield from _indexed(spec, path)
+    for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
+        if spec.get(name) is not None and (mode == "NonIndexed" or (mode != "Indexed" and name == "successPolicy")):
+            yield invalid((*path, name), spec[name], "requires indexed completion mode")
+    if mode == "Indexed" and spec.get("successPolicy") is not None:
+        yield from _success_policy(spec, (*path, "successPolicy"))
+    policy, field = spec.get("podFailurePolicy"), (*path, "podReplacementPolicy")
+    values = ("Failed",) if policy is not None else ("Failed", "TerminatingOrFailed")
+    if (replacement := spec.get("podReplacementPolicy")) is not None and replacement not in values:
+        yield not_supported(field, replacement, values)
+    restart, here = at(spec, "template", "spec", "restartPolicy"), (*path, "template", "spec", "restartPolicy")
+    if restart in (None, "", "Always"):
+        yield required(here, 'valid values: "OnFailure", "Never"')
+    elif restart not in ("OnFailure", "Never"):
+        yield not_supported(here, restart, ("OnFailure", "Never"))
+    elif policy is not None and restart != "Never":
+        yield invalid(here, restart, 'only "Never" is supported when podFailurePolicy is specified')
+    if policy is not None:
+        yield from _failure_policy(spec, (*path, "podFailurePolicy", "rules"))
+
+
+def _indexed(spec: ApiObject, path: Path) -> _Faults:
+    completions, parallelism = spec.get("completions"), spec.get("parallelism") or 1
+    failed, limit = spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
+    if completions is None:
+        yield required((*path, "completions"), "when completion mode is Indexed")
+    elif failed is not None and failed > completions:
+        yield invalid((*path, "maxFailedIndexes"), failed, "must be less than or equal to completions")
+    is_large = completions is not None and completions > _MANY and limit is not None
+    if is_large and failed is None:
+        yield required((*path, "maxFailedIndexes"), f"must be specified when completions is above {_MANY}")
+    most = _FEWER if is_large else _MANY
+    for name, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
+        if value > most:
+            yield invalid((*path, name), value, f"must be less than or equal to {most}")
+
+
+def _failure_policy(spec: ApiObject, path: Path) -> _Faults:
+    """`validatePodFailurePolicy`."""
+    pod = mapping_at(spec, "template", "spec")
+    names = {text_at(each, "name") for kind in ("containers", "initContainers") for each in objects_at(pod, kind)}
+    rules = at(spec, "podFailurePolicy", "rules") or ()
+    if len(rules) > _ITEMS:
+        yield too_many(path, len(rules), _ITEMS)
+    for number, rule in enumerate(charging([each or {} for each in rules], 4)):
+        here, codes, conditions = (*path, number), rule.get("onExitCodes"), rule.get("onPodConditions") or ()
+        if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            yield invalid((*here, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
+        if (codes is None) is not bool(conditions):
+            fault = "both onExitCodes and onPodConditions is not supported"
+            fault = fault if conditions else "one of onExitCodes and onPodConditions is required"
+            yield invalid(here, "", f"specifying {fault}")
+        if len(conditions) > _ITEMS:
+            yield too_many((*here, "onPodConditions"), len(conditions), _ITEMS)
+        if codes is not None:
+            yield from _exit_codes(codes, (*here, "onExitCodes"), names)
+
+
+def _exit_codes(codes: ApiObject, path: Path, names: set[str]) -> _Faults:
+    """`validatePodFailurePolicyRuleOnExitCodes`."""
+    if (container := codes.get("containerName")) is not None and container not in names:
+        fault = "must be one of the container or initContainer names in the pod template"
+        yield invalid((*path, "containerName"), container, fault)
+    here, values = (*path, "values"), [value or 0 for value in codes.get("values") or ()]
+    if not values:
+        yield invalid(here, values, "at least one value is required")
+    elif len(values) > _CODES:
+        yield too_many(here, len(values), _CODES)
+    if codes.get("operator") == "In" and 0 in values:
+        yield invalid((*here, values.index(0)), 0, "must not be 0 for the In operator")
+    seen = set[int]()
+    for index, value in enumerate(charging(values, 1)):
+        if value in seen:
+            yield duplicate((*here, index), value)
+        seen.add(value)
+    if values != sorted(values):
+        yield invalid(here, values, "must be ordered")
+
+
+def _success_policy(spec: ApiObject, path: Path) -> _Faults:
+    """`validateSuccessPolicy`."""
+    rules, completions, path = at(spec, "successPolicy", "rules") or (), spec.get("completions"), (*path, "rules")
+    if not rules:
+        yield required(path, "at least one rules must be specified when the successPolicy is specified")
+    if len(rules) > _ITEMS:
+        yield too_many(path, len(rules), _ITEMS)
+    for number, rule in enumerate([each or {} for each in rules]):
+        indexes, count, here = rule.get("succeededIndexes"), rule.get("succeededCount"), (*path, number)
+        if indexes is None and count is None:
+            yield required(here, "at least one of succeededCount or succeededIndexes must be specified")
+        if completions is None:
+            continue  # another error
+        total = completions if indexes is None else _count_of_indexes(indexes, completions)
+        if total is None:
+            fault = "error parsing succeededIndexes: write increasing intervals below completions, such as 0,2-4"
+            yield invalid((*here, "succeededIndexes"), indexes, fault)
+        if count is not None:
+            yield from within_range(0, min(total or 0, completions))((*here, "succeededCount"), count)
+
+
+_INDEX: Final = later(r"[+-]?[0-9]+", re.ASCII)
+
+
+def _count_of_indexes(text: str, completions: int) -> int | None:
+    """Return the number of indexes in intervals such as `0,2-4`; None if they are invalid (`validateIndexesFormat`)."""
+    last, total = None, 0
+    for interval in charging(text.split(","), 1) if text else ():
+        limits = interval.split("-")
+        if not 1 <= len(limits) <= 2 or not all(
+            _INDEX.fullmatch(each) and len(each) < _UPPER_DIGITS for each in limits
+        ):
+            return None
+        first, end = int(limits[0]), int(limits[-1])
+        if max(first, end) >= completions or (len(limits) > 1 and first >= end) or (last is not None and last >= first):
+            return None
+        last, total = end, total + end - first + 1
+    return total
+
+
+_UPPER_DIGITS: Final = 19
+_RULE: Final = Struct(
+    {
+        "action": choice("Count", "FailIndex", "FailJob", "Ignore", default=""),
+        "onExitCodes": Struct(
+            {"containerName": TEXT, "operator": choice("In", "NotIn", default=""), "values": NUMBERS}
+        ),
+        "onPodConditions": Items(Struct({"type": KEY, "status": choice("False", "True", "Unknown", default="True")})),
+    }
+)
+_HTTP_PATH: Final = later(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_LONGEST_MANAGER: Final = 63
+
+
+def _managed_by(path: Path, value: str) -> _Faults:
+    """`IsDomainPrefixedPath`."""
+    host, slash, rest = value.partition("/")
+    if not slash or not host or not rest:
+        yield (
+            invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")') if value else required(path)
+        )
+        return
+    yield from (invalid(path, host, fault) for fault in dns1123_subdomain(host))
+    if _HTTP_PATH.fullmatch(rest) is None:
+        yield invalid(path, rest, "has characters that a path cannot have")
+    if len(value.encode(errors="surrogatepass")) > _LONGEST_MANAGER:
+        yield too_long(path, _LONGEST_MANAGER)
+
+
+_NAMES: Final = (
+    "parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
+)  # fmt: skip
+_JOB_SPEC: Final = Struct(
+    {
+        **dict.fromkeys(_NAMES, COUNT),
+        "activeDeadlineSeconds": LONG,
+        "completionMode": choice("NonIndexed", "Indexed"),
+        "managedBy": Field(text, _managed_by),
+        "podReplacementPolicy": TEXT,
+        "suspend": BOOLEAN,
+        "manualSelector": BOOLEAN,
+        "selector": SELECTOR_TYPE,
+        "template": TEMPLATE,
+        "podFailurePolicy": Struct({"rules": Items(_RULE)}),
+        "successPolicy": Struct({"rules": Items(Struct({"succeededIndexes": TEXT, "succeededCount": INT32}))}),
+    },
+    (_job_spec,),
+    is_value=True,
+)
+_JOB: Final = Struct({"spec": _JOB_SPEC}, (_job,))
+
+
+def _schedule(path: Path, schedule: str) -> _Faults:
+    """`validateScheduleFormat`."""
+    if "TZ" in schedule:
+        yield invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+    elif not schedule:
+        yield required(path)
+    elif schedule.startswith(_EVERY):
+        if parse_duration(schedule.removeprefix(_EVERY).removeprefix("-")) is None:
+            yield invalid(path, schedule, "failed to parse duration")
+    elif len(schedule) <= LONGEST_SCHEDULE:
+        try:
+            parse_schedule(schedule)
+        except InvalidSchedule as fault:
+            yield invalid(path, schedule, str(fault))
+
+
+_EVERY: Final = "@every "
+_ZONE_PART: Final = later(r"[A-Za-z.\-_0-9+]{1,14}")
+_ZONE_CHARACTERS: Final = 64
+
+
+def _time_zone(path: Path, zone: str) -> _Faults:
+    """`validateTimeZone`."""
+    parts = zone.split("/") if zone else ()
+    if not zone:
+        yield invalid(path, zone, "timeZone must be nil or non-empty string")
+    elif any(part in (".", "..") or part.startswith("-") or not _ZONE_PART.fullmatch(part) for part in parts):
+        yield invalid(path, zone, f"unknown time zone {zone}")
+    elif zone.lower() == "local":
+        yield invalid(path, zone, "timeZone must be an explicit time zone as defined in the IANA time zone database")
+    elif not _exists(zone):
+        yield invalid(path, zone, f"unknown time zone {zone}")
+
+
+def _exists(zone: str) -> bool:
+    """Report whether a time zone exists; true if no time zones are installed."""
+    from zoneinfo import ZoneInfo  # deferred: saves time
+
+    if len(zone) <= _ZONE_CHARACTERS:
+        for name in (zone, "Europe/London"):
+            with suppress(KeyError, ValueError, OSError):
+                ZoneInfo(name)
+                return name == zone
+        return True
+    return False
+
+
+def _job_template(template: ApiObject, path: Path, _: Semantics) -> _Faults:
+    """`ValidateJobTemplateSpec`."""
+    spec, here = mapping_at(template, "spec"), (*path, "spec")
+    if spec.get("selector") is not None:
+        yield invalid((*here, "selector"), spec["selector"], "`selector` will be auto-generated")
+    if spec.get("manualSelector"):
+        yield not_supported((*here, "manualSelector"), "true", ("nil", "false"))
+
+
+def _cron_job(cron_job: ApiObject, path: Path, _: Semantics) -> _Faults:
+    """`ValidateCronJobCreate`."""
+    name = _name_of(cron_job)
+    if len(name.encode(errors="surrogatepass")) > _LONGEST_NAME:
+        yield invalid((*path, "metadata", "name"), name, f"must be no more than {_LONGEST_NAME} characters")
+
+
+_LONGEST_NAME: Final = 52
+_CRON_JOB: Final = Struct(
+    {
+        "spec": Struct(
+            {
+                "schedule": Field(text, _schedule, default=""),
+                "timeZone": Field(text, _time_zone),
+                "startingDeadlineSeconds": LONG,
+                "concurrencyPolicy": choice("Allow", "Forbid", "Replace", default="Allow"),
+                "suspend": BOOLEAN,
+                "successfulJobsHistoryLimit": COUNT,
+                "failedJobsHistoryLimit": COUNT,
+                "jobTemplate": Struct({"metadata": TEMPLATE_META, "spec": _JOB_SPEC}, (_job_template,), is_value=True),
+            },
+            is_value=True,
+        )
+    },
+    (_cron_job,),
+)
+KINDS: Final = {registry.JOB: Kind(_JOB, prepared=_as_created), registry.CRON_JOB: Kind(_CRON_JOB)}

@@ -1,0 +1,363 @@
+"""Tables of the fields of Pods and Pod templates that determine scheduling, names, restarts and times.
+
+Source: pkg/apis/core/validation/validation.go, `ValidatePodSpec`, `ValidatePodTemplateSpec`. Not checked: containers,
+volumes, resource claims, security contexts, DNS and host settings, and resources (pod.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.findings import field_path
+from forewarn.policies.base.light import later
+from forewarn.policies.base.metering import charging
+from forewarn.policies.kubernetes.kinds import registry
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
+    FieldError,
+    dns1123_label,
+    dns1123_subdomain,
+    duplicate,
+    forbidden,
+    invalid,
+    keyed,
+    label_value,
+    not_supported,
+    qualified_name,
+    required,
+    validate_annotations,
+    validate_labels,
+)
+from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_requirements
+from forewarn.policies.kubernetes.kube_apiserver.validation.tables import (
+    BOOLEAN,
+    INT32,
+    KEY,
+    LABEL,
+    LABELS,
+    REQUIREMENT,
+    RESOURCES,
+    SELECTOR,
+    SUBDOMAIN,
+    TEXT,
+    TEXTS,
+    Field,
+    Items,
+    Kind,
+    Struct,
+    at_least,
+    choice,
+    on_each,
+    supported,
+    validate_key,
+    validate_label_values,
+    validate_node_requirement,
+    within_range,
+)
+from forewarn.policies.kubernetes.objects.fields import (
+    PREFERRED,
+    REQUIRED,
+    ApiObject,
+    at,
+    int32,
+    int64,
+    list_at,
+    sequence,
+    string_map,
+    text,
+)
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.objects.resource_list import ResourceList
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+
+_NO_EXECUTE: Final = "NoExecute"
+_DECIMAL: Final = later(r"0|-?[1-9][0-9]*", re.ASCII)
+_INT64: Final = range(-(2**63), 2**63)
+_INT64_DIGITS: Final = 20
+
+
+def _toleration(toleration: ApiObject, path: Path, semantics: Semantics) -> Iterator[FieldError]:
+    """`ValidateTolerations`."""
+    key, operator, value, effect = (toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
+    field = field_path((*path, "operator"))
+    if key:
+        yield from on_each(qualified_name)((*path, "key"), key)
+    elif operator != "Exists":
+        fault = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid((*path, "operator"), operator, fault)
+    if toleration.get("tolerationSeconds") is not None and effect != _NO_EXECUTE:
+        yield invalid((*path, "effect"), effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    if operator in ("", "Equal"):
+        yield from (invalid((*path, "value"), value, fault, field) for fault in label_value(value))
+    elif operator == "Exists":
+        if value:
+            yield invalid((*path, "value"), value, "value must be empty when `operator` is 'Exists'", field)
+    elif operator not in ("Lt", "Gt") or not semantics.tolerations_compare:
+        yield not_supported((*path, "operator"), operator, ("Equal", "Exists"))
+    elif _DECIMAL.fullmatch(value) is None or len(value) > _INT64_DIGITS or int(value) not in _INT64:
+        yield invalid((*path, "value"), value, "must be a decimal integer of 64 bits")
+    if effect:
+        yield from supported("NoSchedule", "PreferNoSchedule", _NO_EXECUTE)((*path, "effect"), effect)
+
+
+def _node_values(requirement: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    return validate_label_values(requirement, path)
+
+
+def _node_field(requirement: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """`ValidateNodeFieldSelectorRequirement`."""
+    operator, values = requirement.get("operator") or "", requirement.get("values") or ()
+    if operator not in ("In", "NotIn"):
+        yield invalid((*path, "operator"), operator, "not a valid selector operator")
+    elif len(values) != 1:
+        fault = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield required((*path, "values"), fault)
+    if (key := requirement.get("key") or "") != "metadata.name":
+        yield invalid((*path, "key"), key, "not a valid field selector key")
+        return
+    for index, value in enumerate(values):
+        yield from on_each(dns1123_subdomain)((*path, "values", index), value or "")
+
+
+def _node_selector(selector: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    if not selector.get("nodeSelectorTerms"):
+        yield required((*path, "nodeSelectorTerms"), "must have at least one node selector term")
+
+
+def _affinity_term(term: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """`validatePodAffinityTerm`."""
+    for index, namespace in enumerate(term.get("namespaces") or ()):
+        field = field_path((*path, "namespace"))
+        faults = dns1123_label(namespace or "")
+        yield from (invalid((*path, "namespaces", index), namespace, fault, field) for fault in faults)
+    yield from _label_keys(term, path)
+
+
+def _label_keys(term: ApiObject, path: Path) -> Iterator[FieldError]:
+    """`ValidateMatchLabelKeysAndMismatchLabelKeys`."""
+    selector: ApiObject | None = term.get("labelSelector")
+    matching, other = ([key or "" for key in term.get(name) or ()] for name in _LABEL_KEYS)
+    for name, keys in zip(_LABEL_KEYS, (matching, other), strict=True):
+        if keys and selector is None:
+            yield forbidden((*path, name), "must not be specified when labelSelector is not set")
+        for index, key in enumerate(keys if selector is not None else ()):
+            yield from on_each(qualified_name)((*path, name, index), key)
+    yield from _repeated_keys(matching, selector or {}, path)
+    for index, key in enumerate(matching):
+        if key in other:
+            yield invalid((*path, "matchLabelKeys", index), key, "exists in both matchLabelKeys and mismatchLabelKeys")
+
+
+def _repeated_keys(keys: Sequence[str], selector: ApiObject, path: Path) -> Iterator[FieldError]:
+    """Yield the errors of matchLabelKeys that a selector has twice: of its own, and merged."""
+    positions, seen = {key: index for index, key in enumerate(keys)}, {*string_map(selector, "matchLabels")}
+    for expression in selector.get("matchExpressions") or ():
+        key = (expression or {}).get("key") or ""
+        if key in positions and key in seen:
+            index = positions[key]
+            fault = "exists in both matchLabelKeys and labelSelector"
+            yield invalid((*path, "matchLabelKeys", index), key, fault, field_path((*path, index)))
+        seen.add(key)
+
+
+_LABEL_KEYS: Final = ("matchLabelKeys", "mismatchLabelKeys")
+
+
+def _spread_constraint(constraint: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    action = constraint.get("whenUnsatisfiable") or ""
+    if (domains := constraint.get("minDomains")) is not None and action != "DoNotSchedule":
+        fault = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        yield invalid((*path, "minDomains"), domains, fault)
+    yield from _label_keys({**constraint, "mismatchLabelKeys": None}, path)
+
+
+def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """Yield the errors of lists."""
+    if not spec.get("containers"):
+        yield required((*path, "containers"))
+    gates = [(gate or {}).get("name") or "" for gate in spec.get("schedulingGates") or ()]
+    here: Path = (*path, "schedulingGates")
+    for index, gate in enumerate(gates):
+        yield from validate_key((*here, index, "name"), gate, field_path((*here, index)))
+        if gate in gates[:index]:
+            yield duplicate((*here, index), gate)
+    constraints = [each or {} for each in spec.get("topologySpreadConstraints") or ()]
+    keys = [tuple(each.get(name) or "" for name in ("topologyKey", "whenUnsatisfiable")) for each in constraints]
+    for index, key in enumerate(charging(keys, 1)):
+        if key in keys[index + 1 :]:
+            here = (*path, "topologySpreadConstraints", index)
+            text = f"Duplicate value: {key[0]} with whenUnsatisfiable {key[1]}"
+            yield FieldError(here, text, f"{field_path(here)}.{{topologyKey, whenUnsatisfiable}}")
+
+
+def _overhead(path: Path, amounts: ResourceList) -> list[FieldError]:
+    """`validateOverhead`: as limits."""
+    return validate_requirements(amounts, {}, path)
+
+
+_TOLERATION: Final = Struct(
+    {**dict.fromkeys(("key", "operator", "value", "effect"), TEXT), "tolerationSeconds": Field(int64)}, (_toleration,)
+)
+_NODE_FIELDS: Final = Items(Struct({"key": TEXT, "operator": TEXT, "values": TEXTS}, (_node_field,)))
+
+
+def _node_term(*together: Any) -> Struct:
+    """Return the table of a node selector term. `together`: of its requirements."""
+    requirements = Items(Struct(REQUIREMENT, (validate_node_requirement, *together)))
+    return Struct({"matchExpressions": requirements, "matchFields": _NODE_FIELDS}, is_value=True)
+
+
+_WEIGHT: Final = Field(int32, within_range(1, 100), default=0)
+_NODE_AFFINITY: Final = Struct(
+    {
+        REQUIRED: Struct({"nodeSelectorTerms": Items(_node_term(_node_values))}, (_node_selector,)),
+        PREFERRED: Items(Struct({"weight": _WEIGHT, "preference": _node_term()})),
+    }
+)
+_AFFINITY_TERM: Final = Struct(
+    {
+        "topologyKey": KEY,
+        "labelSelector": SELECTOR,
+        "namespaceSelector": SELECTOR,
+        **dict.fromkeys(("namespaces", *_LABEL_KEYS), TEXTS),
+    },
+    (_affinity_term,),
+    is_value=True,
+)
+_POD_AFFINITY: Final = Struct(
+    {REQUIRED: Items(_AFFINITY_TERM), PREFERRED: Items(Struct({"weight": _WEIGHT, "podAffinityTerm": _AFFINITY_TERM}))}
+)
+_POLICY: Final = choice("Honor", "Ignore")
+_SPREAD_CONSTRAINT: Final = Struct(
+    {
+        "maxSkew": Field(int32, at_least(1), default=0),
+        "topologyKey": Field(text, lambda path, key: () if key else [required(path, "can not be empty")], default=""),
+        "whenUnsatisfiable": choice("DoNotSchedule", "ScheduleAnyway", default=""),
+        "labelSelector": SELECTOR,
+        "minDomains": Field(int32, at_least(1)),
+        "nodeAffinityPolicy": _POLICY,
+        "nodeTaintsPolicy": _POLICY,
+        "matchLabelKeys": TEXTS,
+    },
+    (_spread_constraint,),
+)
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_SPEC: Final[Mapping[str, Any]] = {
+    "containers": Field(sequence),
+    "restartPolicy": choice(*_RESTART_POLICIES, default="Always"),
+    "dnsPolicy": choice("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", default="ClusterFirst"),
+    "terminationGracePeriodSeconds": Field(int64),
+    "activeDeadlineSeconds": Field(int64, within_range(1, 2**31 - 1)),
+    "nodeSelector": LABELS,
+    "affinity": Struct(
+        {"nodeAffinity": _NODE_AFFINITY, "podAffinity": _POD_AFFINITY, "podAntiAffinity": _POD_AFFINITY}
+    ),
+    "tolerations": Items(_TOLERATION),
+    "topologySpreadConstraints": Items(_SPREAD_CONSTRAINT),
+    "schedulingGates": Items(Struct({"name": TEXT})),
+    "readinessGates": Items(Struct({"conditionType": KEY})),
+    **dict.fromkeys(("priorityClassName", "nodeName", "serviceAccountName"), SUBDOMAIN),
+    "runtimeClassName": Field(text, on_each(dns1123_subdomain)),
+    "hostname": LABEL,
+    "subdomain": LABEL,
+    "preemptionPolicy": choice("Never", "PreemptLowerPriority"),
+    "priority": INT32,
+    "schedulerName": TEXT,
+    "hostNetwork": BOOLEAN,
+    "overhead": Field(RESOURCES.read, _overhead),
+}
+_POD_SPEC: Final = Struct(_SPEC, (_pod_spec,), is_value=True)
+_OF_STATEFUL_SETS: Final = Struct(
+    {name: TEXT if name in ("hostname", "subdomain") else part for name, part in _SPEC.items()},
+    (_pod_spec,),
+    is_value=True,
+)
+"""Without the fields that the StatefulSet controller sets."""
+TEMPLATE_META: Final = Struct({"labels": Field(string_map), "annotations": Field(string_map)}, is_value=True)
+
+
+def _template(template: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """Yield the errors of labels and annotations. Upstream's names of these fields lack `metadata`."""
+    for name, validate in (("labels", validate_labels), ("annotations", validate_annotations)):
+        entries, here = string_map(template, "metadata", name), (*path, "metadata", name)
+        yield from (fault._replace(field=field_path((*path, name))) for fault in validate(entries, here))
+    annotations, node = string_map(template, "metadata", "annotations"), at(template, "spec", "nodeName")
+    yield from _pod_annotations(annotations, node, (*path, "metadata", "annotations"), (*path, "annotations"))
+
+
+_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_INT32_DIGITS: Final = 20
+
+
+def _pod_annotations(annotations: Mapping[str, str], node: str | None, path: Path, field: Path) -> Iterator[FieldError]:
+    """Yield the errors of annotations with a meaning (`ValidatePodSpecificAnnotations`). `field`: upstream's name."""
+    if (mirror := annotations.get(_MIRROR)) is not None and not node:
+        fault = "must set spec.nodeName if mirror pod annotation is set"
+        yield invalid((*path, _MIRROR), mirror, fault, keyed(field, _MIRROR))
+    cost = annotations.get(_DELETION_COST)
+    if cost is not None and not _is_int32(cost):
+        yield invalid((*path, _DELETION_COST), cost, "must be a 32bit integer", keyed(field, _DELETION_COST))
+
+
+def _is_int32(cost: str) -> bool:
+    is_number = re.fullmatch(r"0|-[0-9]+|[1-9][0-9]*", cost, re.ASCII) is not None
+    return is_number and len(cost) <= _INT32_DIGITS and -(2**31) <= int(cost) < 2**31
+
+
+TEMPLATE: Final = Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_template,), is_value=True)
+STATEFUL_SET_TEMPLATE: Final = Struct(
+    {"metadata": TEMPLATE_META, "spec": _OF_STATEFUL_SETS}, (_template,), is_value=True
+)
+
+
+def _pod(pod: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """`ValidatePodCreate`."""
+    annotations = (*path, "metadata", "annotations")
+    yield from _pod_annotations(
+        string_map(pod, "metadata", "annotations"), at(pod, "spec", "nodeName"), annotations, annotations
+    )
+    if at(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
+        yield forbidden((*path, "spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
+
+
+_POD: Final = Struct({"metadata": TEMPLATE_META, "spec": _POD_SPEC}, (_pod,))
+
+
+def _with_label_keys(pod: ApiObject) -> ApiObject:
+    """Return a Pod whose label selectors have the requirements of matchLabelKeys and mismatchLabelKeys.
+
+    Source: pkg/registry/core/pod/strategy.go, `mutatePodAffinity`, `mutateTopologySpreadConstraints`.
+    """
+    labels, spec = at(pod, "metadata", "labels"), at(pod, "spec")
+    if not isinstance(labels, dict) or not isinstance(spec, dict):
+        return pod
+    return {**pod, "spec": {**spec, **{name: _merged(spec[name], labels) for name in _WITH_TERMS if name in spec}}}
+
+
+_WITH_TERMS: Final = ("affinity", "topologySpreadConstraints")
+
+
+def _merged(value: Any, labels: Mapping[str, Any]) -> Any:
+    """Return a part of a Pod spec with merged selectors."""
+    if isinstance(value, list):
+        return [_merged(item, labels) for item in value]
+    if not isinstance(value, dict):
+        return value
+    merged = {key: _merged(item, labels) for key, item in value.items()}
+    if isinstance(selector := value.get("labelSelector"), dict):
+        added = [
+            {"key": key, "operator": operator, "values": [labels[key]]}
+            for name, operator in zip(_LABEL_KEYS, ("In", "NotIn"), strict=True)
+            for key in list_at(value, name)
+            if isinstance(key, str) and key in labels
+        ]
+        if added:
+            merged["labelSelector"] = {**selector, "matchExpressions": [*list_at(selector, "matchExpressions"), *added]}
+    return merged
+
+
+KINDS: Final = {registry.POD: Kind(_POD, prepared=_with_label_keys)}

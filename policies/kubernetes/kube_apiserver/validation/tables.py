@@ -1,0 +1,317 @@
+"""Tables of the fields of a kind with their Go types and checks, and the function that applies them.
+
+The names of checks are upstream's. A field that a table does not have is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from forewarn.policies.base.light import NamedTuple, later
+from forewarn.policies.base.metering import charge, charging
+from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
+    FieldError,
+    dns1123_label,
+    dns1123_subdomain,
+    forbidden,
+    invalid,
+    label_value,
+    not_supported,
+    qualified_name,
+    required,
+    validate_labels,
+    validate_object_meta,
+)
+from forewarn.policies.kubernetes.objects.fields import (
+    OBJECT,
+    ApiObject,
+    InvalidObject,
+    boolean,
+    int32,
+    int64,
+    json_type,
+    sequence,
+    string_map,
+    text,
+)
+from forewarn.policies.kubernetes.objects.resource_list import exact_resource_list, resource_list
+from forewarn.policies.kubernetes.selectors import parse_label_selector
+
+if TYPE_CHECKING:
+    from forewarn.policies.base.findings import Path
+    from forewarn.policies.kubernetes.quantity import Quantity
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
+
+    Check = Callable[[Path, Any], Iterable[FieldError]]
+    Together = Callable[[ApiObject, Path, Semantics], Iterable[FieldError]]
+
+
+class Field(NamedTuple):
+    """A field without fields of its own. `read`: reads it from its object by name; raises InvalidObject.
+
+    `default`: what kube-apiserver takes for an absent field, also for ""; None: an absent field is not checked.
+    """
+
+    read: Callable[..., Any]
+    check: Check | None = None
+    default: Any = None
+
+
+class Struct(NamedTuple):
+    """An object. `together`: the checks of several fields, which all have the right types.
+
+    `is_value`: Go has no pointer to it, so that an absent one has all its fields unset.
+    """
+
+    fields: Mapping[str, Part]
+    together: tuple[Together, ...] = ()
+    is_value: bool = False
+
+
+class Items(NamedTuple):
+    """A list of objects."""
+
+    item: Struct
+
+
+Part = Field | Struct | Items
+
+
+def validate_struct(struct: Struct, obj: ApiObject, path: Path, semantics: Semantics) -> Iterator[FieldError]:
+    """Yield the errors of an object at `path`. Raises InvalidObject for values of a wrong type."""
+    charge(1 + len(obj))
+    for name, part in struct.fields.items():
+        value, here = obj.get(name), (*path, name)
+        if isinstance(part, Field):
+            value = _read(part, obj, path, name) if value is not None else None
+            value = part.default if part.default is not None and value in (None, "") else value
+            if value is not None and part.check is not None:
+                yield from part.check(here, value)
+        elif isinstance(part, Struct):
+            if value is not None or part.is_value:
+                yield from validate_struct(part, _object(value, here), here, semantics)
+        elif value is not None:
+            for index, item in enumerate(charging(_read(_LIST, obj, path, name), 1)):
+                yield from validate_struct(part.item, _object(item, (*here, index)), (*here, index), semantics)
+    for together in struct.together:
+        yield from together(obj, path, semantics)
+
+
+def _read(part: Field, obj: ApiObject, path: Path, name: str) -> Any:
+    try:
+        return part.read(obj, name)
+    except InvalidObject as error:
+        raise InvalidObject(error.problem, (*path, *error.path)) from None
+
+
+def _object(value: Any, path: Path) -> ApiObject:
+    if value is not None and not isinstance(value, OBJECT):
+        raise InvalidObject(f"must be an object, not {json_type(value)}", path)
+    return value or {}
+
+
+def _texts(obj: ApiObject, name: str) -> list[str]:
+    """Return a list of strings; null is "". Raises InvalidObject."""
+    values = ["" if value is None else value for value in sequence(obj, name)]
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            raise InvalidObject(f"must be a string, not {json_type(value)}", (name, index))
+    return values
+
+
+def _quantity(obj: ApiObject, name: str) -> Quantity | None:
+    """Return an amount; None if it is absent or null. Raises InvalidObject."""
+    return None if obj.get(name) is None else exact_resource_list({name: {"": obj[name]}}, name)[""]
+
+
+def _int_or_string(obj: ApiObject, name: str) -> int | str | None:
+    """Return an IntOrString. Raises InvalidObject."""
+    return text(obj, name) if isinstance(obj.get(name), str) else int32(obj, name)
+
+
+def _numbers(obj: ApiObject, name: str) -> list[int]:
+    """Return a list of 32-bit integers; null is 0. Raises InvalidObject."""
+    return [int32({name: value}, name) or 0 for value in sequence(obj, name)]
+
+
+def on_each(check: Callable[[str], Iterable[str]]) -> Check:
+    """Return the check of a string by a function that returns its errors."""
+    return lambda path, value: [invalid(path, value, fault) for fault in check(value)]
+
+
+def unless_empty(check: Callable[[str], Iterable[str]]) -> Check:
+    """Return the check of a string that may be empty."""
+    return lambda path, value: [invalid(path, value, fault) for fault in check(value)] if value else ()
+
+
+def within_range(least: int, limit: int) -> Check:
+    """Return the check of a number with bounds."""
+    return lambda path, value: (
+        () if least <= value <= limit else [invalid(path, value, f"must be from {least} to {limit}")]
+    )
+
+
+def at_least(least: int) -> Check:
+    """Return the check of a number (`ValidateNonnegativeField`, `ValidatePositiveField`)."""
+    detail = f"must be greater than or equal to {least}"
+    return lambda path, value: [invalid(path, value, detail)] if value < least else ()
+
+
+def supported(*values: str) -> Check:
+    """Return the check of an enumeration."""
+
+    def check(path: Path, value: str) -> list[FieldError]:
+        if value in values:
+            return []
+        return [
+            not_supported(path, value, values) if value else required(path, f"supported values: {', '.join(values)}")
+        ]
+
+    return check
+
+
+def choice(*values: str, default: str | None = None) -> Field:
+    """Return the field of an enumeration. `default`: "" if it is required; None for a pointer."""
+    return Field(text, supported(*values), default)
+
+
+def validate_key(path: Path, key: str, field: str = "") -> list[FieldError]:
+    """Return the errors of a qualified name. `field`: upstream's name of the field."""
+    return [invalid(path, key, fault, field) for fault in qualified_name(key)] if key else [required(path, field=field)]
+
+
+_PERCENT: Final = later(r"[0-9]+%")
+_INTEGER: Final = later(r"[+-]?[0-9]{1,18}")
+_DIGITS: Final = 10
+
+
+def scaled(value: int | str | None) -> int:
+    """Return the number of an IntOrString, or its percentage (`getIntOrPercentValue`)."""
+    if not isinstance(value, str):
+        return value or 0
+    digits = value[:-1] if _PERCENT.fullmatch(value) else value if _INTEGER.fullmatch(value) else "0"
+    return int(digits.lstrip("0")[:_DIGITS] or 0)
+
+
+def int_or_percent(maximum: int | None = 100) -> Check:
+    """Return `ValidatePositiveIntOrPercent` with `IsNotMoreThan100Percent`. `maximum`: of percentages; None: none."""
+
+    def check(path: Path, value: int | str) -> Iterator[FieldError]:
+        if not isinstance(value, str):
+            yield from at_least(0)(path, value)
+        elif _PERCENT.fullmatch(value) is None:
+            yield invalid(path, value, "must be an integer without quotes, or a percentage such as 50%")
+        elif maximum is not None and scaled(value) > maximum:
+            yield invalid(path, value, f"must not be greater than {maximum}%")
+
+    return check
+
+
+COUNT: Final = Field(int32, at_least(0))
+LONG: Final = Field(int64, at_least(0))
+INT32: Final = Field(int32)
+BOOLEAN: Final = Field(boolean)
+TEXT: Final = Field(text)
+TEXTS: Final = Field(_texts)
+NUMBERS: Final = Field(_numbers)
+AMOUNT: Final = Field(_int_or_string, int_or_percent())
+INT_OR_STRING: Final = Field(_int_or_string)
+QUANTITY: Final = Field(_quantity)
+RESOURCES: Final = Field(resource_list)
+LABELS: Final = Field(string_map, lambda path, labels: validate_labels(labels, path))
+SUBDOMAIN: Final = Field(text, unless_empty(dns1123_subdomain))
+"""A name that may be empty."""
+LABEL: Final = Field(text, unless_empty(dns1123_label))
+KEY: Final = Field(text, validate_key, default="")
+_LIST: Final = Field(sequence)
+INVALID_SELECTOR: Final = "invalid label selector"
+"""The error of a selector besides the errors of its fields."""
+
+
+def _selector_requirement(expression: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """`ValidateLabelSelectorRequirement`."""
+    yield from _values_for_operator(expression, path, ())
+    yield from validate_label_values(expression, path)
+
+
+def _values_for_operator(expression: ApiObject, path: Path, single: Sequence[str]) -> Iterator[FieldError]:
+    """Yield the error of the number of values. `single`: operators with one value."""
+    operator, values = expression.get("operator") or "", expression.get("values") or ()
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required((*path, "values"), "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden((*path, "values"), detail)
+    elif operator not in single:
+        yield invalid((*path, "operator"), operator, "not a valid selector operator")
+    elif len(values) != 1:
+        yield required((*path, "values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
+
+
+def validate_label_values(expression: ApiObject, path: Path) -> Iterator[FieldError]:
+    """Yield the errors of the values of a requirement."""
+    for index, value in enumerate(charging(expression.get("values") or (), 1)):
+        yield from (invalid((*path, "values", index), value, fault) for fault in label_value(value or ""))
+
+
+def validate_node_requirement(expression: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]:
+    """`ValidateNodeSelectorRequirement` without the values."""
+    yield from _values_for_operator(expression, path, ("Gt", "Lt"))
+
+
+REQUIREMENT: Final = {"key": KEY, "operator": TEXT, "values": TEXTS}
+SELECTOR: Final = Struct(
+    {"matchLabels": LABELS, "matchExpressions": Items(Struct(REQUIREMENT, (_selector_requirement,)))}
+)
+"""`ValidateLabelSelector`."""
+SELECTOR_TYPE: Final = Struct(
+    {"matchLabels": Field(string_map), "matchExpressions": Items(Struct({**REQUIREMENT, "key": TEXT}))}
+)
+"""A selector that is not validated."""
+
+
+def selects(selector: ApiObject | None, labels: Mapping[str, str | None], semantics: Semantics) -> bool | None:
+    """Report whether a selector matches labels; no selector matches none. None for an invalid selector."""
+    if selector is None:
+        return False
+    if any(validate_struct(SELECTOR, selector, (), semantics)):
+        return None
+    expressions = [
+        {**expression, "values": [value or "" for value in expression.get("values") or ()]}
+        for expression in selector.get("matchExpressions") or ()
+    ]
+    parsed = parse_label_selector({"matchLabels": string_map(selector, "matchLabels"), "matchExpressions": expressions})
+    return parsed is None or parsed.matches({key: value or "" for key, value in labels.items()})
+
+
+class Kind(NamedTuple):
+    """How a kind is validated. `name_faults`: returns the errors of a name. `prepared`: returns an object as
+    kube-apiserver validates it.
+    """
+
+    table: Struct
+    namespaced: bool = True
+    name_faults: Callable[[str], list[str]] = dns1123_subdomain
+    prepared: Callable[[ApiObject], ApiObject] = dict
+    metadata_last: bool = False
+    """Whether kube-apiserver validates metadata only if all other fields are valid."""
+
+    def validate(self, obj: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
+        """Yield the errors of an object with decodable metadata. Raises InvalidObject."""
+        obj = self.prepared(obj)
+        of_fields = [*self.validate_fields(obj, semantics)]
+        if not (of_fields and self.metadata_last):
+            yield from validate_object_meta(obj, namespaced=self.namespaced, name_faults=self.name_faults)
+        yield from of_fields
+
+    def validate_fields(self, prepared: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
+        """Yield the errors of the fields in the table. Raises InvalidObject."""
+        return validate_struct(self.table, prepared, (), semantics)
+
+
+def with_spec(spec: Struct) -> Struct:
+    """Return the table of objects of which only `spec` is checked."""
+    return Struct({"spec": spec})
