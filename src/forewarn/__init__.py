@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.changes import LosePool as LosePool
     from forewarn.policies.questions.application.changes import LoseZone as LoseZone
     from forewarn.policies.questions.application.changes import MaxReplicas as MaxReplicas
+    from forewarn.policies.questions.application.changes import Remove as Remove
     from forewarn.policies.questions.application.changes import Restart as Restart
     from forewarn.policies.questions.application.changes import Scale as Scale
     from forewarn.policies.questions.application.changes import Upgrade as Upgrade
@@ -111,7 +112,7 @@ _MODULES: Final = {
     "policies.kubernetes.controllers.own_pods": ("Recreator",),
     "policies.kubernetes.kinds.owners": ("Loss",),
     "policies.questions.application.changes": (
-        *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Upgrade", "Add"),
+        *("Change", "LoseNodes", "LoseZone", "LosePool", "Drain", "Remove", "Upgrade", "Add"),
         *("Restart", "Scale", "MaxReplicas", "Apply", "Delete", "Events", "ChangeClass"),
     ),
     "policies.questions.whatif.sweep": ("Sweep", "Row"),

@@ -23,7 +23,7 @@ from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import audit, audit_request
 from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
 from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.questions.application.whatif import counted
+from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif import questions
 from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
 from forewarn.policies.questions.whatif.comparison import ask

@@ -418,7 +418,7 @@ def possible_ends(dump: str, types: InstanceTypes, change: Change) -> tuple[Coun
     cluster, ends, most = load(dump), Counter[End](), 0
     own = Autoscaling(instance_types=read_instance_types({"file": for_forewarn(types)}, "file"), node_delay=NODE_DELAY)
     autoscaling, cache = with_node_groups(own, cluster.cache, cluster.sources), cluster.cache.copy()
-    question = change.question(Start(cache, autoscaling.groups, Places()))
+    question = change.question(Start(cache, autoscaling.groups, Places(), cluster.config.options))
     world, karpenter = world_with(cache, question.arrivals, 3600.0), autoscaling.after(question.lost).karpenter
     assert karpenter
     for number in range(RUNS):

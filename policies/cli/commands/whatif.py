@@ -203,6 +203,14 @@ def _of_nodes(add: _Add) -> None:
     )
     argument("names", nargs="+", metavar="NODE")
     argument = add(
+        "remove",
+        "the nodes whose removal costs no Pod its place are drained",
+        "whatif remove 5",
+        "whatif remove 3 --pool pool=general",
+    )
+    argument("count", type=integer_between(1, 100_000), metavar="N", help="number of nodes to remove")
+    argument("--pool", metavar="LABEL=VALUE", help="only nodes with these labels")
+    argument = add(
         "upgrade",
         "nodes are drained, replaced and uncordoned, by default one after the other",
         "whatif upgrade --fail-on blocked",

@@ -84,6 +84,7 @@ _CLASS: Final = Field("name", "PriorityClass", "name", names="classes", required
 _WORKLOAD: Final = Field("name", "Workload", "workload", names="workloads", hint="NAMESPACE/NAME", required=True)
 _NAMESPACE: Final = Field("namespace", "Namespace", "namespace", "-n", hint="default")
 _COUNT: Final = Field("number", "Number", "count", "--count", "number", hint="1", least=1)
+_REMOVED: Final = Field("number", "Number", "count", kind="number", least=1, required=True)
 _ENOUGH: Final = Field("enough", "As many as Pods need", "until_scheduled", "--until-scheduled", "flag")
 _NEW_VALUE: Final = Field("value", "Value", "value", "--value", "number", least=-(2**31), most=2**31 - 1)
 _MANIFEST: Final = Field("manifest", "Manifest", "manifests", "-f", "text", hint="YAML or JSON", required=True)
@@ -114,6 +115,12 @@ GROUPS: Final = {
         "lose-node": Question("Lose nodes", "whatif lose node", (_NODES,), "LoseNodes"),
         "lose-pool": Question("Lose a pool", "whatif lose pool", (_POOL._replace(field="selector"),), "LosePool"),
         "drain": Question("Drain nodes", "whatif drain", (_NODES,), "Drain"),
+        "remove": Question(
+            "Remove nodes that no Pod needs",
+            "whatif remove",
+            (_REMOVED, _POOL._replace(option="--pool", required=False, hint="all nodes")),
+            "Remove",
+        ),
         "upgrade": Question(
             "Upgrade nodes, one after another",
             "whatif upgrade",

@@ -16,6 +16,7 @@ from forewarn.policies.questions.application import simulated
 from forewarn.policies.questions.application.fixes import relaxed
 from forewarn.policies.questions.application.kueue import assumed, queued_arrivals, summary_of
 from forewarn.policies.questions.application.manifests import Manifest, applied, given_manifests, manifests_of
+from forewarn.policies.questions.application.removal import removal
 from forewarn.policies.questions.whatif import class_change, questions
 from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling, after_simulation, without_help
 from forewarn.policies.questions.whatif.questions import Question
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup
     from forewarn.policies.prediction.simulation.dump import DumpCache
     from forewarn.policies.prediction.simulation.scenario import Arrival
@@ -35,11 +37,14 @@ _LOWEST: Final = -(2**31)
 
 
 class Start(NamedTuple):
-    """The cluster before a change. `cache`: a change may write to it. `places`: records the positions of objects."""
+    """The cluster before a change. `cache`: a change may write to it. `places`: records the positions of objects.
+    `options`: those of rules, which select placeholder Pods.
+    """
 
     cache: DumpCache
     groups: Sequence[NodeGroup]
     places: Places
+    options: Options
 
     @property
     def cluster(self) -> ClusterSnapshot:
@@ -94,6 +99,30 @@ class Drain:
 
     def question(self, start: Start) -> Question:
         return questions.drained(start.cluster, _names(self.names))
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Drains the `count` nodes whose drain preempts no Pod and leaves none Pending, and which no PDB blocks.
+
+    `pool`: only nodes with these labels, `LABEL=VALUE`. If fewer can go, `removal.kept` of the answer shows why.
+    """
+
+    count: int
+    pool: str = ""
+
+    def question(self, start: Start) -> Question:
+        """The nodes that can go are drained together."""
+        check_numbers(1, count=self.count)
+        nodes = questions.nodes_of_pool(start.cluster, self.pool)
+        if self.count > len(nodes):
+            which = f" with {self.pool}" if self.pool else ""
+            raise InvalidInput(f"{self.count:,} nodes to remove, but the cluster has {len(nodes):,}{which}")
+        world = simulated.world_with(start.cache, [], simulated.DEFAULT_UNTIL)
+        found = removal(start.cluster, world, nodes, self.count, start.options)
+        arrivals = questions.drained(start.cluster, found.nodes).arrivals if found.nodes else ()
+        title = f"removal of {plural(self.count, 'node')}"
+        return Question(title, arrivals, removal=found, notes=found.notes)
 
 
 @dataclass(frozen=True)
@@ -350,7 +379,7 @@ class ChangeClass:
 CHANGES: Final[dict[str, type[Change]]] = {
     request.__name__: request
     for request in (
-        *(LoseNodes, LoseZone, LosePool, Drain, Upgrade, Add),
+        *(LoseNodes, LoseZone, LosePool, Drain, Remove, Upgrade, Add),
         *(Restart, Scale, MaxReplicas, Apply, Delete, Events, ChangeClass),
     )
 }

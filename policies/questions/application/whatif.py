@@ -1,20 +1,14 @@
-"""`whatif`: simulate a change, and compare the cluster before and after it; the same for each of many losses.
-
-Of many losses, each is simulated in a fork: loading a cluster of 150,000 Pods takes longer than the simulation of one
-lost node. A fork has the complete state immediately, and changes stay in the fork, so each result equals a separate
-simulation. The events before a loss, and the first syncs of controllers, happen before the forks.
-"""
+"""`whatif`: simulate a change, and compare the cluster before and after it; the same for each of many losses."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, optional_in_json, to_dict
 from forewarn.policies.base.findings import described, listed, quote
-from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.inputs.sources.cluster import objects_of
 from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.admission import exceeded_quotas
@@ -35,7 +29,6 @@ from forewarn.policies.kubernetes.kinds.registry import (
 )
 from forewarn.policies.kubernetes.kube_apiserver.quota import quota_in
 from forewarn.policies.kubernetes.objects.fields import InvalidInput, check_numbers, group_kind, ref_of
-from forewarn.policies.kubernetes.scheduling.bulk import prepare_for_all
 from forewarn.policies.kubernetes.scheduling.caveats import assumptions
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.linting.rules.support.names import suggested
@@ -65,6 +58,7 @@ from forewarn.policies.questions.application.cluster import (
     head_with_nodes,
     require_nodes,
 )
+from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.application.fixes import tested_fixes
 from forewarn.policies.questions.application.kueue import quota_without_pods
 from forewarn.policies.questions.application.places import Places, Rejected
@@ -181,7 +175,7 @@ def whatif(
     and InvalidObject, also if admission rejects all objects.
     """
     autoscaling, places = replace(autoscaling_for(cluster, autoscaling), scale_down=until is not None), Places()
-    start = Start(_cache_for(change, cluster), autoscaling.groups, places)
+    start = Start(_cache_for(change, cluster), autoscaling.groups, places, cluster.config.options)
     cache = start.cache
     _require_lists(cluster, change, autoscaling)
     with places.locating():
@@ -418,57 +412,6 @@ def _without_rejected(
 
 if TYPE_CHECKING:
     Kind = Literal["node", "zone"]
-
-
-class Counting(Protocol):
-    """Measures a simulation; created from a simulation of the same cluster before it runs."""
-
-    def measure(self, simulation: Simulation, question: questions.Question) -> Any:
-        """Run the simulation of the question, and return the measured values."""
-
-
-def counted(
-    world: World,
-    asked: Sequence[questions.Question],
-    counting: Callable[[Simulation], Counting],
-    report: Callable[..., None] | None = None,
-) -> Iterator[Any]:
-    """Yield the values of `counting` after the simulation of each question, in order.
-
-    `world`: the cluster without arrivals. Runs one simulation per core at a time. `report`: called now and then.
-    """
-    if not asked:
-        return
-    simulation = Simulation(world)
-    losses = counting(simulation)
-    simulation.begin()
-    loses = all(arrival.op == "lost" for question in asked for arrival in question.arrivals)
-    ahead = at_rest(world) and loses and _would_be_quiet(simulation, report)
-    if ahead:
-        simulation.run_first_syncs()
-    if report is not None:
-        report()
-    prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
-
-    def in_shared_simulation(question: questions.Question) -> Any:
-        simulation.expect(question.arrivals)
-        values = losses.measure(simulation, question)
-        if ahead and not simulation.is_as_if_new:
-            raise ValueError("a new simulation has to tell")
-        return values
-
-    def in_new_simulation(question: questions.Question) -> Any:
-        return losses.measure(Simulation(world._replace(arrivals=question.arrivals), progress=report), question)
-
-    yield from mapped(asked, in_shared_simulation, in_new_simulation, report)
-
-
-def _would_be_quiet(simulation: Simulation, report: Callable[..., None] | None) -> bool:
-    """Report whether the first syncs of controllers cause no events; tested in a fork, because events cannot be
-    undone.
-    """
-    (quiet,) = mapped([simulation], Simulation.run_first_syncs, lambda _: False, report)
-    return bool(quiet)
 
 
 _NOTHING: Final = "nothing"

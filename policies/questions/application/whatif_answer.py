@@ -22,6 +22,7 @@ from forewarn.policies.base.documents.answer import (
     counters_of,
 )
 from forewarn.policies.base.findings import duration, grouped, listed, plural
+from forewarn.policies.kubernetes.quantity import cores, gibibytes
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 from forewarn.policies.prediction.simulation.summary import unsettled
 from forewarn.policies.questions.application import autoscaler_tables
@@ -42,12 +43,14 @@ from forewarn.policies.questions.whatif.effects import (
     reasons_of_loss_of,
     reasons_of_pending,
 )
+from forewarn.policies.questions.whatif.node_bands import zone_of
+from forewarn.policies.questions.whatif.node_groups import pool_of
 from forewarn.policies.questions.whatif.repetition import by_frequency, count_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
+    from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, Removal, WorkloadCount
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
@@ -96,13 +99,18 @@ def _status(result: Simulated, effects: Effects) -> AnswerStatus:
         return AnswerStatus.REJECTED
     if result.answer.incomplete or answer.after.is_cut_short:
         return AnswerStatus.NO_ANSWER
-    if effects.blocked:
+    if effects.blocked or _lacks_nodes(answer):
         return AnswerStatus.BLOCKED
     if effects.harm or rejects_new_pods:
         is_same = answer.is_as_without or effects == result.answer.restart_alone
         return AnswerStatus.WARN if is_same and not rejects_new_pods else AnswerStatus.HARM
     doubtful = answer.after.not_simulated or answer.after.summary.is_unfinished or any(answer.after.blocks)
     return AnswerStatus.WARN if effects.placeholders or effects.pdbs_short or doubtful else AnswerStatus.OK
+
+
+def _lacks_nodes(answer: Answer) -> bool:
+    """Report whether fewer nodes can go than wanted."""
+    return answer.removal is not None and len(answer.removal.nodes) < answer.removal.wanted
 
 
 def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown: Effects | None) -> str:
@@ -126,7 +134,9 @@ def _clause(result: Simulated, first: Sequence[str], harm: Sequence[str], grown:
 
 
 def _wanted(answer: Answer) -> Iterator[str]:
-    """Yield what the change is for: new Pods that run, drained and upgraded nodes."""
+    """Yield what the change is for: new Pods that run, drained and upgraded nodes, nodes that can go."""
+    if answer.removal is not None:
+        yield _of_nodes_that_can_go(answer.removal)
     if (upgrade := answer.after.upgrade) is not None:
         if upgrade.complete:
             yield f"all nodes upgraded in {duration(upgrade.seconds)}"
@@ -157,6 +167,12 @@ def _wanted(answer: Answer) -> Iterator[str]:
         yield f"{plural(ended, 'new Pod is', 'new Pods are')} removed again"
     elif new is not None:
         yield f"{new.run:,} of {plural(new.total, 'new Pod')} run{'s' * (new.total == 1)}"
+
+
+def _of_nodes_that_can_go(removal: Removal) -> str:
+    count = len(removal.nodes)
+    stops = f"; {removal.kept[0].node} stops the next" if count < removal.wanted and removal.kept else ""
+    return f"{'all' if count == removal.wanted else f'{count:,}'} can go{stops}"
 
 
 def _of_new_pods(result: Simulated) -> Iterator[str]:
@@ -418,6 +434,8 @@ def _without_workloads(reason: Reason) -> str:
 def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     if len(result.outcomes) > 1:
         yield _of_runs(result.outcomes)
+    if answer.removal is not None:
+        yield from _of_removal(answer.removal, answer)
     if answer.after.upgrade is not None:
         yield from _of_upgrade(answer)
     if (change := result.class_change) is not None:
@@ -431,6 +449,20 @@ def _tables(result: Simulated, answer: Answer) -> Iterator[Table]:
     if answer.after.preempted:
         yield _pairs(answer.after.preempted)
         yield _pods(answer.after.preempted)
+
+
+def _of_removal(removal: Removal, answer: Answer) -> Iterator[Table]:
+    """The nodes that can go, with what they have, and those that cannot, with the reason."""
+    nodes = {node.name: node for node in answer.after.simulation.world.nodes}
+    rows: list[list[str | int]] = []
+    for name in removal.nodes:
+        size = nodes[name].allocatable
+        rows.append([name, pool_of(nodes[name]), zone_of(nodes[name]), cores(size.milli_cpu), gibibytes(size.memory)])
+    if rows:
+        yield Table(("NODE THAT CAN GO", "POOL", "ZONE", "CPU", "MEMORY"), rows)
+    if removal.kept:
+        few = len(removal.nodes) < removal.wanted
+        yield Table(("NODE THAT STAYS", "BECAUSE ITS REMOVAL COSTS"), removal.kept, detail=0 if few else 1)
 
 
 def _of_runs(outcomes: Sequence[Ending]) -> Table:

@@ -295,6 +295,26 @@ class Blocks(NamedTuple):
     rollouts: Sequence[str] = ()
 
 
+class KeptNode(NamedTuple):
+    """A node that cannot go with those that can. `why`: what its drain would cost."""
+
+    node: str
+    why: str
+
+
+class Removal(NamedTuple):
+    """Which nodes can go: no Pod is preempted, Pending or lost if all are drained. `wanted`: their number.
+
+    `kept`: nodes that were tried and cannot go as well, the first one stops the next.
+    """
+
+    wanted: int
+    nodes: Sequence[str]
+    kept: Sequence[KeptNode]
+    notes: Hidden[Sequence[str]] = ()
+    """What the search does not cover."""
+
+
 class EndState(NamedTuple):
     """The end of a simulation, compared with its start.
 
@@ -455,7 +475,7 @@ class Answer(NamedTuple):
       these. `autoscalers`: the reaction of autoscalers to Pending Pods.
     - `withoutChange`: what happens anyway, if the cluster was not settled.
     - `newPods`: workloads that stay as they are, if a PriorityClass in an applied file changes the priority of their
-      new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum.
+      new Pods. `replicas`: of all HorizontalPodAutoscalers, at their maximum. `removal`: with `remove`.
     """
 
     change: str
@@ -467,6 +487,7 @@ class Answer(NamedTuple):
     with_new_nodes: WithNewNodes | None = None
     new_pods: Sequence[Ranked] = ()
     replicas: BeforeAfter | None = None
+    removal: Removal | None = None
     reprioritized: Hidden[Sequence[Ranked]] = ()
     """The workloads that the change itself changes, and whose new Pods get another priority or preemptionPolicy."""
     placeholders: Hidden[Sequence[str]] = ()

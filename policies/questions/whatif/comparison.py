@@ -229,6 +229,7 @@ def answer_after(
         autoscalers.after_simulation(simulation, autoscaling, summary.names),
         until_scheduled=question.until_scheduled,
         replicas=question.replicas and BeforeAfter(*question.replicas),
+        removal=question.removal,
     )
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.fields import ApiObject
+    from forewarn.policies.questions.whatif.answer import Removal
     from forewarn.policies.questions.whatif.class_change import ClassChange
 
     _Scaler = tuple[tuple[str, str], ApiObject]
@@ -76,7 +77,7 @@ class Question(NamedTuple):
     `arrivals`: timed changes. `upgrade`: an upgrade of nodes; None for other questions. `added`: the names of new
     nodes. `restarts`: true if a workload is restarted. `lost`: the labels of the zone or pool that is lost.
     `class_change`: the effect of a changed PriorityClass. `replicas`: before and at their maximum. `until_scheduled`:
-    true if as many nodes are added as Pending Pods need. `notes`: what is not simulated.
+    true if as many nodes are added as Pending Pods need. `removal`: which nodes can go. `notes`: what is not simulated.
     """
 
     title: str
@@ -88,6 +89,7 @@ class Question(NamedTuple):
     class_change: ClassChange | None = None
     replicas: tuple[int, int] | None = None
     until_scheduled: bool = False
+    removal: Removal | None = None
     notes: Sequence[str] = ()
 
 
@@ -128,6 +130,40 @@ def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
     return Question(heading, [_of_node("lost", node.name) for node in nodes], lost=labels)
 
 
+class Loss(NamedTuple):
+    """Nodes that are lost at the same time. `title`: such as `zone a`."""
+
+    title: str
+    nodes: Sequence[str]
+
+
+def each_loss(cluster: ClusterSnapshot, scope: str, selector: str, nodes: Iterable[Node]) -> list[Loss]:
+    """Return the losses of each `zone` or `node`, or of the `pool` with the labels `selector`, among these nodes.
+
+    `cluster`: the cluster before nodes were added. Raises InvalidInput, also for unknown labels, and InvalidObject for
+    a cluster without zones or nodes.
+    """
+    ordered = sorted(nodes, key=lambda node: node.name)
+    if scope == "pool":
+        _selected(cluster, labels := _labels(selector, cluster), _pool_text(selector))
+        lost = [node.name for node in ordered if all(node.labels.get(key) == value for key, value in labels)]
+        return [Loss(_pool_text(selector), lost)]
+    if scope == "zone":
+        zones = grouped((node.labels[ZONE], node.name) for node in ordered if ZONE in node.labels)
+        losses = [Loss(f"zone {zone}", zones[zone]) for zone in sorted(zones)]
+    else:
+        losses = [Loss(f"node {node.name}", [node.name]) for node in ordered]
+    if not losses:
+        raise nothing_to_lose(scope)
+    return losses
+
+
+def question_of_loss(loss: Loss, added: Iterable[Node], delay: float) -> Question:
+    """Return the question of adding nodes, and of a loss so many seconds later."""
+    creations = [_of_node("create", node.name, node) for node in added]
+    return Question(loss.title, [*creations, *(_of_node("lost", name)._replace(at=delay) for name in loss.nodes)])
+
+
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     """Return the question of draining these nodes at the same time. Raises InvalidInput for an unknown name.
 
@@ -139,6 +175,11 @@ def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
     return Question(f"drain of {_nodes_text(nodes, cluster)}", arrivals)
 
 
+def nodes_of_pool(cluster: ClusterSnapshot, selector: str) -> list[Node]:
+    """Return the nodes with these labels, by name, or all for "". Raises InvalidInput."""
+    return _selected(cluster, _labels(selector, cluster) if selector else (), _pool_text(selector))
+
+
 def upgraded(
     cluster: ClusterSnapshot, selector: str, limit: int, seconds: float, *, surge: bool = False, force: float = 0.0
 ) -> Question:
@@ -147,8 +188,7 @@ def upgraded(
     `selector`: `key=value,key=value`, or "" for all nodes. `seconds`, `surge` and `force`: see UpgradeRun. Raises
     InvalidInput.
     """
-    nodes = _selected(cluster, _labels(selector, cluster) if selector else (), _pool_text(selector))
-    nodes = sorted(nodes, key=lambda node: (pool_of(node), node.name))
+    nodes = sorted(nodes_of_pool(cluster, selector), key=lambda node: (pool_of(node), node.name))
     added_first = ", new nodes first" if surge else ""
     heading = f"upgrade of {plural(len(nodes), 'node')}, {limit} at a time{added_first}"
     return Question(heading, upgrade=UpgradeRun(nodes, limit, seconds, surge, force))

@@ -11,7 +11,7 @@ from forewarn.policies.prediction.simulation.dump import DumpCache, world_of
 from forewarn.policies.prediction.simulation.scenario import Arrival
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import Outcome as OneRun
-from forewarn.policies.questions.application.whatif import counted
+from forewarn.policies.questions.application.counting import counted
 from forewarn.policies.questions.whatif import questions
 from forewarn.policies.questions.whatif.comparison import Losses, ask
 from forewarn.policies.questions.whatif.questions import Question

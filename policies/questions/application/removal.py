@@ -1,0 +1,169 @@
+"""Which nodes can go: the search of the nodes whose drain preempts no Pod, leaves none Pending, and no PDB blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from itertools import combinations, islice
+from math import comb
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from forewarn.policies.base.findings import listed, plural
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.prediction.simulation.simulation import Simulation, forbidden_by, is_skipped, remaining_on
+from forewarn.policies.questions.application.counting import counted
+from forewarn.policies.questions.whatif.answer import KeptNode, Removal
+from forewarn.policies.questions.whatif.autoscalers import NO_GROUPS
+from forewarn.policies.questions.whatif.comparison import placeholder_workloads
+from forewarn.policies.questions.whatif.effects import consequences, joined
+from forewarn.policies.questions.whatif.questions import Question, drained
+from forewarn.policies.questions.whatif.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from forewarn.policies.base.documents.answer import Effects
+    from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
+    from forewarn.policies.kubernetes.objects.node import Node
+    from forewarn.policies.kubernetes.objects.pod import Pod
+    from forewarn.policies.kubernetes.options import Options
+    from forewarn.policies.prediction.simulation.scenario import World
+
+MAX_CHOICES: Final = 400
+"""Maximum sets of nodes for which all are tried; of more, a greedy search tries some."""
+_MAX_KEPT: Final = 40
+"""Nodes that cannot go after which the greedy search ends."""
+_COSTS: Final = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
+
+
+class _Cost(NamedTuple):
+    """What a drain costs. `pdbs`: those that block it."""
+
+    effects: Effects
+    pdbs: Sequence[str] = ()
+    incomplete: bool = False
+
+    def is_free(self, alone: _Cost) -> bool:
+        """Report whether the drain costs no more than happens without it."""
+        more = (getattr(self.effects, name) > getattr(alone.effects, name) for name in _COSTS)
+        return not self.incomplete and not any(more)
+
+    @property
+    def why(self) -> str:
+        """What it costs, as text."""
+        if self.pdbs:
+            which = "PDBs {} block" if self.pdbs[1:] else "PDB {} blocks"
+            return f"{which.format(listed(self.pdbs, 2))} the drain"
+        if self.effects.blocked:
+            return "the drain does not finish"
+        return joined([*islice(consequences(self.effects), 2)]) or "a limit of the simulation is reached"
+
+
+class _Drains:
+    """Counts what drains cost, in simulations that share their start."""
+
+    def __init__(self, simulation: Simulation, pods: Sequence[Pod], options: Options) -> None:
+        self._tally = Tally(simulation, NO_GROUPS, placeholder_workloads(simulation, pods, options))
+
+    def measure(self, simulation: Simulation, question: Question) -> _Cost:
+        row, api = self._tally.measure(simulation, question).row, simulation.api
+        nodes = {arrival.object["metadata"]["name"] for arrival in question.arrivals}
+        stuck = [name for name in sorted(nodes) if remaining_on(api, name)]
+        states = (state for name in stuck for state in api.by_node.get(name, {}).values() if not is_skipped(state))
+        pdbs = sorted({pdb for state in states for pdb in forbidden_by(api, state)})
+        effects = row.counters._replace(blocked=len(stuck), rejected=sum(row.rejections.values()))
+        return _Cost(effects, pdbs, bool(row.incomplete))
+
+
+class _Search:
+    """The search in one cluster."""
+
+    def __init__(self, cluster: ClusterSnapshot, world: World, options: Options) -> None:
+        self._cluster, self._world, self._options = cluster, world, options
+        self._pods = [pod for pod in cluster.pods.values() if not pod.terminal]
+        (self._alone,) = self._costs([()])
+        self.kept: list[KeptNode] = []
+
+    def _costs(self, choices: Sequence[Sequence[str]]) -> Generator[_Cost]:
+        """Yield what it costs to drain all nodes of each choice together."""
+        asked = [drained(self._cluster, names) if names else Question("nothing") for names in choices]
+        yield from counted(self._world, asked, lambda simulation: _Drains(simulation, self._pods, self._options))
+
+    def greedy(self, candidates: Sequence[str], wanted: int) -> list[str]:
+        """Return nodes that can go together: of each further block, the most that still can; and record the others."""
+        chosen, left, block = list[str](), [*candidates], wanted
+        while left and len(chosen) < wanted and len(self.kept) < _MAX_KEPT:
+            block = min(block, wanted - len(chosen), len(left))
+            sizes = [block >> power for power in range(block.bit_length())]
+            taken, why = 0, ""
+            with closing(self._costs([[*chosen, *left[:size]] for size in sizes])) as costs:
+                for size, cost in zip(sizes, costs, strict=False):
+                    taken, why = size if cost.is_free(self._alone) else 0, cost.why
+                    if taken:
+                        break
+            if taken:
+                chosen, left, block = [*chosen, *left[:taken]], left[taken:], 2 * taken
+            else:
+                self.kept.append(KeptNode(left.pop(0), why))
+        return chosen
+
+    def exhaustive(self, candidates: Sequence[str], sizes: Sequence[int]) -> Sequence[str]:
+        """Return the first set of the first of these sizes that can go, of all sets; empty for none."""
+        for size in sizes:
+            choices = [names for names in combinations(candidates, size) if self._may_fit(names)]
+            with closing(self._costs(choices)) as costs:
+                for names, cost in zip(choices, costs, strict=True):
+                    if cost.is_free(self._alone):
+                        return names
+        return ()
+
+    def _may_fit(self, names: Sequence[str]) -> bool:
+        """Report whether the sum of requests fits on the other nodes: without it, Pods are Pending or preempted."""
+        gone = set(names)
+        infos = [info for info in self._cluster.scheduling.node_infos if info.node.name not in gone]
+        moved = [pod for pod in self._pods if pod.node_name in gone and self._is_moved(pod)]
+        free_cpu = sum(max(info.node.allocatable.milli_cpu - self._used(info.pods)[0], 0) for info in infos)
+        free_memory = sum(max(info.node.allocatable.memory - self._used(info.pods)[1], 0) for info in infos)
+        cpu, memory = self._used(moved)
+        return bool(infos) and cpu <= free_cpu and memory <= free_memory
+
+    def _used(self, pods: Sequence[Pod]) -> tuple[int, int]:
+        own = [pod.occupies.resource for pod in pods if not is_placeholder(pod, self._options)]
+        return sum(each.milli_cpu for each in own), sum(each.memory for each in own)
+
+    def _is_moved(self, pod: Pod) -> bool:
+        kind = pod.owner.kind if pod.owner is not None else ""
+        return kind not in ("DaemonSet", "Node", "Job") and not is_placeholder(pod, self._options)
+
+    def by_cost(self, nodes: Sequence[Node]) -> list[str]:
+        """Return the names of nodes, those first whose Pods request the smallest share of all nodes."""
+        total = Counter[str]()
+        for node in self._cluster.objects.nodes.values():
+            total.update(cpu=node.allocatable.milli_cpu, memory=node.allocatable.memory)
+        on: dict[str, list[Pod]] = {node.name: [] for node in nodes}
+        for pod in self._pods:
+            if pod.node_name in on and self._is_moved(pod):
+                on[pod.node_name].append(pod)
+
+        def share(name: str) -> float:
+            cpu, memory = self._used(on[name])
+            return max(cpu / max(total["cpu"], 1), memory / max(total["memory"], 1))
+
+        return sorted(on, key=lambda name: (share(name), len(on[name]), name))
+
+
+def removal(cluster: ClusterSnapshot, world: World, nodes: Sequence[Node], wanted: int, options: Options) -> Removal:
+    """Return which `wanted` of these nodes can go, or as many as can.
+
+    `world`: the cluster without arrivals. `options`: those of rules, which select placeholder Pods.
+    """
+    search = _Search(cluster, world, options)
+    candidates = search.by_cost(nodes)
+    chosen = search.greedy(candidates, wanted)
+    sizes = range(wanted, len(chosen), -1)
+    is_complete = not sizes or sum(comb(len(candidates), size) for size in sizes) <= MAX_CHOICES
+    if sizes and is_complete:
+        chosen = [*(search.exhaustive(candidates, sizes) or chosen)]
+    kept = [each for each in search.kept if each.node not in chosen]
+    tried = f"not all sets of {plural(len(candidates), 'node')} were tried: others may allow more"
+    return Removal(wanted, chosen, kept, () if is_complete else (tried,))

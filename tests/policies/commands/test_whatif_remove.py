@@ -1,0 +1,127 @@
+"""`forewarn whatif remove`: which nodes can go, compared with all choices in small clusters."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import forewarn
+from forewarn.policies.questions.application import removal
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from tests.in_process import forewarn as run
+from tests.policies.small_clusters import small_cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+COSTS = ("blocked", "preempted", "pending", "lost", "rejected", "jobs_failed", "pdbs_violated")
+MOST = 4
+
+
+def _is_free(cluster: forewarn.Cluster, names: tuple[str, ...]) -> bool:
+    effects = forewarn.whatif(cluster, forewarn.Drain(names), tries_fixes=False).counters
+    return not any(getattr(effects, name) for name in COSTS)
+
+
+def _most_of_all_choices(cluster: forewarn.Cluster) -> int:
+    """The largest number of nodes, up to MOST, that any choice can drain together."""
+    sizes = range(min(MOST, len(cluster.nodes)), 0, -1)
+    return next((s for s in sizes if any(_is_free(cluster, each) for each in combinations(cluster.nodes, s))), 0)
+
+
+def _compare(seed: int, path: Path) -> int:
+    path.write_text(cluster_text(small_cluster(Random(seed))))
+    cluster = forewarn.load(path)
+    result = forewarn.whatif(cluster, forewarn.Remove(MOST), tries_fixes=False)
+    assert result.answer.removal is not None
+    nodes = result.answer.removal.nodes
+    assert len(nodes) == _most_of_all_choices(cluster), (seed, nodes)
+    assert not any(getattr(result.counters, name) for name in COSTS), (seed, result.counters)
+    return len(nodes)
+
+
+def test_no_choice_of_up_to_4_nodes_is_better(tmp_path: Path) -> None:
+    found = [_compare(seed, tmp_path / "c.json") for seed in range(8)]
+    assert len({*found}) > 1  # the clusters are not all alike
+
+
+@pytest.mark.slow
+def test_no_choice_of_up_to_4_nodes_is_better_in_200_clusters(tmp_path: Path) -> None:
+    found = [_compare(seed, tmp_path / "c.json") for seed in range(200)]
+    assert {*found} == {*range(MOST + 1)}
+
+
+def _roomy(path: Path, *more: Made) -> Path:
+    """Four nodes with a small Pod on each; any three can go, as far as `more` allows."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "web"}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    web = Made("apps/v1", "ReplicaSet", "web", "default")
+    made = [web.spec(replicas=4, selector={"matchLabels": {"app": "web"}}, template=template)]
+    for number in range(4):
+        made.append(make_node(f"n{number}").has(cpu="4").label("pool", "even" if number % 2 == 0 else "odd"))
+        pod = make_pod(f"web-{number}").request(cpu="1").labels(app="web").on(f"n{number}")
+        ready = [{"type": "Ready", "status": "True"}]
+        made.append(pod.metadata(ownerReferences=[owner]).status(conditions=ready))
+    path.write_text(cluster_text([*made, *more]))
+    return path
+
+
+def test_all_wanted_nodes_can_go(tmp_path: Path) -> None:
+    path = _roomy(tmp_path / "c.json")
+    answer = json.loads(run("whatif", "remove", "3", "--cluster", path, "-o", "json").stdout)
+    assert (answer["question"], answer["clause"].partition(",")[0]) == ("removal of 3 nodes", "all can go")
+    assert answer["removal"] == {"wanted": 3, "nodes": ["n0", "n1", "n2"], "kept": []}
+    assert answer["counters"]["preempted"] == answer["counters"]["pending"] == answer["counters"]["blocked"] == 0
+
+
+def test_fewer_can_go_and_the_answer_says_why(tmp_path: Path) -> None:
+    done = run("whatif", "remove", "4", "--cluster", _roomy(tmp_path / "c.json"))
+    assert done.stdout.startswith("BLOCKED  removal of 4 nodes: 3 can go; n3 stops the next")
+    assert "n3               4 Pods stay Pending, 4 replicas lost" in done.stdout
+    blocked = _roomy(tmp_path / "d.json", make_budget("web", 0, app="web").spec(minAvailable="100%"))
+    done = run("whatif", "remove", "1", "--cluster", blocked)
+    assert done.stdout.startswith("BLOCKED  removal of 1 node: 0 can go; n0 stops the next")
+    assert "n0               PDB default/web blocks the drain" in done.stdout
+
+
+def test_only_nodes_of_a_pool_go(tmp_path: Path) -> None:
+    path = _roomy(tmp_path / "c.json")
+    answer = json.loads(run("whatif", "remove", "2", "--pool", "pool=odd", "--cluster", path, "-o", "json").stdout)
+    assert answer["removal"]["nodes"] == ["n1", "n3"]
+
+
+def test_what_happens_anyway_does_not_keep_a_node(tmp_path: Path) -> None:
+    """A Pending Pod that preempts without any drain costs no node its removal."""
+    big = make_pod("urgent").of_class("high").priority(1000).request(cpu="4")
+    path = _roomy(tmp_path / "c.json", big, make_priority_class(1000, "high"))
+    answer = json.loads(run("whatif", "remove", "1", "--cluster", path, "-o", "json").stdout)
+    assert len(answer["removal"]["nodes"]) == 1
+
+
+def test_a_search_that_ends_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "MAX_CHOICES", 0)
+    done = run("whatif", "remove", "4", "--cluster", _roomy(tmp_path / "c.json"))
+    assert "not all sets of 4 nodes were tried: others may allow more" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("5",), "5 nodes to remove, but the cluster has 4"),
+        (("3", "--pool", "topology.kubernetes.io/zone=a"), "3 nodes to remove, but the cluster has 2 with topology"),
+        (("1", "--pool", "zone"), 'invalid selector "zone"'),
+        (("1", "--pool", "pool=x"), "no node matches pool=x"),
+        (("0",), "must be between 1 and 100000"),
+        ((), "the following arguments are required: N"),
+    ],
+)
+def test_bad_input_is_a_clear_error(arguments: tuple[str, ...], problem: str) -> None:
+    done = run("whatif", "remove", *arguments, "--cluster", CLUSTER)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
