@@ -52,6 +52,7 @@ from forewarn.policies.questions.application.headroom_answer import Capacity, He
 from forewarn.policies.questions.application.node_answer import NodePressure
 from forewarn.policies.questions.application.overview import Overview
 from forewarn.policies.questions.application.predict import PredictResult
+from forewarn.policies.questions.application.survival_answer import Survival
 from forewarn.policies.questions.application.whatif import WhatIf
 from forewarn.policies.questions.application.why import ClusterWhy, PodWhy, WorkloadWhy
 from forewarn.policies.questions.expectations import Expectations
@@ -69,7 +70,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "whatif": ("`whatif`", WhatIf),
     "whatif-each": ("`whatif --each`", Sweep),
     "whatif-pressure": ("`whatif pressure`", NodePressure),
-    "headroom": ("`headroom`", HeadroomResult | Capacity),
+    "headroom": ("`headroom`", HeadroomResult | Capacity | Survival),
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),
     "test": ("`test`", Expectations),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.findings import cut, quote
 from forewarn.policies.cli.commands import autoscaling, cluster_command
 from forewarn.policies.cli.commands.parser import (
     Output,
@@ -14,6 +15,7 @@ from forewarn.policies.cli.commands.parser import (
     integer_between,
 )
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
+from forewarn.policies.cli.commands.simulated import loaded_for
 from forewarn.policies.cli.terminal import counting, print_faults
 from forewarn.policies.inputs.sources.files import status_of
 
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.application.headroom_answer import HeadroomResult
 
 OK, FOUND, USAGE, FAILED = range(4)
+_SCOPES: Final = ("zone", "node", "pool")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if fewer fit than --at-least, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
+    _check_survival(options, parser)
     if options.preempting and options.at_least is None:
         parser.error("--preempting goes with --at-least. Fix: pass --at-least N")
     if options.workload and options.filename:
@@ -37,6 +41,26 @@ def main(arguments: Sequence[str]) -> int:
     if not (options.workload or options.filename) and (options.placeholders or options.at_least is not None):
         parser.error("--at-least and --placeholders are about an object. Fix: pass KIND/NAME or -f FILE")
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
+
+    def survival() -> int:
+        from forewarn.policies.base.documents.answer import AnswerStatus
+        from forewarn.policies.questions.application.cluster import Cluster
+        from forewarn.policies.questions.application.survival import SurvivalRequest, survive
+
+        cache = loaded_for(run, options.config, release)
+        cluster = Cluster(cache, autoscaling.configuration(options.config), run.cluster)
+        scope, *selector = options.survive
+        settings = settings_of(cache, run.cluster)
+        request = SurvivalRequest(scope, "".join(selector), options.protect or (), options.like, settings)
+        with counting("choices of nodes", run.errors) as show:
+            result = survive(cluster, request, progress=show)
+        document_in(run.output, result, result.document).print()
+        if result.document.status is AnswerStatus.NO_ANSWER:
+            return FAILED
+        return OK if result.survives else FOUND
+
+    if options.survive:
+        return cluster_command.answered("headroom", run.output, survival)
 
     def answer() -> int:
         from forewarn.policies.prediction.autoscaling.cluster_autoscaler.discovery import GroupCache
@@ -75,6 +99,22 @@ def main(arguments: Sequence[str]) -> int:
     return cluster_command.answered("headroom", run.output, answer)
 
 
+def _check_survival(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit if `--survive` or its options cannot be combined."""
+    if not options.survive:
+        if options.protect or options.like:
+            parser.error("--protect and --like go with --survive. Fix: pass --survive zone, node or pool LABEL=VALUE")
+        return
+    scope, *selector = options.survive
+    if scope not in _SCOPES:
+        parser.error(f"--survive: unknown value {quote(cut(scope, 40))}; known: {', '.join(_SCOPES)}")
+    if len(selector) != (scope == "pool"):
+        parser.error("--survive: takes zone, node, or pool LABEL=VALUE")
+    others = (options.workload, options.filename, options.placeholders, options.at_least is not None)
+    if any(others):
+        parser.error("--survive is about the cluster. Fix: remove KIND/NAME, -f, --at-least and --placeholders")
+
+
 def _printed(result: HeadroomResult, output: Output) -> Printed:
     from forewarn.policies.cli.render.html.pages import headroom_page
 
@@ -85,11 +125,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn headroom",
         description="Count the replicas of a Pod or workload that still fit without and with preemption, and show "
-        "which resource runs out first. Without a workload, show how full each pool of nodes is.",
-        epilog="Exit status: 0: counted. 1: fewer replicas fit than --at-least requires. 2: wrong usage. 3: no answer.",
+        "which resource runs out first. Without a workload, show how full each pool of nodes is, or with --survive, "
+        "how many nodes must be added.",
+        epilog="Exit status: 0: counted. 1: fewer replicas fit than --at-least requires, or no number of nodes "
+        "suffices. 2: wrong usage. 3: no answer.",
         examples=(
             "headroom deployment/web -n shop --at-least 20",
-            "headroom -f web.yaml --cluster cluster.json.gz",
+            "headroom --survive zone --protect gold --node-templates groups.yaml",
         ),
     )
     add = parser.add_argument
@@ -103,6 +145,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--preempting", action="store_true", help="--at-least counts replicas that fit with preemption")
     help_text = "show the placeholder Pods that let N Pods start without waiting for new nodes"
     add("--placeholders", type=integer_between(1, 100_000), metavar="N", help=help_text)
+    help_text = "show the nodes to add so that no such loss preempts protected Pods or leaves them Pending"
+    add("--survive", nargs="+", metavar=("zone|node|pool", "LABEL=VALUE"), help=help_text)
+    help_text = "PriorityClasses of protected Pods, with --survive (default: all Pods with a priority above 0)"
+    add("--protect", nargs="+", metavar="CLASS", help=help_text)
+    help_text = "node, pool or node group that new nodes are like, with --survive (default: any)"
+    add("--like", default="", metavar="NAME", help=help_text)
     autoscaling.add_autoscaling_options(add)
     autoscaling.add_no_autoscaler_option(add, "ignore the node groups of the cluster")
     cluster_command.add_verbose_option(add)

@@ -36,7 +36,6 @@ from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.prediction.forecast.missing_pods import missing_pods
 from forewarn.policies.prediction.forecast.other_components import unknown_replacement
 from forewarn.policies.prediction.simulation.dump import DumpCache, not_simulated, unknown_owners
-from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import (
     Outcome,
 )
@@ -86,6 +85,7 @@ if TYPE_CHECKING:
     from forewarn.policies.base.documents.answer import AnswerDocument, Effects
     from forewarn.policies.prediction.simulation.clock import Event
     from forewarn.policies.prediction.simulation.scenario import Arrival, World
+    from forewarn.policies.prediction.simulation.simulation import Simulation
     from forewarn.policies.questions.whatif.autoscalers import Autoscaling
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.risk_answer import Risks

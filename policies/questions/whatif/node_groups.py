@@ -1,23 +1,26 @@
 """Read a file of node groups: templates of the nodes that cluster-autoscaler can add.
 
-The file is a list of `{name, minSize, size, maxSize, template}`; `template` is a Node (docs/guides/what-if.md).
+The file is a list of `{name, minSize, size, maxSize, pricePerMonth, template}`; `template` is a Node
+(docs/guides/what-if.md).
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from forewarn.policies.base.findings import cut, quote
 from forewarn.policies.kubernetes.kube_apiserver.validation.strict import fields_of
 from forewarn.policies.kubernetes.objects.fields import InvalidObject, json_type, mapping
 from forewarn.policies.kubernetes.objects.node import HOSTNAME, Node
 from forewarn.policies.kubernetes.objects.resources import CPU, MEMORY
 from forewarn.policies.linting.config.load import ConfigNode, contents, parse
-from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, from_provider
+from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import NodeGroup, Price, from_provider
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from forewarn.policies.linting.config.model import ConfigError
 
@@ -25,7 +28,8 @@ MAX_GROUPS: Final = 500
 MAX_SIZE: Final = 2**31 - 1
 _LONGEST: Final = 253
 """Maximum characters of a name."""
-_FIELDS: Final = ("name", "minSize", "size", "maxSize", "template")
+_FIELDS: Final = ("name", "minSize", "size", "maxSize", "pricePerMonth", "template")
+_PRICE: Final = re.compile(r"(\d{1,9})(?:\.(\d{2}))? ([A-Z]{3})")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NEEDED: Final = ("cpu", "memory", "pods")
 POOL_LABELS: Final = (
@@ -65,12 +69,26 @@ def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
         if most is not None and least > most:
             raise given["minSize"].fault(f"{least} is greater than maxSize {most}")
         group = _with_template(name, sizes.get("size", least), most, given["template"])
+        if "pricePerMonth" in given:
+            group = group._replace(price=_price(given["pricePerMonth"], groups.values()))
         if group.name in groups:
             raise entry.fault(f'node group "{group.name}" is duplicated')
         groups[group.name] = group
     if not groups:
         raise root.fault("no node groups. Fix: write a list of {name, maxSize, template}")
     return tuple(groups.values())
+
+
+def _price(entry: ConfigNode, others: Iterable[NodeGroup]) -> Price:
+    """Return the price of a node, in the currency of the other groups. Raises ConfigError."""
+    match = _PRICE.fullmatch(entry.text())
+    if match is None:
+        raise entry.fault(f"must be an amount and a currency, such as 140.50 USD, not {quote(cut(entry.text(), 40))}")
+    price = Price(100 * int(match[1]) + int(match[2] or 0), match[3])
+    for other in others:
+        if other.price is not None and other.price.currency != price.currency:
+            raise entry.fault(f"is in {price.currency}, that of {other.name} in {other.price.currency}")
+    return price
 
 
 def pool_of(node: Node) -> str:

@@ -159,9 +159,10 @@ def each_loss(cluster: ClusterSnapshot, scope: str, selector: str, nodes: Iterab
 
 
 def question_of_loss(loss: Loss, added: Iterable[Node], delay: float) -> Question:
-    """Return the question of adding nodes, and of a loss so many seconds later."""
+    """Return the question of adding nodes, and of a loss so many seconds later; at once without added nodes."""
     creations = [_of_node("create", node.name, node) for node in added]
-    return Question(loss.title, [*creations, *(_of_node("lost", name)._replace(at=delay) for name in loss.nodes)])
+    at = delay if creations else 0.0
+    return Question(loss.title, [*creations, *(_of_node("lost", name)._replace(at=at) for name in loss.nodes)])
 
 
 def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:

@@ -66,6 +66,20 @@ class Member(NamedTuple):
     delayed: bool = False
 
 
+class Price(NamedTuple):
+    """A price per month, in hundredths of a currency."""
+
+    cents: int
+    currency: str
+
+    def times(self, count: int) -> Price:
+        return self._replace(cents=self.cents * count)
+
+    def __str__(self) -> str:
+        whole, cents = divmod(self.cents, 100)
+        return f"{whole:,}{f'.{cents:02}' if cents else ''} {self.currency}"
+
+
 class NodeGroup(NamedTuple):
     """A group of equal nodes that cluster-autoscaler can enlarge.
 
@@ -73,7 +87,7 @@ class NodeGroup(NamedTuple):
     `capacity`, `allocatable`: of the template. `example`: the Pods of the node of which the template was made; None for
     a template of the cloud provider. `blocked`: why the group does not grow, or None. `zones`: of its nodes. `id`: its
     name in the cloud provider, or "" if that is `name`. `min_size`: minimum number of nodes. `members`: its nodes by
-    name; None if unknown.
+    name; None if unknown. `price`: of a node; None if unknown.
     """
 
     name: str
@@ -88,6 +102,7 @@ class NodeGroup(NamedTuple):
     id: str = ""
     min_size: int = 0
     members: Mapping[str, Member] | None = None
+    price: Price | None = None
 
     @property
     def max_added(self) -> int | None:

@@ -1,0 +1,135 @@
+"""The result of `headroom --survive`, and the answer in the form of all answers: the nodes to add, and each loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from forewarn.policies.base.documents import Hidden, inlined_in_json
+from forewarn.policies.base.documents.answer import INCOMPLETE, AnswerDocument, AnswerStatus, Counter, Fix, Table
+from forewarn.policies.base.findings import described, listed, plural
+from forewarn.policies.kubernetes.cluster.cache import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from forewarn.policies.prediction.autoscaling.cluster_autoscaler.node_group import Price
+
+
+class AddedNodes(NamedTuple):
+    """Nodes to add: like those of a pool or node group, in a zone. `price`: per month; absent without prices."""
+
+    like: str
+    zone: str
+    nodes: int
+    price: Price | None = None
+
+
+class LossHarm(NamedTuple):
+    """A loss: the protected Pods that are preempted, and Pending at the end, now and with the added nodes."""
+
+    loss: str
+    preempted: int
+    pending: int
+    preempted_then: int
+    pending_then: int
+
+
+class Trial(NamedTuple):
+    """A simulated choice of nodes, with the harm of its worst loss."""
+
+    nodes: str
+    preempted: int
+    pending: int
+
+
+@dataclass(frozen=True, repr=False)
+class Survival(Result):
+    """The output of `forewarn headroom --survive`.
+
+    `scope`: what is lost. `selector`: of a pool. `protect`: the classes of protected Pods; empty for all above 0.
+    `add`: the nodes to add. `survives`: whether no loss harms protected Pods with these. `losses`: the worst first.
+    `trials`: the simulated choices. `price`: per month; absent without prices. `notes`: what the search leaves out.
+    """
+
+    scope: str
+    selector: str
+    protect: Sequence[str]
+    add: Sequence[AddedNodes]
+    survives: bool
+    losses: Sequence[LossHarm]
+    trials: Sequence[Trial]
+    price: Price | None
+    notes: Sequence[str]
+    is_incomplete: Hidden[bool] = field(default=False, kw_only=True)
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes to add."""
+        return sum(each.nodes for each in self.add)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        what = f"pool {self.selector}" if self.selector else f"any one {self.scope}"
+        pods = f"class {listed([*self.protect], 2)}" if self.protect else "all classes above 0"
+        return AnswerDocument(
+            status=self._status,
+            question=f"survive the loss of {what} ({pods})",
+            clause=self._clause,
+            shown=[*self._counters()],
+            warnings=self.notes,
+            tables=[*self._tables()],
+            fix=[*self._fixes()],
+            more="-v trials | --protect CLASS | --like NODE, pool or node group",
+        )
+
+    @property
+    def _status(self) -> AnswerStatus:
+        if self.is_incomplete:
+            return AnswerStatus.NO_ANSWER
+        if not self.survives:
+            return AnswerStatus.HARM
+        return AnswerStatus.WARN if self.add else AnswerStatus.OK
+
+    @property
+    def _clause(self) -> str:
+        if self.is_incomplete:
+            return INCOMPLETE
+        if not self.survives:
+            return "no number of nodes that was tried suffices"
+        cost = f", {self.price} per month" if self.price else ""
+        return f"{plural(self.nodes, 'more node')} needed{cost}" if self.add else "no more nodes needed"
+
+    def _counters(self) -> Iterator[Counter]:
+        then = self.survives
+        for name, now, later in (
+            ("preempted", max((each.preempted for each in self.losses), default=0), 0),
+            ("pending", max((each.pending for each in self.losses), default=0), 0),
+        ):
+            yield Counter(name, now, after=later if then else None, more=" in the worst loss")
+        yield Counter("nodes to add", self.nodes)
+        yield Counter("losses", len(self.losses))
+
+    def _tables(self) -> Iterator[Table]:
+        if self.add:
+            rows: list[list[str | int]] = [
+                [each.like, each.zone, each.nodes, str(each.price) if each.price else ""] for each in self.add
+            ]
+            yield Table(("ADD NODES LIKE", "ZONE", "NODES", "PER MONTH"), rows)
+        harmful = [each for each in self.losses if any(each[1:])]
+        heads = ("LOSS", "PREEMPTED NOW", "PENDING NOW", "PREEMPTED WITH THEM", "PENDING WITH THEM")
+        if harmful:
+            yield Table(heads, harmful, zeros=True)
+        if len(self.trials) > 1:
+            yield Table(("NODES TRIED", "PREEMPTED IN THE WORST LOSS", "PENDING"), self.trials, detail=1, zeros=True)
+
+    def _fixes(self) -> Iterator[Fix]:
+        if self.add and self.survives:
+            worst = self.losses[0]
+            effect = f"Pending {worst.pending:,} → {worst.pending_then:,}, preempted {worst.preempted:,} → "
+            nodes = listed([f"{each.nodes} like {' '.join(filter(None, each[:2]))}" for each in self.add], 4)
+            yield Fix(f"add {nodes}", f"{worst.loss} lost: {effect}{worst.preempted_then:,}")

@@ -1,0 +1,186 @@
+"""`forewarn headroom --survive`: the nodes to add, compared with all choices in small clusters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import combinations_with_replacement
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import forewarn
+from forewarn.policies.kubernetes.objects.node import HOSTNAME, ZONE
+from forewarn.policies.questions.application import survival
+from forewarn.policies.questions.application.simulated import world_with
+from forewarn.policies.questions.application.survival import SurvivalRequest, survive
+from forewarn.policies.questions.whatif.comparison import ask
+from forewarn.policies.questions.whatif.questions import each_loss, question_of_loss
+from tests.builders import cluster_text
+from tests.in_process import forewarn as run
+from tests.policies.small_clusters import CLASSES, small_cluster
+
+if TYPE_CHECKING:
+    from forewarn.policies.questions.application.survival_answer import Survival
+
+CLUSTER = "docs/examples/whatif/cluster.yaml"
+GROUPS = "docs/examples/whatif/node-groups.yaml"
+MOST = 4
+
+
+def _harmed(cluster: forewarn.Cluster, added: tuple[str, ...], lost: str, by_node: bool) -> bool:
+    """Whether a loss preempts Pods of a class above 0, or leaves more of them Pending, with new nodes in these zones.
+
+    Counted by the answer of `whatif`, not by the search.
+    """
+    nodes = cluster.snapshot.objects.nodes
+    model = nodes["", cluster.nodes[0]]
+    new = [
+        replace(model, name=f"new-{number}", labels={**model.labels, ZONE: zone, HOSTNAME: f"new-{number}"})
+        for number, zone in enumerate(added, 1)
+    ]
+    losses = each_loss(cluster.snapshot, "node" if by_node else "zone", "", [*nodes.values(), *new])
+    (loss,) = [each for each in losses if each.title.partition(" ")[2] == lost]
+    question = question_of_loss(loss, new, 120.0)
+    after = ask(question, world_with(cluster.cache, question.arrivals, 3600.0), without=False).after
+    pending = any(each.pending > each.pending_before for each in after.workloads if each.priority > 0)
+    return pending or any(each.priority > 0 for each in after.preempted)
+
+
+def _fewest_of_all_choices(cluster: forewarn.Cluster, by_node: bool) -> int | None:
+    """The smallest number of nodes, up to MOST, with which some choice of zones survives all losses."""
+    losses = cluster.nodes if by_node else cluster.zones
+    for size in range(MOST + 1):
+        for added in combinations_with_replacement(cluster.zones, size):
+            if not any(_harmed(cluster, added, lost, by_node) for lost in losses):
+                return size
+    return None
+
+
+def _compare(seed: int, path: Path) -> int | None:
+    rng = Random(seed)
+    path.write_text(cluster_text(small_cluster(rng)))
+    by_node, cluster = rng.random() < 0.3, forewarn.load(path)
+    result = survive(cluster, SurvivalRequest("node" if by_node else "zone"))
+    fewest = _fewest_of_all_choices(cluster, by_node)
+    if fewest is None:
+        assert not result.survives or result.nodes > MOST, seed
+    else:
+        assert (result.survives, result.nodes) == (True, fewest), seed
+    return fewest
+
+
+def test_no_choice_of_up_to_4_nodes_is_better(tmp_path: Path) -> None:
+    found = [_compare(seed, tmp_path / "c.json") for seed in range(6)]
+    assert len({*found}) > 1  # the clusters are not all alike
+
+
+@pytest.mark.slow
+def test_no_choice_of_up_to_4_nodes_is_better_in_200_clusters(tmp_path: Path) -> None:
+    found = [_compare(seed, tmp_path / "c.json") for seed in range(200)]
+    assert {*found} >= {0, 1, 2, 3}
+
+
+def _survived(seed: int, path: Path, **fields: Any) -> Survival:
+    path.write_text(cluster_text(small_cluster(Random(seed))))
+    return survive(forewarn.load(path), SurvivalRequest("zone", **fields))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bisection_finds_what_all_choices_find_or_says_that_others_may_need_fewer(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = _survived(seed, tmp_path / "c.json")
+    monkeypatch.setattr(survival, "MAX_WORK", 0)
+    found = _survived(seed, tmp_path / "c.json")
+    assert (found.survives, found.nodes >= best.nodes) == (best.survives, True)
+    assert all(not (each.preempted_then or each.pending_then) for each in found.losses)
+    if found.add:
+        assert "others may need fewer" in found.notes[0]
+
+
+def test_only_pods_of_the_given_classes_are_protected(tmp_path: Path) -> None:
+    nodes = [_survived(5, tmp_path / "c.json", protect=protect).nodes for protect in (["high"], [*CLASSES])]
+    assert nodes == sorted(nodes)
+    assert _survived(5, tmp_path / "c.json").nodes == nodes[1]
+
+
+def test_the_answer_names_the_nodes_and_what_they_change() -> None:
+    document = json.loads(run("headroom", "--survive", "zone", "--cluster", CLUSTER, "-o", "json").stdout)
+    assert document["clause"] == "4 more nodes needed"
+    assert document["add"] == [{"like": "web", "zone": zone, "nodes": 2} for zone in "ab"]
+    assert document["losses"][0] == {
+        "loss": "zone a",
+        "preempted": 2,
+        "pending": 4,
+        "preemptedThen": 0,
+        "pendingThen": 0,
+    }
+    assert document["fix"][0]["effect"] == "zone a lost: Pending 4 → 0, preempted 2 → 0"
+
+
+def test_a_cluster_that_survives_needs_no_nodes() -> None:
+    done = run("headroom", "--survive", "node", "--protect", "gold", "--cluster", CLUSTER)
+    assert done.returncode == 0
+    assert done.stdout.startswith("OK  survive the loss of any one node (class gold): no more nodes needed")
+
+
+def test_the_loss_of_a_pool_takes_the_new_nodes_of_the_pool_with_it() -> None:
+    done = run("headroom", "--survive", "pool", "topology.kubernetes.io/zone=a", "--cluster", CLUSTER, "-o", "json")
+    assert {each["zone"] for each in json.loads(done.stdout)["add"]} == {"b"}
+
+
+def _priced(path: Path, *prices: str) -> Path:
+    groups = yaml.safe_load(Path(GROUPS).read_text())[:2]
+    path.write_text(
+        yaml.safe_dump([each | {"pricePerMonth": price} for each, price in zip(groups, prices, strict=True)])
+    )
+    return path
+
+
+def test_prices_decide_and_are_added(tmp_path: Path) -> None:
+    groups = _priced(tmp_path / "g.yaml", "40 EUR", "160.50 EUR")
+    asked = ("headroom", "--survive", "zone", "--cluster", CLUSTER, "--node-templates", groups, "-o", "json")
+    document = json.loads(run(*asked).stdout)
+    assert document["clause"] == "3 more nodes needed, 240.50 EUR per month"
+    assert document["price"] == {"cents": 24050, "currency": "EUR"}
+    assert sum(each["price"]["cents"] for each in document["add"]) == 24050
+
+
+@pytest.mark.parametrize(
+    ("prices", "problem"),
+    [
+        (("40", "1 EUR"), "must be an amount and a currency, such as 140.50 USD"),
+        (("EUR 40", "1 EUR"), "must be an amount and a currency"),
+        (("-4 EUR", "1 EUR"), "must be an amount and a currency"),
+        (("40 USD", "1 EUR"), "is in EUR, that of spot-large in USD"),
+    ],
+)
+def test_a_price_without_a_currency_is_an_error(prices: tuple[str, ...], problem: str, tmp_path: Path) -> None:
+    groups = _priced(tmp_path / "g.yaml", *prices)
+    done = run("headroom", "--survive", "zone", "--cluster", CLUSTER, "--node-templates", groups)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--survive", "rack"), 'unknown value "rack"'),
+        (("--survive", "pool"), "takes zone, node, or pool LABEL=VALUE"),
+        (("--survive", "zone", "a"), "takes zone, node, or pool LABEL=VALUE"),
+        (("--survive", "pool", "web"), 'invalid selector "web"'),
+        (("--survive", "pool", "pool=x"), "no node"),
+        (("--survive", "zone", "--protect", "golf"), 'PriorityClass "golf" not found; did you mean "gold"?'),
+        (("--survive", "zone", "--like", "wep"), 'no node, pool or node group is named "wep"; did you mean "web"?'),
+        (("--survive", "zone", "--at-least", "3"), "--survive is about the cluster"),
+        (("--protect", "gold"), "--protect and --like go with --survive"),
+    ],
+)
+def test_bad_input_is_a_clear_error(arguments: tuple[str, ...], problem: str) -> None:
+    done = run("headroom", *arguments, "--cluster", CLUSTER)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr.replace("'", '"')
