@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import cut
 from forewarn.policies.cli.commands import autoscaling, cluster_command
-from forewarn.policies.cli.commands.parser import Parser, document_in
+from forewarn.policies.cli.commands.parser import Parser, document_in, duration_between, existing
 from forewarn.policies.cli.commands.release import add_release_options, release_of, settle
 from forewarn.policies.cli.terminal import counting
 
@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+_A_DAY: Final = 86_400.0
+_MAX_PERIOD: Final = 366 * 86_400
+
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 1 if a condition of --fail-on is met, 2 for wrong usage, or 3 without a result."""
     parser = _parser()
     options, run = cluster_command.options_with_cluster(parser, arguments)
+    if options.pod and options.since != _A_DAY:
+        parser.error("--since goes without a name. Fix: remove it, or the name")
     if options.fail_on:
         _check_fail_on(options.fail_on, parser)
     release, settings_of = release_of(options, parser), autoscaling.autoscaling_of(options, parser)
@@ -30,7 +35,9 @@ def main(arguments: Sequence[str]) -> int:
         from forewarn.policies.questions.application.why import WhyRequest, explain
         from forewarn.policies.questions.why.evidence import PreemptionEvents
 
-        request = WhyRequest(options.pod or "", options.namespace)
+        request = WhyRequest(
+            options.pod or "", options.namespace, options.since, options.audit_log, options.before or ""
+        )
         evidence = request.evidence() if options.pod else PreemptionEvents()
         cache = GroupCache(collect=evidence.collect)
         cluster = settle(cluster_command.loaded(run, cache), release).snapshot()
@@ -58,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn why",
         description="Explain why a Pod is Pending, was terminated or does not terminate. For a workload, list why "
-        "Pods terminated. Without a name, list Pending Pods by cause, and Pods that were preempted in 24 hours.",
+        "Pods terminated. Without a name, list Pending Pods by cause, and Pods that were preempted.",
         epilog="Exit status: 0: explained. 1: a condition of --fail-on is met. 2: wrong usage. 3: no answer.",
         examples=(
             "why shop/web-5d9c7-x2x1z",
@@ -70,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     add("pod", nargs="?", metavar="NAMESPACE/POD|KIND/NAME", help=help_text)
     cluster_command.add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace if NAMESPACE/ is missing (default: default)")
+    help_text = "without a name: period in which Pods were preempted (default: 24h)"
+    add("--since", type=duration_between(1, _MAX_PERIOD), default=_A_DAY, metavar="DURATION", help=help_text)
+    help_text = "audit log of kube-apiserver, for preempted Pods that Events no longer show (repeatable)"
+    add("--audit-log", type=existing, action="append", default=[], metavar="FILE", help=help_text)
+    help_text = "earlier snapshot of the cluster, for Pods that no longer exist, and how to prevent preemptions"
+    add("--before", type=existing, metavar="FILE", help=help_text)
     cluster_command.add_output_option(add, cluster_command.PAGES)
     help_text = "also show the original messages of conditions and Events"
     add("-v", "--verbose", action="count", default=0, help=help_text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.base.documents import Hidden, Inlined, in_json, inlined_in_json, optional_in_json
 from forewarn.policies.base.findings import cut, described, one_line, plural
+from forewarn.policies.inputs.sources.audit_log import scheduler_events
 from forewarn.policies.inputs.sources.cluster import has_events, load_cluster, objects_of
 from forewarn.policies.inputs.sources.files import SourceError
 from forewarn.policies.kubernetes.cluster.cache import Cache, ClusterSnapshot, Result, head_of
@@ -37,12 +39,15 @@ from forewarn.policies.questions.why.evidence import (
     NO_EVENTS,
     Evidence,
     PreemptionEvents,
+    Trouble,
     ids,
     job_record,
     seconds,
     shown_time,
 )
+from forewarn.policies.questions.why.post_mortem import PostMortem, prevention
 from forewarn.policies.questions.why.troubles import (
+    Diagnosis,
     all_pending,
     by_preemptor,
     diagnose,
@@ -50,18 +55,18 @@ from forewarn.policies.questions.why.troubles import (
     kind_names,
     meanings,
     of_deleted_pod,
+    preemptor_of,
     quota_hint,
     timeline,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.base.documents.answer import AnswerDocument
+    from forewarn.policies.base.documents.answer import AnswerDocument, Fix
     from forewarn.policies.questions.application.kueue import QueuedJob
     from forewarn.policies.questions.whatif.autoscalers import Autoscalers, Autoscaling
-    from forewarn.policies.questions.why.evidence import Event
-    from forewarn.policies.questions.why.troubles import Diagnosis, Timeline
+    from forewarn.policies.questions.why.troubles import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +81,25 @@ class CountedReason:
 class WhyRequest:
     """A Pod or workload. `name`: `POD`, `NAMESPACE/POD`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; "" for all Pending Pods.
     `namespace`: of a name without namespace.
+
+    `since`: without a name, the seconds before now in which Pods were preempted. `audit_logs`: files of kube-apiserver.
+    `before`: a file with an earlier snapshot of the cluster.
     """
 
     name: str = ""
     namespace: str = "default"
+    since: float = 86_400.0
+    audit_logs: Sequence[str] = ()
+    before: str = ""
+
+    def post_mortem(self) -> PostMortem | None:
+        """Read the audit logs and the earlier snapshot; None without any. Raises SourceError."""
+        if not (self.before or self.audit_logs):
+            return None
+        records = PostMortem(load_cluster(self.before).snapshot() if self.before else None)
+        for path in self.audit_logs:
+            records.read(scheduler_events(path))
+        return records
 
     def evidence(self) -> Evidence:
         """Return empty Evidence for the Pod or workload. Raises InvalidInput."""
@@ -207,8 +227,8 @@ class PendingGroup(NamedTuple):
 
 
 class PreemptedPod(NamedTuple):
-    """A Pod that was preempted according to an Event. `workload`: of a Pod that no longer exists, by its name.
-    `by`: the preemptor. `time`: in UTC.
+    """A Pod that was preempted. `workload`: of a Pod that no longer exists, by its name.
+    `by`: the preemptor. `time`: in UTC. `source`: where it is from, `Event`, `audit log` or `condition`.
     """
 
     pod: str
@@ -217,19 +237,23 @@ class PreemptedPod(NamedTuple):
     by: str
     node: str
     time: str
+    source: str = "Event"
 
 
 @dataclass(frozen=True, repr=False)
 class ClusterWhy(Result):
     """The output of `forewarn why` without a name.
 
-    `pending`: the Pending Pods by class and cause, the highest priority first. `preempted`: according to Events of the
-    last 24 hours. `missing`: what the answer lacks, for example Events.
+    `pending`: the Pending Pods by class and cause, the highest priority first. `preempted`: in the period (default: 24
+    hours), according to Events, conditions and audit logs. `missing`: what the answer lacks, for example Events.
     """
 
     pending: Sequence[PendingGroup]
     preempted: Sequence[PreemptedPod]
     missing: Sequence[str]
+    period: Hidden[float] = 86_400.0
+    """The seconds before now in which Pods were preempted."""
+    fixes: Hidden[Sequence[Fix]] = ()
 
     def __repr__(self) -> str:
         return described(self, self.document.headline)
@@ -262,11 +286,17 @@ def why(cluster: Cluster, request: WhyRequest | str = "") -> PodWhy | WorkloadWh
     return explain(cache.snapshot(), request, evidence, cluster.sources, lambda: cluster.autoscaling)
 
 
-_A_DAY: Final = 86_400.0
+_NO_REQUEST: Final = WhyRequest()
 
 
-def explain_all(cluster: ClusterSnapshot, events: PreemptionEvents, sources: Sequence[str]) -> ClusterWhy:
-    """List the Pending Pods of a cluster, and the Pods that Events say were preempted."""
+def explain_all(
+    cluster: ClusterSnapshot,
+    events: PreemptionEvents,
+    sources: Sequence[str],
+    request: WhyRequest = _NO_REQUEST,
+    records: PostMortem | None = None,
+) -> ClusterWhy:
+    """List the Pending Pods of a cluster, and the Pods that were preempted according to Events and `records`."""
     missing = []
     try:
         for source in sources:
@@ -292,18 +322,74 @@ def explain_all(cluster: ClusterSnapshot, events: PreemptionEvents, sources: Seq
         for (negative, name, cause), keys in sorted(pods.items(), key=lambda each: (each[0][0], -len(each[1]), each[0]))
     ]
     now = max(events.latest, seconds(cluster.origin.time))
-    victims = [_preempted(cluster, key, event) for key, event in events.within(_A_DAY, now)]
-    return ClusterWhy(head_of(cluster), pending, victims, missing)
+    victims = preempted_since(cluster, events, now - request.since, now, records)
+    fixes: Sequence[Fix] = ()
+    if records is not None:
+        fixes = [*_preventions(cluster, victims, records)]
+        if more := records.unexplained(cluster, (each.pod for each in victims)):
+            gone = plural(more, "Pod no longer exists", "Pods no longer exist")
+            missing.append(f"{gone} since {request.before}, and nothing shows why")
+    if (records is None or not records.has_audit_log) and events.earliest > now - request.since:
+        oldest = shown_time(events.earliest)
+        missing.append(f"the oldest Event is of {oldest}: earlier preemptions are unknown. Fix: --audit-log FILE")
+    return ClusterWhy(head_of(cluster), pending, victims, missing, request.since, fixes)
 
 
-def _preempted(cluster: ClusterSnapshot, key: str, event: Event) -> PreemptedPod:
+def preempted_since(
+    cluster: ClusterSnapshot, events: PreemptionEvents, since: float, now: float, records: PostMortem | None
+) -> list[PreemptedPod]:
+    """Return the Pods that were preempted between two times, the newest first: of Events, and then those that only
+    conditions or audit logs show.
+    """
+    found: dict[str, tuple[float, PreemptedPod]] = {}
+    for key, event in events.within(now - since, now):
+        by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (priority")[0]
+        if records is not None and "no longer exists" in by:
+            by = records.name_of(event.by[2]) or by
+        found[key] = (event.when, _preempted(cluster, records, key, by, event.node, event.when))
+    for pod in cluster.pods.values():
+        if pod.preempted and pod.key not in found:
+            preemptor = preemptor_of(cluster, pod, None)
+            of_pod = _preempted(cluster, records, pod.key, preemptor.key if preemptor else "", pod.node_name, now)
+            found[pod.key] = (now, of_pod._replace(time="", source="condition"))
+    for each in records.deletions(cluster, since) if records is not None else ():
+        known = found.get(each.pod)
+        if known is None:
+            of_log = _preempted(cluster, records, each.pod, each.by, each.node, each.when)
+            found[each.pod] = (each.when, of_log._replace(source="audit log"))
+        elif each.by and ("no longer" in known[1].by or known[1].by == UNKNOWN):
+            found[each.pod] = (known[0], known[1]._replace(by=each.by))
+    return [pod for _, pod in sorted(found.values(), key=lambda each: (-each[0], each[1].pod))]
+
+
+UNKNOWN: Final = "unknown"
+"""The preemptor of a Pod if nothing names it."""
+
+
+def _preempted(
+    cluster: ClusterSnapshot, records: PostMortem | None, key: str, by: str, node: str, when: float
+) -> PreemptedPod:
     namespace, _, name = key.partition("/")
-    pod = cluster.pods.get((namespace, name))
-    by = by_preemptor(cluster, event).removeprefix(" by ").partition(" (priority")[0]
+    former = records.former(namespace, name) if records is not None else None
+    pod = cluster.pods.get((namespace, name)) or former
     owners = [own for _, there, own in cluster.workloads if there == namespace and name.startswith(f"{own}-")]
     workload = f"{namespace}/{min(owners, key=len, default=name)}" if pod is None else cluster.top_workload_of(pod)
     priority = pod.effective_priority if pod is not None else None
-    return PreemptedPod(key, workload, priority, by or "unknown", event.node, shown_time(event.when))
+    return PreemptedPod(key, workload, priority, by or UNKNOWN, node, shown_time(when))
+
+
+_MAX_FIXES: Final = 2
+
+
+def _preventions(cluster: ClusterSnapshot, victims: Sequence[PreemptedPod], records: PostMortem) -> Iterator[Fix]:
+    """Yield what would have prevented the most frequent preemptions, by simulation of the earlier snapshot."""
+    pairs = Counter((each.workload, each.by) for each in victims if each.by != UNKNOWN)
+    for (workload, by), _ in pairs.most_common(_MAX_FIXES) if records.before is not None else ():
+        namespace, _, name = by.partition("/")
+        preemptor = cluster.pods.get((namespace, name)) or records.former(namespace, name)
+        fix = prevention(records.before, preemptor, workload) if preemptor is not None and records.before else None
+        if fix is not None:
+            yield fix
 
 
 def explain(
@@ -314,10 +400,14 @@ def explain(
     autoscaling: Callable[[], Autoscaling],
 ) -> PodWhy | WorkloadWhy | ClusterWhy:
     """Explain a Pod or workload. `evidence`: what the load of the cluster collected. `sources`: of the cluster.
-    `autoscaling`: returns the settings of autoscalers, for a Pod that fits on no node.
+    `autoscaling`: returns the settings of autoscalers, for a Pod that fits on no node. Raises SourceError.
     """
+    records = request.post_mortem()
     if isinstance(evidence, PreemptionEvents):
-        return explain_all(cluster, evidence, sources)
+        return explain_all(cluster, evidence, sources, request, records)
+    evidence.records = records
+    if evidence.otherwise is not None:
+        evidence.otherwise.records = records
     result = _explain(cluster, request, evidence, sources)
     prediction = result.diagnosis.prediction if isinstance(result, PodWhy) else None
     if isinstance(result, PodWhy) and prediction is not None and prediction.outcome == "pending":
@@ -357,7 +447,7 @@ def _explained(
 def _pod(cluster: ClusterSnapshot, request: WhyRequest, evidence: Evidence, now: float | None) -> PodWhy:
     namespace, name = evidence.namespace, evidence.name
     pod, key = cluster.pods.get((namespace, name)), f"{namespace}/{name}"
-    diagnosis = of_deleted_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
+    diagnosis = _of_gone_pod(cluster, evidence, name) if pod is None else diagnose(cluster, pod, evidence, now)
     if diagnosis is None:
         near = _workload_hint(cluster, namespace, name) or pod_not_found(cluster, namespace, name)
         if namespace != request.namespace and unknown_namespace(cluster, namespace):
@@ -383,6 +473,25 @@ def _workload_hint(cluster: ClusterSnapshot, namespace: str, name: str) -> str:
     named = sorted((there != namespace, there, kind.rpartition("/")[2]) for kind, there, _ in keys)
     uses = [f"for the {kind}, write {there}/{kind.lower()}/{name}" for _, there, kind in named[:3]]
     return f"Pod not found in the cluster. Fix: {'; '.join(uses)}" if uses else ""
+
+
+def _of_gone_pod(cluster: ClusterSnapshot, evidence: Evidence, name: str) -> Diagnosis | None:
+    """Explain why a Pod no longer exists, by Events, audit logs and an earlier snapshot; None without any of these."""
+    diagnosis, records = of_deleted_pod(cluster, evidence, name), evidence.records
+    if records is None:
+        return diagnosis
+    troubles = [*(diagnosis.troubles if diagnosis is not None else ())]
+    deletion, former = records.deletion(cluster, evidence.namespace, name), records.former(evidence.namespace, name)
+    if deletion is not None and not (troubles and troubles[0].id == "preempted" and deletion.by == ""):
+        on = f" on {deletion.node}" if deletion.node else ""
+        by = f" by {deletion.by}" if deletion.by else "; the log does not name the preemptor"
+        preempted = Trouble("preempted", f"preempted{on}{by} (audit log)", "", deletion.when)
+        troubles = [preempted, *(each for each in troubles if each.id != "preempted")]
+    elif diagnosis is None and former is not None:
+        was = f"it ran on {former.node_name}" if former.node_name else "it was Pending"
+        text = f"{was} in the earlier snapshot (priority {former.effective_priority}); nothing shows what deleted it"
+        troubles = [Trouble("deleted", text, "pass --audit-log FILE: Events live an hour by default")]
+    return Diagnosis(None, "gone", tuple(troubles)) if troubles else None
 
 
 def _workload(cluster: ClusterSnapshot, evidence: Evidence, now: float | None) -> WorkloadWhy:

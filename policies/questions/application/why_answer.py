@@ -315,11 +315,13 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
     ]
     total: list[str | int] = ["total", "", pods, "", ""] if len(rows) > 1 else []
     tables = [Table(("CLASS", "VALUE", "PENDING", "SUCH AS", "CAUSE"), rows, total)] if rows else []
-    heads = ("PREEMPTED IN 24 H", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
+    heads = (f"PREEMPTED IN {_period(result).upper()}", "VALUE", "PODS", "LAST BY", "NODE", "LAST AT")
     tables += [Table(heads, preempted)] if preempted else []
+    pods_of: Rows = [[pod.pod, pod.by, pod.node, pod.time, pod.source] for pod in result.preempted]
+    tables += [Table(("PREEMPTED POD", "BY", "NODE", "AT", "SOURCE"), pods_of, detail=1)] if pods_of else []
     clause = plural(pods, "is Pending", "are Pending") if pods else "none is Pending"
     if preempted:
-        clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in 24 h"
+        clause += f", {plural(len(result.preempted), 'was', 'were')} preempted in {_period(result)}"
     return AnswerDocument(
         status=AnswerStatus.PENDING if pods else AnswerStatus.WARN if preempted else AnswerStatus.OK,
         question="Pods of the cluster",
@@ -327,13 +329,20 @@ def of_cluster(result: ClusterWhy) -> AnswerDocument:
         shown=[Counter("Pending now", pods), *_in_events(result)],
         warnings=result.missing,
         tables=tables,
+        fix=result.fixes,
         more=f"forewarn why {result.pending[0].such_as}" if result.pending else "",
     )
 
 
 def _in_events(result: ClusterWhy) -> Iterator[Counter]:
     if result.preempted or not result.missing:
-        yield Counter("preempted in 24 h", len(result.preempted))
+        yield Counter(f"preempted in {_period(result)}", len(result.preempted))
+    if unknown := sum(pod.by == "unknown" or "no longer exists" in pod.by for pod in result.preempted):
+        yield Counter("by an unknown Pod", unknown)
+
+
+def _period(result: ClusterWhy) -> str:
+    return f"{result.period / 3600:g} h"
 
 
 def _brief(cause: str) -> str:

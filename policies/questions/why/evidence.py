@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from forewarn.policies.base.documents import Hidden, optional_in_json
 from forewarn.policies.base.findings import cut, grouped, one_line
@@ -20,6 +20,9 @@ from forewarn.policies.kubernetes.objects.fields import (
     mapping_at,
     moment_of,
 )
+
+if TYPE_CHECKING:
+    from forewarn.policies.questions.why.post_mortem import PostMortem
 
 MAX_PARTS: Final = 64
 """Maximum conditions, containers, finalizers and taints that are read of one object."""
@@ -569,6 +572,8 @@ class PreemptionEvents:
         """Number of Events about Pods beyond the maximum."""
         self.latest = 0.0
         """The latest time in the objects."""
+        self.earliest = 0.0
+        """The time of the oldest Event; 0 without one."""
 
     def collect(self, obj: ApiObject) -> bool | None:
         """Add an object of the cluster. Returns None, or False for an Event (see `Cache`)."""
@@ -578,6 +583,7 @@ class PreemptionEvents:
         self.read += 1
         when, reason = _when(obj), _event_text(obj, "reason")
         self.latest = max(self.latest, when)
+        self.earliest = min(self.earliest or when, when) if when else self.earliest
         about = mapping_at(obj, "regarding") or mapping_at(obj, "involvedObject")
         namespace, name, uid = (_event_text(about, key) for key in ("namespace", "name", "uid"))
         key = namespace, name, uid
@@ -650,6 +656,8 @@ class Evidence:
         self.namespace, self.name, self.kind = namespace, name, kind
         self.otherwise: Evidence | None = None
         """Another meaning of the name."""
+        self.records: PostMortem | None = None
+        """What audit logs and an earlier snapshot show; None without these."""
         self.events = Events(namespace, name, of_workload=kind != POD)
         self.not_read = ""
         """Why Events could not be read."""

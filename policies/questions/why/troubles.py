@@ -577,7 +577,7 @@ def _named_by(cluster: ClusterSnapshot, event: Event) -> Pod | None:
 
 def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Iterator[Trouble]:
     """Yield the reasons for a victim of kube-scheduler. `event`: about its preemption."""
-    preemptor = _preemptor(cluster, victim, event)
+    preemptor = preemptor_of(cluster, victim, event)
     if preemptor is None:
         by = by_preemptor(cluster, event)
         text = f"kube-scheduler preempts it on {victim.node_name}{by or '; the preemptor is unknown'}"
@@ -590,7 +590,7 @@ def of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> I
         yield from _before_lower(cluster, victim, preemptor)
 
 
-def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Pod | None:
+def preemptor_of(cluster: ClusterSnapshot, victim: Pod, event: Event | None) -> Pod | None:
     """Return the preemptor of a victim; None if unknown.
 
     This is the Pod that an Event names, otherwise the Pod with the highest priority that is nominated to the victim's

@@ -1,0 +1,51 @@
+"""Read what kube-scheduler requested from an audit log of kube-apiserver: a JSON object in each line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from forewarn.policies.inputs.sources.files import SourceError, open_file, unreadable
+from forewarn.policies.kubernetes.objects.fields import ApiObject, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_LINE: Final = 4 << 20
+"""Bytes of an event; longer ones are skipped."""
+MAX_BYTES: Final = 8 << 30
+_SCHEDULER: Final = b"kube-scheduler"
+_FIX: Final = "Fix: pass the file of kube-apiserver's --audit-log-path, with an event in each line"
+
+
+def scheduler_events(path: str) -> Iterator[ApiObject]:
+    """Yield the audit events of kube-scheduler. Raises SourceError, also for a file without audit events."""
+    with open_file(path) as stream:
+        left, number = MAX_BYTES, 0
+        while left > 0:
+            try:
+                line = stream.readline(min(MAX_LINE, left))
+            except (OSError, EOFError) as error:
+                raise unreadable(path, error, named=False) from None
+            if not line:
+                break
+            left, number = left - len(line), number + 1
+            if line.strip() and (number == 1 or _SCHEDULER in line) and (event := _event(line, path, number)):
+                yield event
+        if not number:
+            raise SourceError(path, f"no audit events. {_FIX}")
+
+
+def _event(line: bytes, path: str, number: int) -> ApiObject | None:
+    """Return the event of a line, or None for a line that is cut. Raises SourceError for other files."""
+    if len(line) == MAX_LINE and number > 1:
+        return None
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict) or not text_at(event, "apiVersion").startswith("audit.k8s.io/"):
+        if number > 1 and not line.endswith(b"\n"):
+            return None  # the log is still written
+        raise SourceError(path, f"line {number}: no audit event. {_FIX}")
+    return event

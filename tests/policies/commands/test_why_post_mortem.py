@@ -1,0 +1,229 @@
+"""`forewarn why --since`, `--audit-log` and `--before`: who preempted Pods that no longer exist."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.builders import Made, MadePod, cluster_text, make_node, make_pod, make_priority_class
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HIGH = "11111111-1111-1111-1111-111111111111"
+
+
+def _owned(name: str, workload: str) -> MadePod:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": workload, "controller": True, "uid": workload}
+    pod = make_pod(name, "shop").metadata(ownerReferences=[owner], uid=f"uid-{name}", creationTimestamp=_at(0))
+    return pod.labels(app=workload).request(cpu="3")
+
+
+def _at(minute: int, second: int = 0) -> str:
+    return f"2026-01-01T{10 + minute // 60:02}:{minute % 60:02}:{second:02}Z"
+
+
+def _workload() -> Made:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    web = Made("apps/v1", "ReplicaSet", "web", "shop")
+    return web.spec(replicas=1, selector={"matchLabels": {"app": "web"}}, template=template)
+
+
+def _base() -> list[Made]:
+    return [make_node("n1").has(cpu="4"), make_priority_class(1000, "gold"), _workload()]
+
+
+def _preemptor() -> MadePod:
+    pod = make_pod("urgent", "shop").request(cpu="3").priority(1000).metadata(uid=HIGH, creationTimestamp=_at(1))
+    return pod.spec(priorityClassName="gold")
+
+
+def _event(pod: str, uid: str, minute: int) -> Made:
+    event = Made("v1", "Event", f"{pod}.{minute}", "shop")
+    event.obj |= {
+        "reason": "Preempted",
+        "message": f"Preempted by pod {uid} on node n1",
+        "involvedObject": {"kind": "Pod", "namespace": "shop", "name": pod, "uid": f"uid-{pod}"},
+        "lastTimestamp": _at(minute),
+    }
+    return event
+
+
+def _audit(verb: str, pod: str, minute: int, part: str = "", second: int = 0, **body: Any) -> str:
+    ref = {"resource": "pods", "namespace": "shop", "name": pod, **({"subresource": part} if part else {})}
+    return json.dumps(
+        {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "stage": "ResponseComplete",
+            "verb": verb,
+            "user": {"username": "system:kube-scheduler"},
+            "objectRef": ref,
+            "responseStatus": {"code": 200},
+            "requestReceivedTimestamp": _at(minute, second),
+            **({"requestObject": body} if body else {}),
+        }
+    )
+
+
+def _log(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def _preemption(victim: str, by: str, minute: int) -> list[str]:
+    """What kube-scheduler requests when it preempts a Pod that it bound to n1."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    return [
+        _audit("create", victim, 0, "binding", target={"name": "n1"}),
+        _audit("patch", victim, minute, "status", status={"conditions": [condition]}),
+        _audit("delete", victim, minute),
+        _audit("patch", by, minute, "status", 1, status={"nominatedNodeName": "n1"}),
+    ]
+
+
+def _before(path: Path) -> Path:
+    path.write_text(cluster_text([*_base(), _owned("web-1", "web").on("n1")]))
+    return path
+
+
+def _now(path: Path, *more: Made) -> Path:
+    path.write_text(cluster_text([*_base(), _preemptor().on("n1"), *more]))
+    return path
+
+
+def _answer(*arguments: str | Path) -> dict[str, Any]:
+    done = forewarn("why", *arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_the_preemptor_of_an_event_is_named(tmp_path: Path) -> None:
+    cluster = _now(tmp_path / "c.json", _event("web-1", HIGH, 60))
+    (pod,) = _answer("--cluster", cluster)["preempted"]
+    assert (pod["pod"], pod["by"], pod["node"], pod["source"]) == ("shop/web-1", "shop/urgent", "n1", "Event")
+
+
+def test_the_period_selects_events_and_the_answer_names_the_oldest(tmp_path: Path) -> None:
+    events = (_event("web-1", HIGH, 10), _event("web-2", HIGH, 120))
+    cluster = _now(tmp_path / "c.json", *events)
+    assert len(_answer("--cluster", cluster)["preempted"]) == 2
+    answer = _answer("--cluster", cluster, "--since", "1h")
+    assert [pod["pod"] for pod in answer["preempted"]] == ["shop/web-2"]
+    assert answer["missing"] == []
+    (missing,) = _answer("--cluster", cluster)["missing"]
+    assert missing.startswith("the oldest Event is of 2026-01-01T10:10:00Z: earlier preemptions are unknown")
+
+
+def test_the_audit_log_shows_what_events_no_longer_do(tmp_path: Path) -> None:
+    cluster = _now(tmp_path / "c.json", _event("web-9", HIGH, 100))
+    log = _log(tmp_path / "audit.log", *_preemption("web-1", "urgent", 20), *_preemption("web-2", "other", 50))
+    answer = _answer("--cluster", cluster, "--audit-log", log)
+    found = {pod["pod"]: (pod["by"], pod["node"], pod["source"]) for pod in answer["preempted"]}
+    assert found == {
+        "shop/web-9": ("shop/urgent", "n1", "Event"),
+        "shop/web-2": ("shop/other", "n1", "audit log"),
+        "shop/web-1": ("shop/urgent", "n1", "audit log"),
+    }
+    assert not answer["missing"]
+
+
+def test_30_preemptions_have_the_right_preemptor_or_are_reported_as_unknown(tmp_path: Path) -> None:
+    lines, events = list[str](), list[Made]()
+    for number in range(30):
+        recorded = _preemption(f"web-{number}", f"by-{number}", 5 + 2 * number)
+        if number % 3 == 0:  # a log of level Metadata has no request objects
+            recorded = [_audit("delete", f"web-{number}", 5 + 2 * number)]
+        lines += recorded if number % 3 != 1 else []
+        if number % 3 == 1:
+            events.append(_event(f"web-{number}", HIGH, 5 + 2 * number))
+    cluster, log = _now(tmp_path / "c.json", *events), _log(tmp_path / "audit.log", *lines)
+    found = {pod["pod"]: pod["by"] for pod in _answer("--cluster", cluster, "--audit-log", log)["preempted"]}
+    expected = [["unknown", "shop/urgent", f"shop/by-{number}"][number % 3] for number in range(30)]
+    assert found == {f"shop/web-{number}": by for number, by in enumerate(expected)}
+
+
+def test_requests_of_others_and_failed_requests_do_not_count(tmp_path: Path) -> None:
+    by_user = _audit("delete", "web-1", 5).replace("system:kube-scheduler", "kube-scheduler-admin")
+    failed = _audit("delete", "web-2", 5).replace('"code": 200', '"code": 404')
+    log = _log(tmp_path / "audit.log", by_user, failed, _audit("delete", "web-3", 5, "eviction"))
+    assert _answer("--cluster", _now(tmp_path / "c.json"), "--audit-log", log)["preempted"] == []
+
+
+def test_a_condition_shows_a_pod_that_still_terminates(tmp_path: Path) -> None:
+    victim = _owned("web-1", "web").on("n1").terminating(preempted=True)
+    cluster = tmp_path / "c.json"
+    cluster.write_text(cluster_text([*_base(), victim, _preemptor().nominated("n1")]))
+    (pod,) = _answer("--cluster", cluster)["preempted"]
+    assert (pod["pod"], pod["by"], pod["source"]) == ("shop/web-1", "shop/urgent", "condition")
+
+
+def test_the_earlier_snapshot_gives_the_class_and_what_would_have_prevented_it(tmp_path: Path) -> None:
+    cluster, before = _now(tmp_path / "c.json", _event("web-1", HIGH, 60)), _before(tmp_path / "before.json")
+    answer = _answer("--cluster", cluster, "--before", before)
+    assert [(pod["workload"], pod["priority"]) for pod in answer["preempted"]] == [("shop/web", 0)]
+    (fix,) = answer["fix"]
+    assert fix["action"] == "gold for shop/web"
+    assert fix["effect"] == "1 Pod of it preempted → 0 in the earlier snapshot; shop/urgent stays Pending"
+
+
+def test_pods_that_disappeared_without_a_record_are_counted(tmp_path: Path) -> None:
+    cluster, before = _now(tmp_path / "c.json"), _before(tmp_path / "before.json")
+    missing = " ".join(_answer("--cluster", cluster, "--before", before)["missing"])
+    assert f"1 Pod no longer exists since {before}, and nothing shows why" in missing
+
+
+def test_a_pod_that_is_gone_is_explained_by_the_audit_log(tmp_path: Path) -> None:
+    cluster, log = _now(tmp_path / "c.json"), _log(tmp_path / "audit.log", *_preemption("web-1", "urgent", 20))
+    answer = _answer("shop/web-1", "--cluster", cluster, "--audit-log", log)
+    assert [(each["id"], each["message"]) for each in answer["troubles"]] == [
+        ("preempted", "preempted on n1 by shop/urgent (audit log)")
+    ]
+    assert answer["state"] == "gone"
+
+
+def test_a_pod_that_is_gone_without_a_record_is_unknown(tmp_path: Path) -> None:
+    cluster, before = _now(tmp_path / "c.json"), _before(tmp_path / "before.json")
+    (trouble,) = _answer("shop/web-1", "--cluster", cluster, "--before", before)["troubles"]
+    text = "it ran on n1 in the earlier snapshot (priority 0); nothing shows what deleted it"
+    assert (trouble["id"], trouble["message"]) == ("deleted", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("", "no audit events"), ("{}\n", "line 1: no audit event"), ("kube-scheduler\n", "line 1: no audit event")],
+)
+def test_another_file_as_the_audit_log_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "audit.log").write_text(text)
+    done = forewarn("why", "--cluster", _now(tmp_path / "c.json"), "--audit-log", tmp_path / "audit.log")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert problem in done.stderr
+
+
+def test_a_line_that_is_cut_and_broken_lines(tmp_path: Path) -> None:
+    cluster, log = _now(tmp_path / "c.json"), tmp_path / "audit.log"
+    log.write_text(f"{_audit('delete', 'web-1', 5)}\n{_audit('delete', 'web-2', 5)[:60]}")
+    assert [pod["pod"] for pod in _answer("--cluster", cluster, "--audit-log", log)["preempted"]] == ["shop/web-1"]
+    log.write_text(f"{_audit('delete', 'web-1', 5)}\nsystem:kube-scheduler\n")
+    done = forewarn("why", "--cluster", cluster, "--audit-log", log)
+    assert (done.returncode, "line 2: no audit event" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--audit-log", "/nowhere"), "/nowhere"),
+        (("--before", "/nowhere"), "/nowhere"),
+        (("--since", "soon"), "argument --since"),
+        (("shop/web-1", "--since", "2h"), "--since goes without a name"),
+    ],
+)
+def test_bad_input_is_a_clear_error(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
+    done = forewarn("why", *arguments, "--cluster", _now(tmp_path / "c.json"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
