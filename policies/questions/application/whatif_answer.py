@@ -50,10 +50,11 @@ from forewarn.policies.questions.whatif.repetition import by_frequency, count_ru
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, Removal, WorkloadCount
+    from forewarn.policies.questions.whatif.answer import Answer, Ending, Preemption, WorkloadCount
     from forewarn.policies.questions.whatif.class_change import ClassChange, Ranked
     from forewarn.policies.questions.whatif.effects import Reason, Share
     from forewarn.policies.questions.whatif.interruptions import Interruption
+    from forewarn.policies.questions.whatif.questions import Removal
 
 
 class Simulated(NamedTuple):

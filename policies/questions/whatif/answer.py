@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from forewarn.policies.questions.whatif.interruptions import Interruption
     from forewarn.policies.questions.whatif.new_nodes import NewNodes, PendingDaemonSet
     from forewarn.policies.questions.whatif.occupancy import Occupancy
+    from forewarn.policies.questions.whatif.questions import Removal
     from forewarn.policies.questions.whatif.upgrade import DrainBlocker, UpgradedPool, UpgradeRun, UpgradeStep
 
 NO_CLASS: Final = "none"
@@ -293,26 +294,6 @@ class Blocks(NamedTuple):
     recreation: Mapping[str, NotRecreated] = MappingProxyType({})
     drains: Sequence[DrainBlocker] = ()
     rollouts: Sequence[str] = ()
-
-
-class KeptNode(NamedTuple):
-    """A node that cannot go with those that can. `why`: what its drain would cost."""
-
-    node: str
-    why: str
-
-
-class Removal(NamedTuple):
-    """Which nodes can go: no Pod is preempted, Pending or lost if all are drained. `wanted`: their number.
-
-    `kept`: nodes that were tried and cannot go as well, the first one stops the next.
-    """
-
-    wanted: int
-    nodes: Sequence[str]
-    kept: Sequence[KeptNode]
-    notes: Hidden[Sequence[str]] = ()
-    """What the search does not cover."""
 
 
 class EndState(NamedTuple):

@@ -36,10 +36,10 @@ from forewarn.policies.questions.whatif.upgrade import UpgradeRun
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
+    from forewarn.policies.base.documents import Hidden
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.controllers.view import Key
     from forewarn.policies.kubernetes.objects.fields import ApiObject
-    from forewarn.policies.questions.whatif.answer import Removal
     from forewarn.policies.questions.whatif.class_change import ClassChange
 
     _Scaler = tuple[tuple[str, str], ApiObject]
@@ -69,6 +69,26 @@ _INSTEAD_OF_SCALE: Final = {
 }
 _INSTEAD_OF_RESTART: Final = {**_INSTEAD, "job": "delete and create it with forewarn whatif events --events"}
 _SHOWN: Final = 3
+
+
+class KeptNode(NamedTuple):
+    """A node that cannot go with those that can. `why`: what its drain would cost."""
+
+    node: str
+    why: str
+
+
+class Removal(NamedTuple):
+    """Which nodes can go: no Pod is preempted, Pending or lost if all are drained. `wanted`: their number.
+
+    `kept`: nodes that were tried and cannot go as well, the first one stops the next.
+    """
+
+    wanted: int
+    nodes: Sequence[str]
+    kept: Sequence[KeptNode]
+    notes: Hidden[Sequence[str]] = ()
+    """What the search does not cover."""
 
 
 class Question(NamedTuple):
