@@ -34,7 +34,11 @@ _MINORS: Final = {
 
 def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
     """Yield what blocks of a template drop or break."""
-    lines, blocks = text.split("\n"), list(blocks_of(text))
+    lines = text.split("\n")
+    joined = [number for number in range(1, len(lines) - 1) if _is_joined(*lines[number - 1 : number + 2])]
+    if not joined and not any(word in text for word in _WORDS):
+        return
+    blocks = list(blocks_of(text))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     for block in blocks:
         row = bisect_right(starts, block.start)
@@ -47,15 +51,25 @@ def faults_in(text: str, file: str) -> Iterator[FileDiagnostic]:
             fix = "set the annotation helm.sh/resource-policy: keep, or use a value instead of lookup"
             yield FileDiagnostic("class-in-hook", message, place, fix)
     actions = {position for block in blocks for position in (block.start, block.end)}
-    is_in_scalar = list(_in_scalars(lines))
-    for number, (before, line, after) in enumerate(zip(lines, lines[1:], lines[2:], strict=False), 1):
-        is_action = "-}}" in line and starts[number] + line.find("{{") in actions
-        if not is_action or is_in_scalar[number] or before.rstrip().endswith((",", "{", "[")):
-            continue
-        if _TRIMMED.fullmatch(line) and _ENTRY.fullmatch(before) and _ENTRY.fullmatch(after):
-            message = f"the dashes remove both line breaks: YAML is {cut(before.strip() + after.strip(), _SHOWN)}"
+    is_in_scalar = list(_in_scalars(lines)) if joined else []
+    for number in joined:
+        line = lines[number]
+        if starts[number] + line.find("{{") in actions and not is_in_scalar[number]:
+            glued = lines[number - 1].strip() + lines[number + 1].strip()
+            message = f"the dashes remove both line breaks: YAML is {cut(glued, _SHOWN)}"
             place = Location(file, number + 1, 1, len(line) + 1)
             yield FileDiagnostic("parse-error", message, place, "remove the dash before the closing braces")
+
+
+_WORDS: Final = (".Capabilities.APIVersions", "lookup")
+"""What the text of a template contains if its blocks can have a fault of their own."""
+
+
+def _is_joined(before: str, line: str, after: str) -> bool:
+    """Report whether an action alone on its line removes the line breaks between two entries."""
+    if "-}}" not in line or before.rstrip().endswith((",", "{", "[")) or _TRIMMED.fullmatch(line) is None:
+        return False
+    return _ENTRY.fullmatch(before) is not None and _ENTRY.fullmatch(after) is not None
 
 
 def _in_scalars(lines: Sequence[str]) -> Iterator[bool]:

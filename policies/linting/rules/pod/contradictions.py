@@ -21,7 +21,7 @@ from forewarn.policies.kubernetes.objects.priority_class import HIGHEST_USER_DEF
 from forewarn.policies.kubernetes.objects.workload import parts_of, pod_template_of
 from forewarn.policies.kubernetes.selectors import InvalidSelector, parse_label_selector
 from forewarn.policies.linting.rules.support.context import POD_OR_TEMPLATE, Context, Phase, Target, rule
-from forewarn.policies.linting.rules.support.names import is_misspelt
+from forewarn.policies.linting.rules.support.names import Lookups, Names, is_misspelt
 from forewarn.policies.linting.rules.support.rule_text import (
     MAX_CHARACTERS,
     class_name,
@@ -419,25 +419,32 @@ def autoscaler_without_effect(subject: ReviewedObject, context: Context) -> Iter
     if group_kind(subject.object) == SCALED_OBJECT and least is not None and most is not None and least > most:
         message = f"{scaler.limits[0][-1]} {least} is above {scaler.limits[1][-1]} {most}: KEDA rejects the object"
         yield Problem(message, scaler.limits[0], "make the limits agree")
-    workloads = context.once(_by_namespace).get(subject.effective_namespace, ())
-    if any(scaler.scales(workload) for workload in workloads) or is_template_variable(scaler.name, subject, context):
+    by_name, names = context.once(_by_namespace).get(subject.effective_namespace, _NONE)
+    named = by_name.get(scaler.name, ())
+    if any(map(scaler.scales, named)) or is_template_variable(scaler.name, subject, context):
         return
-    for workload in workloads:
-        kind, name = group_kind(workload.object), workload.ref.name
-        is_kind = name == scaler.name and kind.rpartition("/")[2].lower() == scaler.kind.rpartition("/")[2].lower()
-        if is_kind or (kind == scaler.kind and len(name) >= _DISTINCT and is_misspelt(scaler.name, name)):
-            shown = f"{scaler.kind.rpartition('/')[2]} {scaler.name}"
-            message = f"no {cut(shown, _SHOWN)} in this input. Did you mean {workload.ref.kind} {cut(name, _SHOWN)}?"
-            fix = f"write apiVersion: {workload.object.get('apiVersion')}, kind: {workload.ref.kind} and name: {name}"
-            yield Problem(message, ("spec", "scaleTargetRef"), cut(fix, MAX_CHARACTERS))
-            return
+    target = scaler.kind.rpartition("/")[2]
+    near = next((each for each in named if each.ref.kind.lower() == target.lower()), None)
+    if not named and len(scaler.name) >= _DISTINCT and is_misspelt(scaler.name, names.nearest_name(scaler.name)):
+        meant = by_name[names.nearest_name(scaler.name)]
+        near = next((each for each in meant if group_kind(each.object) == scaler.kind), None)
+    if near is not None:
+        who = f"{near.ref.kind} {cut(near.ref.name, _SHOWN)}"
+        message = f"no {target} {cut(scaler.name, _SHOWN)} in this input. Did you mean {who}?"
+        fix = f"write apiVersion: {near.object.get('apiVersion')}, kind: {near.ref.kind} and name: {near.ref.name}"
+        yield Problem(message, ("spec", "scaleTargetRef"), cut(fix, MAX_CHARACTERS))
 
 
 _DISTINCT: Final = 4
 """The minimum length of a name of which another one with a different letter is a misspelling."""
 
 
-def _by_namespace(context: Context) -> Mapping[str, Sequence[ReviewedObject]]:
-    """Return the workloads that can be scaled, by namespace."""
+_NONE: Final = (dict[str, list["ReviewedObject"]](), Names(()))
+
+
+def _by_namespace(context: Context) -> Mapping[str, tuple[Mapping[str, Sequence[ReviewedObject]], Names]]:
+    """Return the workloads that can be scaled by namespace and name, and the names for lookups of similar ones."""
     kinds = (DEPLOYMENT, STATEFUL_SET)
-    return grouped((each.effective_namespace, each) for kind in kinds for each in context.of_kind(kind))
+    scaled = grouped((each.effective_namespace, each) for kind in kinds for each in context.of_kind(kind))
+    named = {namespace: grouped((each.ref.name, each) for each in group) for namespace, group in scaled.items()}
+    return {namespace: (names, Names(names, context.once(Lookups))) for namespace, names in named.items()}
