@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+import forewarn
 from forewarn.policies.kubernetes.objects.reviewed_object import ReviewedObject
 from forewarn.policies.linting.config.model import Config
 from forewarn.policies.linting.evaluation.evaluator import impact_of
 from forewarn.policies.prediction.forecast.effects import Predicted
 from forewarn.policies.prediction.forecast.forecast import place_all
-from tests.builders import Made, cluster, make_node
+from tests.builders import Made, cluster, cluster_text, make_node, make_priority_class
 from tests.cases import cases
 from tests.policies.rollouts import pdbs, random_rollout
 from tests.policies.test_cascade import is_settled, random_world
 from tests.policies.test_rollouts import changed, deployment, rolling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 Change = dict[str, Any]
 
@@ -83,6 +85,62 @@ def worlds(kind: str, seed: int) -> tuple[list[Made], Change] | None:
     return random_rollout(seed, [kind])
 
 
+def question_of(seed: int, change: Change) -> tuple[str, Callable[[str], Any]]:
+    """A word for a question, and the question about a node."""
+    kind, name = change["kind"], change["metadata"]["name"]
+    if seed % 4 == 0 or (seed % 4 == 3 and kind == "Pod"):
+        return "apply", lambda _: forewarn.Apply(change)
+    if seed % 4 == 3:
+        return "scale", lambda _: forewarn.Scale(f"{kind}/{name}", seed % 7)
+    return (
+        ("lose", lambda node: forewarn.LoseNodes([node]))
+        if seed % 2
+        else ("drain", lambda node: forewarn.Drain([node]))
+    )
+
+
+def simulated(made: Sequence[Made], change: Change, node: str, seed: int, path: Path) -> tuple[object, ...]:
+    """What must not depend on names in the answer of `whatif`: counters, their ranges, and numbers of rivals."""
+    path.write_text(cluster_text(made))
+    result = forewarn.whatif(forewarn.load(str(path)), question_of(seed, change)[1](node))
+    after = result.answer.after
+    rivals = (after.rivals, after.equal_victims, after.may_stay_pending)
+    return result.document.status, result.counters, result.answer.typical_of, *map(len, rivals)
+
+
+def set_class(obj: Change) -> int | None:
+    """Name the PriorityClass of a Pod or template, and return its value; only StatefulSets keep podManagementPolicy."""
+    if obj["kind"] != "StatefulSet":
+        obj.get("spec", {}).pop("podManagementPolicy", None)
+    spec = obj["spec"] if obj["kind"] == "Pod" else obj.get("spec", {}).get("template", {}).get("spec", {})
+    value: int | None = spec.get("priority")
+    if value:
+        spec["priorityClassName"] = make_priority_class(value).name
+    return value
+
+
+def check_simulations(kind: str, seeds: range, path: Path) -> None:
+    different, repeated = [], Counter[bool]()
+    for seed in seeds:
+        world = worlds(kind, seed)
+        if world is None:
+            continue
+        made, change = world
+        values = {value for obj in (change, *(one.obj for one in made)) if (value := set_class(obj))}
+        made = [*made, *(make_priority_class(value) for value in values)]
+        node = make_node("n1")
+        marked = {**change, "metadata": {**change["metadata"], "annotations": {"node": node.name}}}
+        found = simulated(made, change, node.name, seed, path)
+        others, other = permuted([*made], marked, Random(seed))
+        renamed = other["metadata"].pop("annotations")["node"]
+        again = simulated(others, other, renamed, seed, path)
+        repeated[found[2] is not None] += 1
+        if found != again:
+            different.append((seed, question_of(seed, change)[0], found, again))
+    assert not different, f"{len(different)} of {repeated}: {different[:3]}"
+    assert repeated[True] or len(seeds) < 100
+
+
 def check(kind: str, seeds: range) -> None:
     different, compared = [], Counter[bool]()
     for seed in seeds:
@@ -120,3 +178,14 @@ def test_names_and_order_decide_nothing(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
 def test_names_and_order_decide_nothing_in_many_clusters(kind: str) -> None:
     check(kind, range(1000, 1000 + cases(350)))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
+def test_names_and_order_decide_nothing_in_simulations(kind: str, tmp_path: Path) -> None:
+    check_simulations(kind, range(cases(16)), tmp_path / "cluster.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "Pod"])
+def test_names_and_order_decide_nothing_in_many_simulations(kind: str, tmp_path: Path) -> None:
+    check_simulations(kind, range(1000, 1000 + cases(350)), tmp_path / "cluster.json")

@@ -854,6 +854,11 @@ class ControllerView:
         """Return the name of the default StorageClass; "" for none."""
         return self._default_class
 
+    @property
+    def draws(self) -> bool:
+        """Whether choices that upstream leaves open are random."""
+        return self._draw is not None
+
     def lot(self, name: str, /) -> float:
         """Return a random number, as a sort key for choices that upstream leaves to the order of a Go map; for fixed
         choices, the number in `order`, or 0.

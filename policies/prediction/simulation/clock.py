@@ -154,9 +154,9 @@ class Latencies:
         return self._start * (1.0 if self._random is None else 0.5 + self._random.random())
 
     def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:
-        share = crc32(f"{verb} {name}".encode()) % 997 / 9970
-        jitter = 0.0 if self._random is None else self._random.random() * _JITTER * times
-        return seconds * (1 + share + jitter)
+        if self._random is not None:
+            return seconds * (1 + self._random.random() * _JITTER * times)
+        return seconds * (1 + crc32(f"{verb} {name}".encode()) % 997 / 9970)
 
 
 class Origin(NamedTuple):

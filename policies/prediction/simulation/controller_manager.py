@@ -363,7 +363,9 @@ class ControllerManager:
             self._terminate(state)
         self.rejections.load()
         keys = [key for key in self.api.workloads if key[0] != DISRUPTION_BUDGET]
-        for key in sorted(keys, key=lambda key: key[1:]):  # as the API server lists them, by namespace and name
+        if not self.view.draws:  # as the API server lists them, by namespace and name
+            keys.sort(key=lambda key: key[1:])
+        for key in keys:
             self._sync_now(key)
 
     def take_on(self, keys: Sequence[Key]) -> None:

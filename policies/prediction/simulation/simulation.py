@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from math import inf
+from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -304,13 +305,13 @@ class Simulation:
         view = ControllerView(self.api, world.semantics, world.admission, draw, default_class)
         self.cache = cache or SchedulerCache(world.base)
         self.controllers = (world.controllers or ControllerManager)(self.clock, self.api, view, latencies)
-        tie = random.choice if random else None
+        tie = partial(_choose, random, [node.name for node in world.nodes]) if random else None
         self.scheduler = Scheduler(
             self.clock,
             self.api,
             self.cache,
             latencies,
-            choose or partial(_choose, random),
+            choose or tie or itemgetter(0),
             tie,
             world.semantics,
             has_pod_groups=self.simulates_pod_groups and _has_pod_groups(world),
@@ -596,5 +597,7 @@ def _has_pod_groups(world: World) -> bool:
     return base.has_pod_groups or any(group_kind(arrival.object) == registry.POD_GROUP for arrival in world.arrivals)
 
 
-def _choose(random: Random | None, names: Sequence[str]) -> str:
-    return names[0] if random is None else random.choice(names)
+def _choose(random: Random, nodes: Sequence[str], names: Sequence[str]) -> str:
+    """Return one of equal nodes. `nodes`: the names in the order of the world, on which the draw depends."""
+    equal = frozenset(names)
+    return random.choice([name for name in nodes if name in equal] or names)

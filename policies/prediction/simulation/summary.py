@@ -641,10 +641,10 @@ class Outcome(Document):
         return self.simulation.stopped or None
 
 
-def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0) -> list[Outcome]:
-    """Run a simulation `runs` times and return the distinct outcomes."""
+def explore(make: Callable[[Random | None], Simulation], runs: int, seed: int = 0, *, first: int = 0) -> list[Outcome]:
+    """Run a simulation `runs` times and return the distinct outcomes. `first`: number of the first run."""
     outcomes: dict[Signature, Outcome] = {}
-    for run in range(max(runs, 1)):
+    for run in range(first, first + max(runs, 1)):
         simulation = make(random_of(seed, run))
         simulation.run()
         outcome = outcomes.setdefault(signature(simulation), Outcome(simulation, run=run))

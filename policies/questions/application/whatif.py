@@ -73,7 +73,14 @@ from forewarn.policies.questions.whatif.comparison import (
 )
 from forewarn.policies.questions.whatif.effects import effects_of
 from forewarn.policies.questions.whatif.occupancy import Occupancy
-from forewarn.policies.questions.whatif.repetition import RUNS, Repeated, count_runs, depends_on_chance, repeat
+from forewarn.policies.questions.whatif.repetition import (
+    RUNS,
+    Repeated,
+    count_runs,
+    depends_on_chance,
+    repeat,
+    without_names,
+)
 from forewarn.policies.questions.whatif.risk import Tried, risks
 from forewarn.policies.questions.whatif.sweep import Sweep, worst_first
 from forewarn.policies.questions.whatif.tally import Tally
@@ -239,7 +246,11 @@ class _Asking(NamedTuple):
         if runs == 1 and not depends_on_chance(answer):
             return answer, None
         completed = partial(self._completed, question, after)
-        repeated = repeat(question, world, RUNS if runs == 1 else runs, seed, completed, self.progress)
+        if runs == 1:
+            world = without_names(world)
+            repeated = repeat(question, world, RUNS, seed, completed, self.progress, first=1)
+        else:
+            repeated = repeat(question, world, runs, seed, completed, self.progress)
         if repeated.random is not None:
             answer = self.answer(question, world, after, repeated.random)
         if runs == 1:

@@ -249,15 +249,15 @@ def reasons_of_loss_of(workload: WorkloadCount, answer: Answer) -> Iterator[tupl
         elif not workload.is_recreated:
             yield Reason(Kind.NO_CONTROLLER), left
         else:
-            yield Reason(Kind.NOT_RECREATED, _why_not_recreated(workload, answer)), left
+            why = "backoffLimitPerIndex fails their indexes" if _has_failed_indexes(workload, answer) else ""
+            yield Reason(Kind.NOT_RECREATED, why), left
 
 
-def _why_not_recreated(workload: WorkloadCount, answer: Answer) -> str:
-    """Why a controller does not recreate Pods: "" if it only has not done so yet."""
+def _has_failed_indexes(workload: WorkloadCount, answer: Answer) -> bool:
+    """Report whether indexes of a Job have failed."""
     namespace, _, name = answer.after.summary.names.group(workload.workload).partition("/")
     state = answer.after.simulation.api.workloads.get((JOB, namespace, name))
-    has_failed = state is not None and isinstance(state.status, JobStatus) and state.status.failed_indexes
-    return "backoffLimitPerIndex fails their indexes" if has_failed else ""
+    return state is not None and isinstance(state.status, JobStatus) and bool(state.status.failed_indexes)
 
 
 def quota_of(workload: str, answer: Answer) -> str:

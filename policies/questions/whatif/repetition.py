@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from forewarn.policies.base.documents.answer import Range
 from forewarn.policies.base.findings import grouped
+from forewarn.policies.kubernetes.controllers.view import controller_of
+from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
+from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
+from forewarn.policies.kubernetes.objects.fields import at, mapping
 from forewarn.policies.prediction.simulation.simulation import Simulation
 from forewarn.policies.prediction.simulation.summary import explore, random_of
 from forewarn.policies.questions.whatif import comparison
@@ -25,11 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from random import Random
 
+    from forewarn.policies.kubernetes.controllers.view import Key, PodState
     from forewarn.policies.prediction.simulation.scenario import World
     from forewarn.policies.questions.whatif.questions import Question
 
+K = TypeVar("K")
+
 RUNS: Final = 24
 """Number of runs if chance decides between different consequences."""
+_ROUNDS: Final = 2
+"""How often nodes, workloads and Pods are compared by each other's fields."""
 _CONTENTION: Final = frozenset({"unschedulable", "preempted", "refused"})
 """Events after which it matters which Pod, node or workload comes first."""
 
@@ -83,8 +93,11 @@ def repeat(
     seed: int,
     completed: Callable[[Answer], Answer],
     progress: Callable[[float, int], None] | None = None,
+    first: int = 0,
 ) -> Repeated:
-    """Return the outcomes of a simulation that is run several times. `completed`: adds what effects depend on."""
+    """Return the outcomes of a simulation that is run several times. `completed`: adds what effects depend on. `first`:
+    number of the first run; run 0 has fixed choices, which depend on names.
+    """
     starts = dict[Simulation, Start]()
 
     def begun(random: Random | None) -> Simulation:
@@ -94,12 +107,66 @@ def repeat(
         return simulation
 
     without, answers, endings = outcome_without_change(world), dict[int, Answer](), list[Ending]()
-    for outcome in explore(begun, runs, seed):
+    for outcome in explore(begun, runs, seed, first=first):
         answer = answer_after(outcome.simulation, question, starts[outcome.simulation])
         answers[outcome.run] = completed(compared_without(answer, question, world, without))
         endings.append(Ending(outcome, answers[outcome.run].after.summary, effects_of(answers[outcome.run])))
     groups = by_frequency(endings)
     return _of_groups(groups, answers, seed)
+
+
+def without_names(world: World) -> World:
+    """Return a world in an order that does not depend on names, because random draws depend on this order.
+
+    Pods are compared with their nodes and workloads, and these with their Pods.
+    """
+    nodes: Mapping[str, object] = {each.name: (each.allocatable, each.unschedulable) for each in world.nodes}
+    workloads: dict[Key | None, object] = {
+        state.key: (state.key[0], at(state.object, "spec", "replicas")) for state in world.workloads
+    }
+    pods: Mapping[str, object] = {state.pod.key: _fields_of(state) for state in world.pods}
+    for _ in range(_ROUNDS):
+        nodes = _with_parts(nodes, ((state.pod.node_name, pods[state.pod.key]) for state in world.pods))
+        workloads = _with_parts(workloads, ((controller_of(state.pod), pods[state.pod.key]) for state in world.pods))
+        workloads = _with_parts(workloads, ((state.controller, workloads[state.key]) for state in world.workloads))
+        pods = {
+            state.pod.key: (
+                pods[state.pod.key],
+                nodes.get(state.pod.node_name),
+                workloads.get(controller_of(state.pod)),
+            )
+            for state in world.pods
+        }
+    for state in world.workloads:
+        if state.key[0] == DISRUPTION_BUDGET:
+            pdb, spec = PodDisruptionBudget.from_api(state.object), mapping(state.object, "spec")
+            own = (pods[each.pod.key] for each in world.pods if pdb.matches(each.pod.namespace, each.pod.labels))
+            limits = spec.get("minAvailable"), spec.get("maxUnavailable")
+            workloads[state.key] = _digest_of((limits, sorted(map(repr, own))))
+    return world._replace(
+        nodes=sorted(world.nodes, key=lambda node: repr(nodes[node.name])),
+        workloads=sorted(world.workloads, key=lambda state: repr(workloads[state.key])),
+        pods=sorted(world.pods, key=lambda state: (state.created, repr(pods[state.pod.key]))),
+    )
+
+
+def _with_parts(kinds: Mapping[K, object], parts: Iterable[tuple[K, object]]) -> dict[K, object]:
+    """Add to the fields of each node or workload those of its Pods or ReplicaSets, as a digest."""
+    by_key = grouped((key, repr(fields)) for key, fields in parts)
+    return {key: _digest_of((fields, sorted(by_key.get(key, ())))) for key, fields in kinds.items()}
+
+
+def _digest_of(fields: object) -> bytes:
+    """Return the same bytes for equal fields."""
+    return sha256(repr(fields).encode()).digest()
+
+
+def _fields_of(state: PodState) -> tuple[object, ...]:
+    """Return the fields of a Pod by which it is scheduled or preempted, without names."""
+    pod = state.pod
+    amounts = pod.occupies.resource
+    owner, times = pod.owner_kind, (state.created, pod.start_time or 0, state.ready or 0, state.deleted or 0)
+    return pod.effective_priority, amounts.milli_cpu, amounts.memory, owner, times, pod.terminating
 
 
 def _of_groups(groups: Sequence[Sequence[Ending]], answers: Mapping[int, Answer], seed: int) -> Repeated:
