@@ -254,7 +254,7 @@ def incomplete_list(obj: Any) -> str | None:
 def is_namespaced(kind: str) -> bool:
     """Report whether a `group/Kind` is namespaced; true for unknown kinds."""
     spec = BY_GROUP_KIND.get(kind)
-    return kind != KYVERNO_POLICIES[0] if spec is None else spec.namespaced
+    return kind not in (KYVERNO_POLICIES[0], *WEBHOOK_CONFIGURATIONS) if spec is None else spec.namespaced
 
 
 def plurals(kind: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from forewarn.policies.base.findings import Path, Problem, Severity, cut
+from forewarn.policies.base.light import later
 from forewarn.policies.kubernetes.kinds.registry import (
     AUTOSCALER,
     DISRUPTION_BUDGET,
@@ -78,8 +79,9 @@ def value_rejected(subject: ReviewedObject, context: Context) -> Iterator[Proble
     for fault in _faults(obj, context):
         if subject.is_partial and not any(part in str(fault) for part in _CERTAIN):
             continue
-        message = cut(f"{shown_path(fault.path)}: {fault.text.partition(_EXAMPLES)[0]}", MAX_CHARACTERS)
-        if message not in reported and not _is_variable(subject, fault.path, context):
+        text = fault.text.partition(_EXAMPLES)[0]
+        message = cut(f"{shown_path(fault.path)}: {text}", MAX_CHARACTERS)
+        if message not in reported and not _is_variable(subject, fault.path, text, context):
             reported.add(message)
             yield Problem(message, fault.path, fix_of(fault), detail={"rejection": str(fault)})
 
@@ -97,11 +99,16 @@ def _faults(obj: ApiObject, context: Context) -> list[FieldError]:
 
 def _is_repeated(obj: ApiObject, fault: FieldError) -> bool:
     """Report whether another error, or one of another rule, is about the same fault."""
-    is_of_default = group_kind(obj) == LIMIT_RANGE and fault.path[1:2] == ("limits",) and at(obj, *fault.path) is None
-    is_required = fault.text.startswith("Required")
-    return _INVALID_SELECTOR in fault.text or fault.path[-1:] == (_CLASS,) or (is_of_default and not is_required)
+    is_of_default = fault.path[:2] in _WITH_DEFAULTS and at(obj, *fault.path) is None
+    return (
+        _INVALID_SELECTOR in fault.text
+        or fault.path[-1:] == (_CLASS,)
+        or (is_of_default and not fault.text.startswith("Required"))
+    )
 
 
+_WITH_DEFAULTS: Final = (("metadata", "labels"), ("spec", "limits"))
+"""Fields that kube-apiserver also sets from others: of Jobs and LimitRanges."""
 _CLASS: Final = "priorityClassName"
 _INVALID_SELECTOR: Final = "invalid label selector"
 _EXAMPLES: Final = " (e.g. "
@@ -118,9 +125,16 @@ _KINDS: Final = (AUTOSCALER, DISRUPTION_BUDGET, LIMIT_RANGE, POD, *WEBHOOK_CONFI
 _REQUIRED: Final = {AUTOSCALER: ("spec", "scaleTargetRef"), **dict.fromkeys(WEBHOOK_CONFIGURATIONS, ("webhooks",))}
 
 
-def _is_variable(subject: ReviewedObject, path: Path, context: Context) -> bool:
-    """Report whether a template variable stands for the value; for labels also if one is in the selector."""
+def _is_variable(subject: ReviewedObject, path: Path, text: str, context: Context) -> bool:
+    """Report whether a template variable or a placeholder stands for the value; for labels also if a variable is in
+    the selector. `text`: the error, which shows the value.
+    """
     values = [at(subject.object, *path[: index + 1]) for index in range(1, len(path))][-2:]
     if path[-1:] == ("labels",):
         values.append(at(subject.object, "spec", "selector"))
-    return any(is_template_variable(str(value), subject, context) for value in values)
+    is_placeholder = _PLACEHOLDER.search(text) is not None
+    return is_placeholder or any(is_template_variable(str(value), subject, context) for value in (*values, text))
+
+
+_PLACEHOLDER: Final = later(r"<[^<>]+>|\"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\"")
+"""A value such as `<node name>` or `TEST_NAME`, which a person or a script replaces."""
