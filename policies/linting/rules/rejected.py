@@ -92,8 +92,8 @@ def _faults(obj: ApiObject, context: Context) -> list[FieldError]:
 
     faults = validate(obj, context.semantics)
     for semantics in context.possible_semantics[1:] if faults else ():
-        others = validate(obj, semantics)
-        faults = [fault for fault in faults if fault in others]
+        others = {fault.path for fault in validate(obj, semantics)}  # the texts can differ, as in minimum values
+        faults = [fault for fault in faults if fault.path in others]
     return [fault for fault in faults if not _is_repeated(obj, fault)]
 
 

@@ -326,6 +326,8 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
     template = context.template(subject)
     if template is None or subject.is_partial or subject.is_patched or context.phase is not Phase.LINT:
         return
+    if template.spec.keys().isdisjoint(("topologySpreadConstraints", "affinity")):
+        return
     labels = {key: str(value) for key, value in mapping_at(template.object, "metadata", "labels").items()}
     for path, selector in found_at(template.spec, ("topologySpreadConstraints", ITEMS, "labelSelector")):
         if not _may_match(selector, labels, subject, context):
