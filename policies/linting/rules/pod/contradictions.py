@@ -333,12 +333,10 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
         if not _may_match(selector, labels, subject, context):
             message = "the labelSelector does not match the labels of the Pod: its Pods are not spread"
             yield Problem(message, template.at(*path), "write labels of the Pod")
-    for kind in ("podAffinity", "podAntiAffinity"):
-        for steps in (("required", ITEMS), ("preferred", ITEMS, "podAffinityTerm")):
-            for path, term in found_at(template.spec, ("affinity", kind, f"{steps[0]}{_DURING}", *steps[1:])):
-                if isinstance(term, Mapping) and term.get("labelSelector") is None and not term.get("matchLabelKeys"):
-                    message = f"a term of {kind} without labelSelector matches no Pod"
-                    yield Problem(message, template.at(*path), "set labelSelector.matchLabels")
+    for path, term in _pod_terms(template.spec):
+        if at(term, "labelSelector") is None and not list_at(term, "matchLabelKeys"):
+            message = f"a term of {path[1]} without labelSelector matches no Pod"
+            yield Problem(message, template.at(*path), "set labelSelector.matchLabels")
     for path, expression in _node_expressions(template.spec):
         operator, values = at(expression, "operator"), list_at(expression, "values")
         wrong = next((value for value in values if not _INTEGER.fullmatch(str(value))), None)
@@ -349,6 +347,13 @@ def constraint_without_effect(subject: ReviewedObject, context: Context) -> Iter
 
 _DURING: Final = "DuringSchedulingIgnoredDuringExecution"
 _INTEGER: Final = later(r"[+-]?[0-9]{1,19}")
+
+
+def _pod_terms(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
+    """Yield the terms of the affinities of a Pod to other Pods."""
+    for kind in ("podAffinity", "podAntiAffinity"):
+        yield from found_at(spec, ("affinity", kind, f"required{_DURING}", ITEMS))
+        yield from found_at(spec, ("affinity", kind, f"preferred{_DURING}", ITEMS, "podAffinityTerm"))
 
 
 def _node_expressions(spec: ApiObject) -> Iterator[tuple[Path, ApiObject]]:
