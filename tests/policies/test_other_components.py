@@ -60,6 +60,20 @@ def test_the_component_is_named_instead_of_a_number(row: str, tmp_path: Path) ->
         assert "run again" not in answer
 
 
+def test_a_component_decides_about_a_victim_of_a_replacement() -> None:
+    """The new Pod preempts a Pod of `mid`, whose replacement preempts the Pod of another scheduler."""
+    spec = make_pod("").request(cpu="2").priority(5).obj["spec"]
+    mid = controlled(make_pod("mid-0").request(cpu="2").priority(5).on("n1"), "ReplicaSet", "mid")
+    spec_of_other = {"schedulerName": "bin-packing"}
+    other = [victim({}, spec_of_other)[1], _running(spec_of_other).on("n2")]
+    nodes = [make_node("n1").has(cpu="2").labels(disk="ssd"), make_node("n2").has(cpu="2")]
+    new = make_pod("new").priority(9).request(cpu="2").spec(nodeSelector={"disk": "ssd"})
+    state = cluster(*nodes, workload("ReplicaSet", "mid", 1, spec), mid, *other)
+    (warning,) = (text for text in evaluated(state, new) if "would preempt" in text)
+    assert "cascade not predicted" in warning
+    assert 'Scheduler "bin-packing" may bind the replacement of default/w-0' in warning
+
+
 def test_a_suspended_job_of_kueue_has_no_answer(tmp_path: Path) -> None:
     job = workload("Job", "train", 3, make_pod("").obj["spec"]).spec(suspend=True)
     job.obj["spec"]["template"]["spec"]["restartPolicy"] = "Never"

@@ -327,9 +327,9 @@ class Forecast:
 
     def _without_guesses(self, impact: Impact) -> Impact:
         """Return the impact without the cascade if another component decides it, or if it is not known in time."""
-        victims = [victim for each in (*impact.preempting, *impact.by_waiting) for victim in each.victims]
+        direct = [victim for each in (*impact.preempting, *impact.by_waiting) for victim in each.victims]
         try:
-            why = unknown_replacement(charging(victims), self._cluster)
+            why = unknown_replacement(charging([*direct, *impact.evicted]), self._cluster)
         except InvalidObject:
             return impact
         except CutShort:

@@ -78,6 +78,7 @@ from forewarn.policies.questions.whatif.repetition import (
     Repeated,
     count_runs,
     depends_on_chance,
+    is_contended,
     repeat,
     without_names,
 )
@@ -243,15 +244,14 @@ class _Asking(NamedTuple):
         """
         answer = self.answer(question, world, after)
         runs, seed = (change.runs, change.seed) if isinstance(change, Events) else (1, 0)
-        if runs == 1 and not depends_on_chance(answer):
-            return answer, None
         completed = partial(self._completed, question, after)
         if runs == 1:
-            world = without_names(world)
+            if not is_contended(answer) or not depends_on_chance(question, world := without_names(world)):
+                return answer, None
             repeated = repeat(question, world, RUNS, seed, completed, self.progress, first=1)
         else:
             repeated = repeat(question, world, runs, seed, completed, self.progress)
-        if repeated.random is not None:
+        if repeated.random is not None and not (runs == 1 and repeated.is_like_first(answer)):
             answer = self.answer(question, world, after, repeated.random)
         if runs == 1:
             return repeated.described(answer), repeated
@@ -275,12 +275,19 @@ class _Asking(NamedTuple):
         unknown = unknown_replacement(victims_before, snapshot, counts_failures=True) if victims else None
         not_simulated = [*([unknown] if unknown else []), *answer.after.not_simulated]
         blocks = _blocks(answer, question, snapshot, after)
-        return answer._replace(
+        answer = answer._replace(
             after=answer.after._replace(blocks=blocks, not_simulated=not_simulated),
             placeholders=placeholders_of(answer, pods, options),
             placeholder_pods=sum(bool(pod.node_name) and is_placeholder(pod, options) for pod in pods),
             exceeded_quotas=exceeded_quotas(snapshot),
         )
+        if (arrived := answer.with_new_nodes) is None:
+            return answer
+        effects = effects_of(answer.end)
+        arrived = arrived._replace(lost=effects.lost, pending=effects.pending)
+        if arrived.preempted is not None:
+            arrived = arrived._replace(preempted=effects.preempted)
+        return answer._replace(with_new_nodes=arrived)
 
 
 def _require_lists(cluster: Cluster, change: Change, autoscaling: Autoscaling) -> None:
@@ -296,9 +303,11 @@ def _outcomes(change: Change, answer: Answer, repeated: Repeated | None) -> Sequ
     """Return the outcomes of Events: of several runs, or that of the answer."""
     if not isinstance(change, Events):
         return ()
+    first, others = Outcome(answer.after.simulation), list[Ending]()
     if repeated is not None:
-        return repeated.outcomes
-    return [Ending(Outcome(answer.after.simulation), answer.after.summary, effects_of(answer))]
+        most_frequent, *others = repeated.outcomes
+        first.count, first.run = most_frequent.outcome.count, most_frequent.outcome.run
+    return [Ending(first, answer.after.summary, effects_of(answer)), *others]
 
 
 def _horizon(question: questions.Question) -> float:

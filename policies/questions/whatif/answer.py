@@ -427,10 +427,10 @@ class EndState(NamedTuple):
 class WithNewNodes(NamedTuple):
     """The end of the simulation if autoscalers add or remove nodes. `nodes`: added nodes by node group or NodePool.
 
-    `lost`: number of replicas that no longer run. `first_node_at`: seconds until the first node is ready; null if
+    `lost`, `pending`: as in `countersWithNewNodes`. `first_node_at`: seconds until the first node is ready; null if
     nodes are only removed. `nodes_not_simulated`: number of nodes beyond the limit of a simulation. `upgraded`: in an
     upgrade, the number of upgraded nodes. `upgraded_at`: seconds until all nodes are upgraded; absent if they are not.
-    `preempted`: in an upgrade, the number of preempted Pods.
+    `preempted`: in an upgrade, as in `countersWithNewNodes`.
     """
 
     end: Hidden[EndState]

@@ -14,7 +14,7 @@ from forewarn.policies.kubernetes.kinds.registry import DISRUPTION_BUDGET
 from forewarn.policies.kubernetes.objects.disruption_budget import PodDisruptionBudget
 from forewarn.policies.kubernetes.objects.fields import at, mapping
 from forewarn.policies.prediction.simulation.simulation import Simulation
-from forewarn.policies.prediction.simulation.summary import explore, random_of
+from forewarn.policies.prediction.simulation.summary import Outcome, explore, random_of
 from forewarn.policies.questions.whatif import comparison
 from forewarn.policies.questions.whatif.answer import Answer, Ending, Runs
 from forewarn.policies.questions.whatif.comparison import (
@@ -59,6 +59,11 @@ class Repeated(NamedTuple):
     pending: Sequence[str]
     alike: int
 
+    def is_like_first(self, answer: Answer) -> bool:
+        """Report whether an answer has the first outcome: the same counters, and the same for each workload."""
+        ending = Ending(Outcome(answer.after.simulation), answer.after.summary, effects_of(answer))
+        return _outcome(ending) == _outcome(self.outcomes[0])
+
     def described(self, answer: Answer) -> Answer:
         """Return the answer of the first outcome with what chance may change."""
         after, runs = answer.after, self.runs
@@ -70,20 +75,28 @@ class Repeated(NamedTuple):
         return answer._replace(after=after, typical_of=runs if differs else None)
 
 
-def depends_on_chance(answer: Answer) -> bool:
-    """Report whether other draws may change the outcome of a simulation that is small enough to be repeated.
-
-    Only if kube-scheduler chose between nodes, victims or Pods that differ, or quotas between workloads, and if not all
-    Pods fit at once. Upgrades are not repeated.
+def is_contended(answer: Answer) -> bool:
+    """Report whether it matters which Pod, node or workload comes first, because not all Pods fit at once, in a
+    simulation that is small enough to be repeated. Upgrades are not repeated.
     """
     simulation = answer.after.simulation
-    events, scheduler = simulation.timeline.events, simulation.scheduler
+    events = simulation.timeline.events
     size = len(simulation.world.pods) + len(simulation.world.nodes) + len(events)
     if answer.after.upgrade is not None or size > comparison.MAX_REPEATED:
         return False
-    rejections = {event.message for event in events if event.event == "refused"}
-    is_contended = any(event.event in _CONTENTION for event in events)
-    return bool(scheduler.late) or (is_contended and (bool(scheduler.algorithm.is_drawn) or len(rejections) > 1))
+    return any(event.event in _CONTENTION for event in events)
+
+
+def depends_on_chance(question: Question, world: World, seed: int = 0) -> bool:
+    """Report whether other draws may change the outcome: kube-scheduler chose between nodes, victims or Pods that
+    differ, or retried a Pod late, or quotas chose between workloads. `world`: from `without_names`.
+    """
+    simulation = Simulation(world, random_of(seed, 1))
+    prepare(simulation, question)
+    simulation.run()
+    scheduler = simulation.scheduler
+    rejections = {event.message for event in simulation.timeline.events if event.event == "refused"}
+    return bool(scheduler.late or scheduler.algorithm.is_drawn) or len(rejections) > 1
 
 
 def repeat(
@@ -187,7 +200,7 @@ def by_frequency(endings: Iterable[Ending]) -> list[list[Ending]]:
     of_counters = Counter[object]()
     for each in in_order:
         of_counters[_counters(each)] += each.outcome.count
-    alike = grouped(((_counters(ending), ending.summary.effects), ending) for ending in in_order)
+    alike = grouped((_outcome(ending), ending) for ending in in_order)
 
     def rank(group: Sequence[Ending]) -> tuple[object, ...]:
         harm = [-each for each in group[0].summary.harm]
@@ -201,9 +214,15 @@ def count_runs(endings: Iterable[Ending]) -> int:
     return sum(ending.outcome.count for ending in endings)
 
 
+def _outcome(ending: Ending) -> tuple[object, ...]:
+    return _counters(ending), ending.summary.effects
+
+
 def _counters(ending: Ending) -> tuple[object, ...]:
     """Return what runs have in common if their answers are alike: all but exact times."""
-    return ending.counters._replace(down_seconds=0), bool(ending.outcome.simulation.scheduler.late)
+    return ending.counters._replace(down_seconds=0, new_nodes=0, removed_nodes=0), bool(
+        ending.outcome.simulation.scheduler.late
+    )
 
 
 def _longest(endings: Iterable[Ending]) -> float:
