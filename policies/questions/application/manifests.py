@@ -29,7 +29,13 @@ from forewarn.policies.kubernetes.objects.workload import applied_to
 from forewarn.policies.linting.rules.file import advice
 from forewarn.policies.prediction.simulation.scenario import Arrival, bounded
 from forewarn.policies.questions.application.places import API_OBJECT, Places, Rejected, is_rejection
-from forewarn.policies.questions.application.simulated import checked, is_deleted_first, rejected, with_classes
+from forewarn.policies.questions.application.simulated import (
+    checked,
+    is_deleted_first,
+    is_valid,
+    rejected,
+    with_classes,
+)
 
 if TYPE_CHECKING:
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
@@ -197,7 +203,7 @@ def with_manifests(
     cluster_with_classes, unreadable = replace(cluster, priority_classes=priority_classes), list[InvalidObject]()
     _, before, _ = checked(_named(in_order))
     recreated = {id(obj): None for obj in objects if is_deleted_first(cluster, obj)}
-    ranges = [obj for obj in others if group_kind(obj) == registry.LIMIT_RANGE]
+    ranges = [obj for obj in others if group_kind(obj) == registry.LIMIT_RANGE and is_valid(obj, cluster.semantics)]
     problems = rejected(with_applied(cluster_with_classes, ranges, []), in_order, before | recreated)
     problems += [(obj, InvalidObject(_RECREATED, (), ref_of(obj))) for obj in objects if id(obj) in recreated]
     _collect(faults, (fault for _, fault in problems))

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
     from forewarn.policies.kubernetes.objects.priority_class import PriorityClass
+    from forewarn.policies.kubernetes.releases.semantics import Semantics
     from forewarn.policies.prediction.simulation.dump import DumpCache
     from forewarn.policies.prediction.simulation.scenario import Arrival, World
 
@@ -128,13 +129,15 @@ def _check_class(new: PriorityClass, obj: fields.ApiObject, classes: Mapping[str
 def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[fields.ApiObject, fields.InvalidObject]]:
     """Add created objects of the kinds AT_ONCE to the cache, and remove PriorityClasses that are deleted at the start.
 
-    Skips PriorityClasses that kube-apiserver rejects, and returns these with the errors. Raises InvalidObject.
+    Skips objects that kube-apiserver rejects, and returns PriorityClasses of these with the errors; `rejected` returns
+    the others. Raises InvalidObject.
     """
     from forewarn.policies.kubernetes.controllers.applied import applied_views
 
     problem = []
     objects = [each.object for each in arrivals if each.op == "create" and fields.group_kind(each.object) in AT_ONCE]
-    others = [obj for obj in objects if fields.group_kind(obj) != PRIORITY_CLASS]
+    semantics = cache.snapshot().semantics
+    others = [obj for obj in objects if fields.group_kind(obj) != PRIORITY_CLASS and is_valid(obj, semantics)]
     for obj in objects:
         if fields.group_kind(obj) == PRIORITY_CLASS:
             faults = with_classes(cache.snapshot(), [obj])[1]
@@ -149,6 +152,17 @@ def admit_at_once(cache: DumpCache, arrivals: Sequence[Arrival]) -> list[tuple[f
         for fault in unreadable:
             raise fault
     return problem
+
+
+def is_valid(obj: fields.ApiObject, semantics: Semantics) -> bool:
+    """Report whether kube-apiserver accepts the values of a new object."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.fields import check
+
+    try:
+        check(obj, semantics)
+    except fields.InvalidObject:
+        return False
+    return True
 
 
 def _deletes_class(arrival: Arrival) -> bool:
@@ -238,8 +252,8 @@ def not_admitted(
     is_applied: bool = True,
 ) -> fields.InvalidObject | None:
     """Return the error, with a fix, if the Priority plugin rejects a PodGroup or the Pods of an object, if defaults of
-    LimitRanges make these Pods invalid, if an apply changes immutable fields of a workload, or if a number of Pods or
-    the selector is invalid; otherwise None. Of an event that adds replicas, the Pods are those of the stored workload.
+    LimitRanges make these Pods invalid, if an apply changes immutable fields of a workload, or if a value is invalid;
+    otherwise None. Of an event that adds replicas, the Pods are those of the stored workload.
 
     It ignores Pods and PodGroups that the cluster already has. `before`: as for `rejected`. `is_applied`: kubectl
     applies the object, and so reads its last apply. Raises SourceError without a list of PriorityClasses.
@@ -256,10 +270,13 @@ def not_admitted(
         result = _check_update(cluster, obj, before, is_applied=is_applied)
         stored: Mapping[tuple[str, str], object] = cluster.objects.pod_groups if is_group else cluster.pods
         where = template.path if template else ()
-        if not (template or is_group) or (not (where or id(obj) in before) and _key(obj) in stored):
+        is_admitted = bool(template or is_group)
+        if is_admitted and not (where or id(obj) in before) and _key(obj) in stored:
             return None
         if obj is given:
             check(result, cluster.semantics)
+        if not is_admitted:
+            return None
         spec = fields.mapping(obj, *where, "spec")
         fields.int32(obj, *where, "spec", "priority")
         for field in ("priorityClassName", "preemptionPolicy"):

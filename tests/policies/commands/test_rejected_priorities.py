@@ -464,3 +464,36 @@ def test_a_job_that_a_tool_recreates_is_not_rejected(command: str, said: str, tm
     files = [tmp_path / "old", tmp_path / "new"] if command == "diff" else ["-f", tmp_path / "new"]
     answer = forewarn(*command.split(), *files, "--cluster", "webhook/sample/cluster.yaml")
     assert said in answer.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply"])
+def test_invalid_values_of_other_kinds_are_rejected_and_have_no_effect(command: str, tmp_path: Path) -> None:
+    """The default of the LimitRange, which would reject the Pod, does not hold."""
+    limit = {"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "2Gi"}}
+    tolerating = deployment("bad", tolerations=[{"key": "a", "operator": "exists"}])
+    new = [
+        Made("policy/v1", "PodDisruptionBudget", "budget", "default").spec(minAvailable="2"),
+        Made("v1", "LimitRange", "range", "default").spec(limits=[limit]),
+        Made("v1", "ResourceQuota", "quota", "default").spec(hard={"gpu": "1"}),
+        tolerating,
+        deployment("good"),
+    ]
+    answer = asked(tmp_path, command, new)
+    problems = [
+        "PodDisruptionBudget default/budget: spec.minAvailable: Invalid value",
+        "LimitRange default/range: spec.limits[0].default.memory: Invalid value",
+        "ResourceQuota default/quota: spec.hard.gpu: Invalid value",
+        "Deployment default/bad: spec.template.spec.tolerations[0].operator: Unsupported value",
+    ]
+    for line, problem in zip(answer.stderr.splitlines(), problems, strict=True):
+        assert problem in line
+    assert "WHY 4 OBJECTS ARE REJECTED" in answer.stdout
+
+
+@pytest.mark.parametrize("command", ["predict", "whatif apply"])
+def test_a_null_label_is_accepted(command: str, tmp_path: Path) -> None:
+    made = deployment("web")
+    made.obj["spec"]["template"]["metadata"]["labels"]["empty"] = None
+    answer = asked(tmp_path, command, [made])
+    assert answer.returncode == 0
+    assert "REJECTED" not in answer.stdout

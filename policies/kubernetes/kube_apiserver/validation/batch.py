@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _Faults = Iterator[FieldError]
 _UID: Final = "00000000-0000-0000-0000-000000000000"
-"""Stands for the UID that kube-apiserver generates."""
+"""Stands for the UID that kube-apiserver generates, unless the Job is stored."""
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _GENERATED: Final = "x" * 5
@@ -63,6 +63,12 @@ _GENERATED: Final = "x" * 5
 def _name_of(job: ApiObject) -> str:
     metadata = mapping_at(job, "metadata")
     return str(metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED}")
+
+
+def _generated_labels(job: ApiObject) -> dict[str, str]:
+    """Return the labels that kube-apiserver adds to the Pod template of a Job."""
+    uid = text_at(job, "metadata", "uid") or _UID
+    return dict.fromkeys(_NAME_LABELS, _name_of(job)) | dict.fromkeys(_UID_LABELS, uid)
 
 
 def _as_created(job: ApiObject) -> ApiObject:
@@ -80,13 +86,13 @@ def _as_created(job: ApiObject) -> ApiObject:
         spec = {**spec, "completions": 1, "parallelism": 1}
     if spec.get("manualSelector"):
         return {**job, "metadata": metadata, "spec": spec}
-    generated = dict.fromkeys(_NAME_LABELS, _name_of(job)) | dict.fromkeys(_UID_LABELS, _UID)
+    generated = _generated_labels(job)
     labels = {**generated, **labels}
     if "labels" in metadata and metadata["labels"] is parts[_CHANGED.index(_TEMPLATE_LABELS)]:
         metadata = {**metadata, "labels": labels}
     spec = {
         **spec,
-        "selector": {**selector, "matchLabels": {_UID_LABELS[1]: _UID, **matching}},
+        "selector": {**selector, "matchLabels": {_UID_LABELS[1]: generated[_UID_LABELS[1]], **matching}},
         "template": {**template, "metadata": {**of_template, "labels": labels}},
     }
     return {**job, "metadata": metadata, "spec": spec}
@@ -108,7 +114,7 @@ def _job(job: ApiObject, path: Path, semantics: Semantics) -> _Faults:
     here: Path = (*path, "spec", "template", "metadata", "labels")
     name = _name_of(job)
     if not spec.get("manualSelector"):
-        expected = dict.fromkeys(_NAME_LABELS, name) | dict.fromkeys(_UID_LABELS, _UID)
+        expected = _generated_labels(job)
         for key, value in expected.items():
             if labels.get(key) != value:
                 fault = f"kube-apiserver generates this label, its value must be {value!r}"

@@ -7,7 +7,7 @@ StatefulSets are not checked either.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,17 +123,26 @@ def check(obj: ApiObject, semantics: Semantics) -> None:
     Ignores metadata and what the object lacks, such as a selector, which predictions do not need, and errors of the
     Priority plugin.
     """
-    kind = _kind_of(group_kind(obj)) if _is_checked(obj) else None
     with within(obj):
-        for fault in kind.validate_fields(kind.prepared(obj), semantics) if kind else ():
+        for fault in _faults_of_fields(obj, semantics):
             if not _is_ignored(obj, fault):
                 raise InvalidObject(f"{fault.text}. Fix: {fix_of(fault)}", fault.path)
+
+
+def _faults_of_fields(obj: ApiObject, semantics: Semantics) -> Iterable[FieldError]:
+    if group_kind(obj) == registry.RESOURCE_QUOTA:
+        from forewarn.policies.kubernetes.kube_apiserver.validation.resources import validate_quota_spec
+
+        fault = decode.decode_error(obj, decode.RESOURCE_QUOTA_STRUCT)
+        return validate_quota_spec(obj) if fault is None else [fault]
+    kind = _kind_of(group_kind(obj)) if _is_checked(obj) else None
+    return kind.validate_fields(kind.prepared(obj), semantics) if kind else ()
 
 
 def _is_ignored(obj: ApiObject, fault: FieldError) -> bool:
     """Report whether `check` ignores an error."""
     needs_selector = fault.path[-1:] == ("labels",) and at(obj, "spec", "selector") is None
-    is_absent = fault.text.startswith("Required value") or at(obj, *fault.path) is None
+    is_absent = at(obj, *fault.path) in (None, "", [], {})
     return is_absent or needs_selector or fault.path[0] == "metadata" or fault.path[-1] in _OF_PRIORITY
 
 
