@@ -25,7 +25,7 @@ from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.inputs.manifests.documents import Fault
 from forewarn.policies.inputs.manifests.values import first_value, values
 from forewarn.policies.kubernetes.kinds import registry
-from forewarn.policies.kubernetes.objects.fields import group_kind, list_at, text_at
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, list_at, text_at
 from forewarn.policies.kubernetes.objects.reviewed_object import Operation, ReviewedObject
 from forewarn.policies.kubernetes.selectors import one_of
 
@@ -529,11 +529,19 @@ def _into(member: Member, place: _Place, changed: frozenset[str]) -> Member:
     subject, (namespace, home, affixes) = member.subject, place
     if changed and subject.namespace and (EVERY in changed or any(subject.ref.name in name for name in changed)):
         subject = subject._replace(is_patched=True)
+    if namespace and group_kind(subject.object) in registry.WEBHOOK_CONFIGURATIONS and _lacks_namespace(subject.object):
+        subject = subject._replace(is_patched=True)
     metadata = subject.object.get("metadata")
     if namespace and subject.namespace and not subject.within and isinstance(metadata, dict):
         moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
         subject = subject._replace(object=moved, namespace=namespace)
     return member._replace(subject=subject, home=home if home is not None else member.home, affixes=affixes)
+
+
+def _lacks_namespace(configuration: ApiObject) -> bool:
+    """Report whether a Service of a webhook has no namespace: kustomize sets that of the Service."""
+    services = [at(webhook, "clientConfig", "service") for webhook in list_at(configuration, "webhooks")]
+    return any(isinstance(service, dict) and not service.get("namespace") for service in services)
 
 
 REMOTE: Final = later(r"\s*(?:git::)?(?:(?:https?|ssh|file)://|[a-z][a-z0-9-]*@|github\.com[:/])", re.IGNORECASE)

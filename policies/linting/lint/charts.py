@@ -18,8 +18,8 @@ from forewarn.policies.linting.rules.support.rule_text import is_fixture
 CHART: Final = "Chart.yaml"
 _OF_TESTS: Final = ("removed-api-version", "scheduler-configuration")
 """Rules whose findings are notes in files for tests, which may be old on purpose."""
-_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?)/")
-"""Directories whose files may have rejected values on purpose."""
+_FIXTURES: Final = later(r"(?:^|/)(?:testdata|fixtures?|golden|tests?/(?:generated|snapshots?))/")
+"""Directories whose files may have rejected values on purpose, or as the output of a test."""
 
 
 class Charts:
