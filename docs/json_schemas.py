@@ -45,6 +45,7 @@ from forewarn.policies.cli.ui.answers import UiCluster, UiPrediction
 from forewarn.policies.cli.ui.app import UiFault
 from forewarn.policies.kubernetes.cluster.cache import AnswerHead
 from forewarn.policies.prediction.forecast.impact import ImpactDocument
+from forewarn.policies.questions.application.class_suggestion import Suggestion
 from forewarn.policies.questions.application.classes import ClassPlan
 from forewarn.policies.questions.application.diff import Diff
 from forewarn.policies.questions.application.findings import Report
@@ -73,6 +74,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Any]]] = {
     "headroom": ("`headroom`", HeadroomResult | Capacity | Survival),
     "classes": ("`classes`", Classes),
     "classes-plan": ("`classes plan`", ClassPlan),
+    "classes-suggest": ("`classes suggest`", Suggestion),
     "test": ("`test`", Expectations),
     "why": ("`why`", PodWhy | WorkloadWhy | ClusterWhy),
     "risk": ("`risk`", Risks),

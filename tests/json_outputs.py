@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _SCHEMAS: Final[Mapping[str, str]] = {
     "forewarn.policies.cli.commands.classes": "classes",
     "forewarn.policies.cli.commands.classes_plan": "classes-plan",
+    "forewarn.policies.cli.commands.classes_suggest": "classes-suggest",
     "forewarn.policies.cli.commands.diff": "diff",
     "forewarn.policies.cli.commands.explain": "explain",
     "forewarn.policies.cli.commands.headroom": "headroom",

@@ -56,6 +56,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "whatif merge": Command("", "policies.cli.commands.merge", "combine the parts of a sweep or of a test"),
     "classes": Command("Cluster", "policies.cli.commands.classes", "show which PriorityClasses may preempt which"),
     "classes plan": Command("Cluster", "policies.cli.commands.classes_plan", "order a change of PriorityClasses"),
+    "classes suggest": Command("Cluster", "policies.cli.commands.classes_suggest", "suggest classes for workloads"),
     "headroom": Command("Predict", "policies.cli.commands.headroom", "count the replicas that still fit"),
     "test": Command("Predict", "policies.cli.commands.test", "check expectations about a cluster"),
     "overview": Command("Cluster", "policies.cli.commands.overview", "show what is at risk (also without a command)"),

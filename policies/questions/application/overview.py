@@ -202,8 +202,8 @@ def _without_class(cluster: ClusterSnapshot) -> OverviewLine:
     own = [each for each in levels if each.class_ not in SYSTEM_NAMES]
     above = [each.class_ for each in own if any(lower.class_ == "" and lower.pods for lower in each.may_preempt)]
     by = f"; may be preempted by {listed(above[::-1], 2)}" if above else ""
-    finding = f"{plural(without, 'Pod')}{by}"
-    return _line("without class", AnswerStatus.WARN, without, finding, "classes", "all Pods have a PriorityClass")
+    finding, command = f"{plural(without, 'Pod')}{by}", "classes suggest" if without else "classes"
+    return _line("without class", AnswerStatus.WARN, without, finding, command, "all Pods have a PriorityClass")
 
 
 def _pending(explained: ClusterWhy) -> OverviewLine:

@@ -91,7 +91,7 @@ def test_each_risk_has_its_line(tmp_path: Path) -> None:
     assert {topic: found[topic] for topic in ("upgrade", "quotas", "without class", "Pending", "preempted")} == {
         "upgrade": ("BLOCKED", 1, "1 PDB blocks drains of 1 of 2 nodes", "whatif upgrade"),
         "quotas": ("WARN", 1, "0 exceeded, 1 above 90 %; shop/team: pods 2 of 2", "headroom"),
-        "without class": ("WARN", 2, "2 Pods; may be preempted by gold", "classes"),
+        "without class": ("WARN", 2, "2 Pods; may be preempted by gold", "classes suggest"),
         "Pending": ("PENDING", 1, "1: requests 64 cpu, more than any node has (4)", "why shop/big"),
         "preempted": ("WARN", 1, "1 Pod in 24 h, most of shop/web-9", "why"),
     }

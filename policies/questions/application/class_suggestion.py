@@ -1,0 +1,300 @@
+"""`classes suggest`: PriorityClasses for the workloads without one, by stated rules, and what a lost zone then costs.
+
+No rule reads a name: what decides is the kind of the workload, its PodDisruptionBudgets and HorizontalPodAutoscalers,
+and the classes of workloads alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from forewarn.policies.base.documents import Hidden, inlined_in_json
+from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus, Counter, Fix, Table
+from forewarn.policies.base.findings import described, grouped, plural
+from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot, Result
+from forewarn.policies.kubernetes.controllers.own_pods import pods_of
+from forewarn.policies.kubernetes.kinds.registry import (
+    CRON_JOB,
+    DAEMON_SET,
+    JOB,
+    NODE,
+    POD,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    STATEFUL_SET,
+)
+from forewarn.policies.kubernetes.objects.fields import ApiObject, at, group_kind, ref_of, string_map
+from forewarn.policies.kubernetes.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    PREEMPT_LOWER_PRIORITY,
+    PREEMPT_NEVER,
+    PriorityClass,
+)
+from forewarn.policies.kubernetes.objects.workload import pod_template_of
+from forewarn.policies.kubernetes.recommended_classes import is_recommended
+from forewarn.policies.linting.rules.support.predictions import is_placeholder
+from forewarn.policies.questions.application.cluster import Cluster, Progress, autoscaling_for, head_with_nodes
+from forewarn.policies.questions.application.whatif import sweep_of
+from forewarn.policies.questions.whatif.class_change import ranked, with_class, workload_key
+from forewarn.policies.questions.whatif.questions import each_zone_lost, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from forewarn.policies.kubernetes.controllers.view import Key
+    from forewarn.policies.prediction.simulation.dump import DumpCache
+    from forewarn.policies.questions.whatif.autoscalers import Autoscaling
+
+_HALF: Final = 0.5
+"""The share of the classed workloads of a rule that must name a class, so that the others get it too."""
+
+
+class _Tier(NamedTuple):
+    """A rule: the workloads that it is about, and the class for them if the cluster has none that fits."""
+
+    rule: str
+    name: str
+    value: int
+    preemption_policy: str = PREEMPT_LOWER_PRIORITY
+
+
+AGENT: Final = _Tier("DaemonSets: their Pods run on one node only", "node-agent", 1_000_000)
+STATE: Final = _Tier("StatefulSets: their Pods keep state", "stateful", 100_000)
+GUARDED: Final = _Tier("with a PodDisruptionBudget or an HPA: somebody limits their loss", "available", 50_000)
+OTHER: Final = _Tier("other workloads", "standard", 10_000)
+BATCH: Final = _Tier("Jobs and CronJobs: they can wait", "batch", 1_000, PREEMPT_NEVER)
+_TIERS: Final = (AGENT, STATE, GUARDED, OTHER, BATCH)
+"""The rules, by descending value."""
+
+
+class SuggestedClass(NamedTuple):
+    """A PriorityClass for the workloads of a rule. `new`: whether the cluster does not have it yet. `workloads`: those
+    without a class that would get it, as `kind namespace/name`. `pods`: the number of their running Pods.
+    """
+
+    class_: str
+    value: int
+    new: bool
+    rule: str
+    workloads: Sequence[str]
+    pods: int
+
+
+class ZoneLoss(NamedTuple):
+    """What the loss of a zone preempts, and leaves Pending, now and with the suggested classes."""
+
+    zone: str
+    preempted: int
+    preempted_then: int
+    pending: int
+    pending_then: int
+
+
+@dataclass(frozen=True, repr=False)
+class Suggestion(Result):
+    """The output of `forewarn classes suggest`.
+
+    `classes`: the highest value first. `zones`: what the loss of each zone changes. `without`: Pods of no workload that
+    have no class. `manifest`: the new PriorityClasses, and the workloads with their class, for `classes plan -f`.
+    """
+
+    classes: Sequence[SuggestedClass]
+    zones: Sequence[ZoneLoss]
+    without: int
+    manifest: Hidden[Sequence[ApiObject]]
+    notes: Sequence[str]
+
+    def __repr__(self) -> str:
+        return described(self, self.document.headline)
+
+    @inlined_in_json
+    def document(self) -> AnswerDocument:
+        given = [each for each in self.classes if each.workloads]
+        workloads = sum(len(each.workloads) for each in given)
+        new = sum(each.new for each in given)
+        clause = f"{plural(workloads, 'workload')} without a class, {plural(new, 'new class', 'new classes')} for them"
+        rows: list[list[str | int]] = [
+            [each.class_, each.value, "new" if each.new else "exists", len(each.workloads), each.pods, each.rule]
+            for each in given
+        ]
+        losses: list[list[str | int]] = [[*each] for each in self.zones]
+        heads = ("ZONE LOST", "PREEMPTED NOW", "WITH THE CLASSES", "PENDING NOW", "PENDING WITH THEM")
+        names: list[list[str | int]] = [[each.class_, name] for each in given for name in each.workloads]
+        return AnswerDocument(
+            status=AnswerStatus.WARN if given else AnswerStatus.OK,
+            question="PriorityClasses",
+            clause=clause if given else "all workloads have one",
+            shown=[
+                Counter("workloads without a class", workloads),
+                Counter("their Pods", sum(each.pods for each in given)),
+                *([Counter("other Pods without a class", self.without)] if self.without else []),
+            ],
+            warnings=self.notes,
+            tables=[
+                *([Table(("CLASS", "VALUE", "STATE", "WORKLOADS", "PODS", "RULE"), rows)] if rows else []),
+                *([Table(heads, losses, zeros=True)] if losses else []),
+                *([Table(("CLASS", "WORKLOAD"), names, detail=1)] if names else []),
+            ],
+            fix=[*self._fixes()],
+            more="-o yaml=classes.yaml | forewarn classes plan -f classes.yaml | -v workloads" if given else "",
+        )
+
+    def _fixes(self) -> Iterator[Fix]:
+        if self.zones:
+            worst = max(self.zones, key=lambda each: (each.preempted - each.preempted_then, each.zone))
+            if worst.preempted > worst.preempted_then:
+                change = f"zone {worst.zone} lost: preempted {worst.preempted:,} → {worst.preempted_then:,}"
+                yield Fix("forewarn classes suggest -o yaml | kubectl apply --server-side -f -", change)
+
+
+def suggest_classes(
+    cluster: Cluster, *, autoscaling: Autoscaling | None = None, progress: Progress | None = None
+) -> Suggestion:
+    """Return PriorityClasses for the workloads without one, and what they change if a zone is lost.
+
+    Raises SourceError and InvalidObject.
+    """
+    cluster.require(NODE, POD, PRIORITY_CLASS)
+    snapshot, autoscaling = cluster.snapshot, autoscaling_for(cluster, autoscaling)
+    by_tier, classed, without = _workloads(cluster)
+    taken = {each.value for each in snapshot.priority_classes.values()}
+    suggested, changed, manifest = list[SuggestedClass](), dict["Key", tuple[ApiObject, PriorityClass]](), list[Any]()
+    for tier in _TIERS:
+        known = _class_of_most(snapshot, classed[tier])
+        chosen = known or _new_class(tier, snapshot, taken, autoscaling.cutoff)
+        workloads = by_tier[tier]
+        pods = [pods_of(snapshot, obj) for obj in workloads]
+        names = [f"{group_kind(obj).rpartition('/')[2]} {'/'.join(ref_of(obj, 'default')[2:])}" for obj in workloads]
+        running = sum(bool(pod.node_name) for own in pods for pod in own)
+        rule = tier.rule if known is None else f"{tier.rule}; most of the others have it"
+        suggested.append(SuggestedClass(chosen.name, chosen.value, known is None, rule, names, running))
+        if known is None and workloads:
+            taken.add(chosen.value)
+            manifest.append(chosen.to_api())
+        changed |= {workload_key(obj): (obj, chosen) for obj in workloads}
+    manifest += [_patch(obj, chosen.name) for obj, chosen in changed.values()]
+    zones, notes = _losses(cluster, changed, autoscaling, progress)
+    immutable = sum(key[0] == JOB for key in changed)
+    if immutable:
+        notes.append(f"{plural(immutable, 'Job')} cannot change: only new ones get the class")
+    head = head_with_nodes(snapshot, autoscaling.assumes, is_loss=bool(zones))
+    return Suggestion(head, suggested, zones, without, manifest, notes)
+
+
+def _losses(
+    cluster: Cluster,
+    changed: Mapping[Key, tuple[ApiObject, PriorityClass]],
+    autoscaling: Autoscaling,
+    progress: Progress | None,
+) -> tuple[list[ZoneLoss], list[str]]:
+    """Return what the loss of each zone does now and with the classes, and what the simulations leave out."""
+    losses = each_zone_lost(cluster.snapshot)
+    if not changed or not losses:
+        return [], []
+    now, then = (
+        sweep_of(each, "zone", losses, autoscaling=autoscaling, progress=progress)
+        for each in (cluster, cluster.replaced(_with_classes(cluster, changed)))
+    )
+    before, after = ({row.name: row.counters for row in sweep.cases} for sweep in (now, then))
+    zones = [
+        ZoneLoss(name, before[name].preempted, after[name].preempted, before[name].pending, after[name].pending)
+        for name in sorted(before)
+    ]
+    return zones, [*then.notes]
+
+
+def _workloads(cluster: Cluster) -> tuple[Mapping[_Tier, list[ApiObject]], Mapping[_Tier, Tally[str]], int]:
+    """Return the workloads without a class by rule, how many of the others name which class, and the number of Pods
+    without a class that belong to none.
+    """
+    snapshot, options = cluster.snapshot, cluster.config.options
+    scaled = {target_of(key[0], obj) for key, obj in cluster.cache.autoscalers.items()}
+    without: dict[_Tier, list[ApiObject]] = {tier: [] for tier in _TIERS}
+    classed: dict[_Tier, Tally[str]] = {tier: Tally() for tier in _TIERS}
+    alone = 0
+    for each in ranked(snapshot, snapshot):
+        if each.before is None:
+            continue
+        name, kind = each.before.priority_class_name, group_kind(each.object)
+        if kind == POD or kind not in POD_TEMPLATE_PATHS:
+            alone += 0 if name else sum(each.running.values())
+            continue
+        if any(is_placeholder(pod, options) for pod in pods_of(snapshot, each.object)):
+            continue
+        tier = _tier_of(snapshot, each.object, is_scaled=workload_key(each.object) in scaled)
+        if name:
+            classed[tier][name] += 1
+        else:
+            without[tier].append(each.object)
+    return without, classed, alone
+
+
+def _tier_of(cluster: ClusterSnapshot, obj: ApiObject, *, is_scaled: bool) -> _Tier:
+    of_kind = {DAEMON_SET: AGENT, STATEFUL_SET: STATE, JOB: BATCH, CRON_JOB: BATCH}.get(group_kind(obj))
+    if of_kind is not None:
+        return of_kind
+    template, namespace = pod_template_of(obj, POD_TEMPLATE_PATHS), ref_of(obj, "default").namespace
+    labels = string_map(template.object, "metadata", "labels") if template is not None else {}
+    pdbs = (pdb for pdb in cluster.objects.pdbs.values() if pdb.namespace == namespace and pdb.selector is not None)
+    guarded = is_scaled or any(pdb.selector is not None and pdb.selector.matches(labels) for pdb in pdbs)
+    return GUARDED if guarded else OTHER
+
+
+def _class_of_most(cluster: ClusterSnapshot, classed: Tally[str]) -> PriorityClass | None:
+    """Return the class that at least half of the classed workloads of a rule name; None without one."""
+    for name, count in sorted(classed.items(), key=lambda each: (-each[1], each[0]))[:1]:
+        found = cluster.priority_classes.get(name)
+        if found is not None and count >= _HALF * classed.total() and is_recommended(found):
+            return found
+    return None
+
+
+def _new_class(tier: _Tier, cluster: ClusterSnapshot, taken: set[int], cutoff: int) -> PriorityClass:
+    """Return a class with the value of a rule, or the next higher free one, and a free name.
+
+    `cutoff`: below it, cluster-autoscaler adds no nodes for Pods.
+    """
+    value = max(tier.value, min(cutoff, HIGHEST_USER_DEFINABLE_PRIORITY // 2))
+    while value in taken:
+        value += max(tier.value // 10, 1)
+    name, number = tier.name, 2
+    while name in cluster.priority_classes:
+        name, number = f"{tier.name}-{number}", number + 1
+    return PriorityClass(name, value, preemption_policy=tier.preemption_policy, description=tier.rule)
+
+
+def _patch(obj: ApiObject, name: str) -> dict[str, Any]:
+    """Return a workload with only its class, for `kubectl apply --server-side`."""
+    spec: dict[str, Any] = {"priorityClassName": name}
+    for step in reversed((*POD_TEMPLATE_PATHS[group_kind(obj)], "spec")):
+        spec = {step: spec}
+    metadata = {key: at(obj, "metadata", key) for key in ("name", "namespace")}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **spec}
+
+
+def _with_classes(cluster: Cluster, changed: Mapping[Key, tuple[ApiObject, PriorityClass]]) -> DumpCache:
+    """Return the cluster after all Pods of these workloads were replaced by Pods with the classes."""
+    cache, snapshot = cluster.cache.copy(), cluster.snapshot
+    for chosen in {chosen for _, chosen in changed.values()}:
+        cache.add(chosen.to_api())
+    views: dict[tuple[str, str], Any] = {}
+    for obj, chosen in changed.values():
+        cache.add(with_class(obj, chosen.name))
+        for pod in pods_of(snapshot, obj):
+            views[pod.namespace, pod.name] = replace(
+                pod,
+                priority=chosen.value,
+                priority_class_name=chosen.name,
+                preemption_policy=chosen.preemption_policy,
+            )
+    owned = grouped(
+        (workload.controller[1], key) for key, workload in snapshot.workloads.items() if workload.controller[1]
+    )
+    for (_, namespace, name), (_, chosen) in changed.items():
+        for key in owned.get(name, ()):
+            if key[1] == namespace:
+                cache.add(with_class(snapshot.workloads[key].object, chosen.name))
+    cache.put_views({POD: views})
+    return cache

@@ -1,0 +1,147 @@
+"""`forewarn classes suggest`: which class workloads without one get, by which rule, and what a lost zone costs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
+from tests.in_process import forewarn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _workload(kind: str, name: str, class_name: str = "", **labels: str) -> Made:
+    version = "batch/v1" if kind in ("Job", "CronJob") else "apps/v1"
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    named = {"priorityClassName": class_name} if class_name else {}
+    template = {"metadata": {"labels": {"app": name, **labels}}, "spec": {"containers": [container], **named}}
+    made = Made(version, kind, name, "shop")
+    if kind == "CronJob":
+        return made.spec(schedule="0 3 * * *", jobTemplate={"spec": {"template": template}})
+    return made.spec(replicas=1, selector={"matchLabels": {"app": name}}, template=template)
+
+
+def _pod(workload: Made, name: str, node: str, value: int = 0, class_name: str = "") -> Made:
+    metadata = workload.obj["metadata"]
+    owner = {"apiVersion": "apps/v1", "kind": workload.obj["kind"], "name": metadata["name"], "controller": True}
+    spec = {"priorityClassName": class_name} if class_name else {}
+    pod = make_pod(name, "shop").request(cpu="2").priority(value).labels(app=metadata["name"]).on(node).spec(**spec)
+    return pod.metadata(ownerReferences=[owner])
+
+
+def _file(path: Path, *made: Made) -> Path:
+    nodes = [make_node(f"{zone}-1").zone(zone).has(cpu="4") for zone in "ab"]
+    path.write_text(cluster_text([*nodes, *made]))
+    return path
+
+
+def _answer(*arguments: str | Path) -> dict[str, Any]:
+    done = forewarn("classes", "suggest", *arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def _given(document: dict[str, Any]) -> dict[str, tuple[str, int, bool]]:
+    """Workload -> the class, its value, and whether it is new."""
+    classes = ((each["class"], each["value"], each["new"], each["workloads"]) for each in document["classes"])
+    return {name: (own, value, new) for own, value, new, names in classes for name in names}
+
+
+EVERY = (
+    *(_workload(kind, kind.lower()) for kind in ("DaemonSet", "StatefulSet", "Deployment", "Job", "CronJob")),
+    _workload("Deployment", "guarded"),
+    make_budget("guarded", 1, "shop", app="guarded"),
+)
+
+
+def test_each_rule_gives_its_class(tmp_path: Path) -> None:
+    assert _given(_answer("--cluster", _file(tmp_path / "c.json", *EVERY))) == {
+        "DaemonSet shop/daemonset": ("node-agent", 1_000_000, True),
+        "StatefulSet shop/statefulset": ("stateful", 100_000, True),
+        "Deployment shop/guarded": ("available", 50_000, True),
+        "Deployment shop/deployment": ("standard", 10_000, True),
+        "Job shop/job": ("batch", 1_000, True),
+        "CronJob shop/cronjob": ("batch", 1_000, True),
+    }
+
+
+def test_the_class_of_most_workloads_alike_comes_first(tmp_path: Path) -> None:
+    alike = [_workload("StatefulSet", f"db-{number}", "gold" if number < 2 else "other") for number in range(3)]
+    classes = make_priority_class(500, "gold"), make_priority_class(600, "other")
+    document = _answer("--cluster", _file(tmp_path / "c.json", *EVERY, *alike, *classes))
+    assert _given(document)["StatefulSet shop/statefulset"] == ("gold", 500, False)
+
+
+def test_values_and_names_that_are_taken_are_not_used_again(tmp_path: Path) -> None:
+    classes = make_priority_class(7, "batch"), make_priority_class(10_000, "mine"), make_priority_class(11_000, "too")
+    given = _given(_answer("--cluster", _file(tmp_path / "c.json", *EVERY, *classes)))
+    assert given["Job shop/job"] == ("batch-2", 1_000, True)
+    assert given["Deployment shop/deployment"] == ("standard", 12_000, True)
+
+
+def test_values_are_not_below_the_cutoff_of_the_autoscaler(tmp_path: Path) -> None:
+    cutoff = ("--expendable-pods-priority-cutoff", "5000")
+    given = _given(_answer("--cluster", _file(tmp_path / "c.json", *EVERY), *cutoff))
+    assert given["Job shop/job"][1] >= 5000
+
+
+def test_other_pods_are_counted_and_placeholders_keep_their_class(tmp_path: Path) -> None:
+    reserve = _workload("Deployment", "reserve", "low")
+    reserve.obj["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    placeholder = _pod(reserve, "reserve-1", "a-1", -5, "low")
+    placeholder.obj["spec"]["containers"][0]["image"] = "registry.k8s.io/pause:3.10"
+    bare = make_pod("bare", "shop").on("a-1")
+    document = _answer(
+        "--cluster", _file(tmp_path / "c.json", reserve, placeholder, bare, make_priority_class(-5, "low"))
+    )
+    assert (_given(document), document["without"]) == ({}, 1)
+    assert document["clause"] == "all workloads have one"
+
+
+def test_a_plan_accepts_the_manifest(tmp_path: Path) -> None:
+    cluster, manifest = "docs/examples/introduce-priority-classes/cluster.yaml", tmp_path / "classes.yaml"
+    assert forewarn("classes", "suggest", "--cluster", cluster, "-o", f"yaml={manifest}").returncode == 0
+    objects = [*yaml.safe_load_all(manifest.read_text())]
+    assert [each["kind"] for each in objects] == ["PriorityClass", "PriorityClass", "Deployment", "Deployment"]
+    plan = forewarn("classes", "plan", "-f", manifest, "--cluster", cluster, "-o", "json")
+    assert [step["action"] for step in json.loads(plan.stdout)["steps"]] == ["create", "apply", "apply"]
+
+
+def test_the_effect_on_a_lost_zone_is_that_of_a_cluster_with_the_classes(tmp_path: Path) -> None:
+    def cluster(path: Path, web_class: str, web: int, job_class: str, job: int) -> Path:
+        urgent, plain = _workload("StatefulSet", "urgent", "high"), _workload("Deployment", "plain", web_class)
+        batch = _workload("StatefulSet", "db", job_class)
+        return _file(
+            path,
+            *(urgent, plain, batch, make_priority_class(20_000, "high")),
+            *(make_priority_class(value, name) for name, value in (("standard", 10_000), ("stateful", 100_000)) if web),
+            _pod(urgent, "urgent-0", "a-1", 20_000, "high"),
+            _pod(plain, "plain-1", "b-1", web, web_class),
+            _pod(batch, "db-0", "b-1", job, job_class),
+        )
+
+    before = cluster(tmp_path / "before.json", "", 0, "", 0)
+    after = cluster(tmp_path / "after.json", "standard", 10_000, "high", 20_000)
+    document = _answer("--cluster", before)
+    assert _given(document)["StatefulSet shop/db"] == ("high", 20_000, False)
+    for zone in document["zones"]:
+        for path, preempted, pending in ((before, "preempted", "pending"), (after, "preemptedThen", "pendingThen")):
+            counters = json.loads(
+                forewarn("whatif", "lose", "zone", zone["zone"], "--cluster", path, "-o", "json").stdout
+            )
+            assert counters["counters"]["preempted"] == zone[preempted]
+            assert counters["counters"]["pending"] == zone[pending]
+    assert [zone["preempted"] for zone in document["zones"]] == [1, 0]
+
+
+def test_a_cluster_without_nodes_and_an_unknown_format_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(cluster_text([make_pod("a")]))
+    done = forewarn("classes", "suggest", "--cluster", tmp_path / "c.json")
+    assert (done.returncode, done.stdout) == (3, "")
+    done = forewarn("classes", "suggest", "--cluster", _file(tmp_path / "d.json"), "-o", "sarif")
+    assert (done.returncode, done.stdout) == (2, "")
