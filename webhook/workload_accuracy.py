@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from operator import add
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from forewarn.policies.base.documents import Always, Exact
@@ -66,9 +67,9 @@ class WorkloadExpectation(NamedTuple):
 
     `placed`: number of new Pods that get a node in the end; `pending`: number of the other new Pods. `victims`: Pods
     that new or previously Pending Pods preempt; None if there are too many. `lost`: the number of victims. `more`:
-    number of Pods that the victims' replacements preempt; None if unknown. `timing`: the prediction depends on
-    timing or chance; `ties`: several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds
-    without an event after which the rollout counts as complete. `rejected`: number of new Pods that quotas reject.
+    number of Pods that the victims' replacements preempt; None if unknown. `timing`, `chance`: the prediction depends
+    on it; `ties`: several nodes or Pods tie; `assumes`: assumptions of the prediction. `quiet`: seconds without an
+    event after which the rollout counts as complete. `rejected`: number of new Pods that quotas reject.
     """
 
     key: Key
@@ -83,6 +84,7 @@ class WorkloadExpectation(NamedTuple):
     incomplete: bool = False
     quiet: float = QUIET
     rejected: int = 0
+    chance: bool = False
 
     @property
     def new(self) -> int:
@@ -137,12 +139,13 @@ def workload_expectation_of(subject: ReviewedObject, impact: Impact) -> Workload
         lost,
         len(victims),
         more,
-        impact.by_timing or impact.by_chance not in ("", BY_CHOICE),
+        impact.by_timing,
         any(p.may_be_others or p.may_be_elsewhere or len(p.best_nodes) > 1 for p in preempting),
         "; ".join(impact.assumes)[:_LONGEST],
         impact.is_incomplete or bool(impact.why_not),
         QUIET + min(max(int32(subject.object, "spec", "minReadySeconds") or 0, 0), _MAX_QUIET),
         impact.rejected,
+        impact.by_chance not in ("", BY_CHOICE),
     )
 
 
@@ -192,7 +195,7 @@ RESULTS: Final = {
 """Of Pods, with their meanings."""
 WORKLOAD_RESULTS: Final = {
     MATCHED: "as many placed and Pending Pods as predicted, and preempted Pods of the predicted priorities",
-    EXPLAINED: "the rollout ended differently; other changes, timing, ties or an assumption can explain this",
+    EXPLAINED: "the rollout ended differently; other changes, timing, chance, ties or an assumption can explain this",
     WRONG: "the rollout ended differently, and nothing explains this",
     INCOMPLETE: "not compared: the prediction was incomplete",
     UNKNOWN: "not compared",
@@ -214,7 +217,7 @@ _CROWDED: Final = "too many rollouts at a time"
 _TOO_MANY_PODS: Final = "too many Pods"
 _TOO_MANY_EVENTS: Final = "too many events"
 BY_OTHERS: Final = "changes of others"
-CAUSES: Final = (BY_OTHERS, "timing", "ties", "assumptions")
+CAUSES: Final = (BY_OTHERS, "timing", "chance", "ties", "assumptions")
 """What explains differences."""
 _MAX_BARE: Final = MAX_WORKLOADS // 2
 """Maximum number of Pods without a controller that are followed, so that workloads are followed, too."""
@@ -333,12 +336,22 @@ class Results:
         return [example for kept in self._examples.values() for example in reversed(kept)]
 
 
-def headlines(table: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the results of a table in a line for whole changes and a line for Pods."""
+class PreemptionCounts(NamedTuple):
+    """Numbers of compared changes: with predicted preemptions, with preemptions, and with both."""
+
+    predicted: int = 0
+    happened: int = 0
+    both: int = 0
+
+
+def headlines(table: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the results of a table in lines for whole changes, for their preemptions, and for Pods."""
     workloads = table["workloads"]
     causes = ", ".join(f"{cause}: {count}" for cause, count in workloads["explainedBy"].items())
-    whole = as_predicted(workloads["results"], causes)
-    return f"whole changes {whole}", f"Pods          {as_predicted(table['results'])}"
+    whole, counts = as_predicted(workloads["results"], causes), workloads["preemptions"]
+    shares = [f"{counts['both']} of {counts[name]} {name}" for name in ("predicted", "happened")]
+    preemptions = f"preemptions   precision {shares[0]}, recall {shares[1]}"
+    return f"whole changes {whole}", preemptions, f"Pods          {as_predicted(table['results'])}"
 
 
 def as_predicted(results: Mapping[str, int], causes: str | None = None) -> str:
@@ -359,13 +372,15 @@ def as_predicted(results: Mapping[str, int], causes: str | None = None) -> str:
 class WorkloadTable(NamedTuple):
     """The results for workloads and Pods without a controller.
 
-    `not_judged`: unknown results by reason. `explained_by`: explained results by cause.
+    `not_judged`: unknown results by reason. `explained_by`: explained results by cause. `preemptions`: how many changes
+    preempted.
     """
 
     results: Mapping[str, int]
     open: int
     not_judged: Mapping[str, int]
     explained_by: Mapping[str, int]
+    preemptions: PreemptionCounts
     examples: Sequence[AccuracyExample]
 
 
@@ -390,6 +405,7 @@ class WorkloadAccuracy:
         """When the last event was that is no longer kept."""
         self._reasons: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
+        self._preemptions = PreemptionCounts()
 
     def expect(self, expected: WorkloadExpectation, since: float) -> None:
         """Follow the prediction for an admitted workload. `since`: the time of the request."""
@@ -430,6 +446,7 @@ class WorkloadAccuracy:
             len(self._open),
             dict(sorted(self._reasons.items())),
             {cause: self._causes[cause] for cause in CAUSES if self._causes[cause]},
+            self._preemptions,
             self._results.examples(),
         )
 
@@ -529,7 +546,10 @@ class WorkloadAccuracy:
             del self._open[expected.key]
             if why := self._unknown(rollout, busy=busy and not agrees):
                 self._end(UNKNOWN, why)
-            elif agrees:
+                continue
+            seen = bool(expected.lost), bool(lost), bool(expected.lost and lost)
+            self._preemptions = PreemptionCounts(*map(add, self._preemptions, seen))
+            if agrees:
                 self._end(MATCHED)
             else:
                 self._differs(rollout, placed, len(counted) - placed, lost)
@@ -549,6 +569,8 @@ class WorkloadAccuracy:
         change, cause = self._change_by_others(rollout), BY_OTHERS
         if not change and expected.timing and len(lost) <= expected.lost:
             change, cause = "timing, which the prediction names", "timing"
+        if not change and expected.chance:
+            change, cause = "chance, which the prediction names", "chance"
         if not change and expected.ties and (placed, pending) == (expected.placed, expected.pending):
             change, cause = "ties: several nodes or Pods are equal", "ties"
         if not change and expected.assumes:

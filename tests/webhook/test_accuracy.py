@@ -647,11 +647,12 @@ def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixtur
             capsys.readouterr().out
             == """\
 whole changes as predicted: 0 of 0; explained: 0; wrong: 0
+preemptions   precision 0 of 0 predicted, recall 0 of 0 happened
 Pods          as predicted: 1 of 3 (33%); explained by changes in between: 1; wrong: 1
 
 Whole changes: workloads and Pods without a controller, at the end of the rollout
 matched     0  as many placed and Pending Pods as predicted, and preempted Pods of the predicted priorities
-explained   0  the rollout ended differently; other changes, timing, ties or an assumption can explain this
+explained   0  the rollout ended differently; other changes, timing, chance, ties or an assumption can explain this
 wrong       0  the rollout ended differently, and nothing explains this
 incomplete  0  not compared: the prediction was incomplete
 unknown     0  not compared

@@ -185,7 +185,14 @@ def test_a_rollout_that_ends_as_predicted_matches() -> None:
     assert scene.table["open"] == 1
     assert scene.result() == "matched"
     results = {**dict.fromkeys(WORKLOAD_RESULTS, 0), "matched": 1}
-    assert scene.table == {"results": results, "open": 0, "notJudged": {}, "explainedBy": {}, "examples": []}
+    assert scene.table == {
+        "results": results,
+        "open": 0,
+        "notJudged": {},
+        "explainedBy": {},
+        "preemptions": {"predicted": 1, "happened": 1, "both": 1},
+        "examples": [],
+    }
 
 
 def test_one_more_pending_pod_is_wrong_and_the_example_says_how() -> None:
@@ -577,6 +584,17 @@ def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: It
         assert scene.counted == +Counter(tracker.table().results)
 
 
+@pytest.mark.parametrize(("chance", "result"), [(False, "wrong"), (True, "explained")])
+def test_a_declared_chance_is_no_miss(chance: bool, result: str) -> None:
+    scene = Scene(*ROOMY)
+    prediction = expected(deployment(3), *scene.objects.values())
+    assert prediction is not None
+    scene.accuracy.expect(prediction._replace(placed=2, pending=1, lost=0, victims=(), chance=chance), scene.now)
+    scene.watch(deployment(3), of_web("w1", "b"), of_web("w2", "b"), of_web("w3", "b"))
+    assert scene.result(SLOW + 1) == result
+    assert ("chance" in scene.table["explainedBy"]) is chance
+
+
 # Who is told
 
 
@@ -595,11 +613,12 @@ def test_the_command_prints_what_became_of_workloads(capsys: pytest.CaptureFixtu
         told
         == """\
 whole changes as predicted: 0 of 1 (0%); explained: 0; wrong: 1
+preemptions   precision 0 of 1 predicted, recall 0 of 0 happened
 Pods          as predicted: 0 of 0; explained: 0; wrong: 0
 
 Whole changes: workloads and Pods without a controller, at the end of the rollout
 matched     0  as many placed and Pending Pods as predicted, and preempted Pods of the predicted priorities
-explained   0  the rollout ended differently; other changes, timing, ties or an assumption can explain this
+explained   0  the rollout ended differently; other changes, timing, chance, ties or an assumption can explain this
 wrong       1  the rollout ended differently, and nothing explains this
 incomplete  0  not compared: the prediction was incomplete
 unknown     1  not compared: it was deleted (1)
