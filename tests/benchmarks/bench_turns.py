@@ -1,9 +1,13 @@
-"""Two checkouts beside each other on rows of bench_preemption or bench_workloads, by processor time, in turns: a busy
-machine slows both.
+"""Two checkouts beside each other on rows of bench_preemption or bench_workloads, or by a command, by processor time,
+in turns: a busy machine slows both.
 
 `python -m tests.benchmarks.bench_turns OTHER [NAME…] [--workloads [NODES]] [--turns N]`: OTHER is a directory with the
 other sources, such as `git worktree add OTHER 25818fd` makes. Each has a process of its own with the same cluster, and
 answers twenty questions a turn. Prints milliseconds of both, and how many times those of OTHER ours are.
+
+`python -m tests.benchmarks.bench_turns OTHER --turns 5 --command "whatif lose zone a --cluster b.json -o json"` runs a
+command of the `.venv` of each in turns instead, and also prints their memory. Unset PYTHONDONTWRITEBYTECODE: with it,
+every start compiles all sources.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -119,6 +125,27 @@ def in_turns(roots: tuple[Path, Path], row: str, path: Path, turns: int, nodes: 
     return [sorted(column) for column in taken]
 
 
+def run_in_turns(roots: tuple[Path, Path], command: str, turns: int) -> None:
+    """Print the processor seconds and the memory of a forewarn command, with its child processes."""
+    seconds: list[list[float]] = [[], []]
+    memory = [0, 0]
+    for turn in range(turns):
+        for place in (0, 1) if turn % 2 else (1, 0):
+            root = roots[place]
+            child = subprocess.Popen(
+                [root / ".venv/bin/forewarn", *shlex.split(command)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            _, child.returncode, used = os.wait4(child.pid, 0)
+            seconds[place].append(used.ru_utime + used.ru_stime)
+            memory[place] = max(memory[place], used.ru_maxrss // 1024)
+    ours, other = map(median, seconds)
+    print(
+        f"{command}: {ours:.2f} s of CPU, {memory[0]} MB; other {other:.2f} s, {memory[1]} MB; {ours / other:.2f} times"
+    )
+
+
 def main() -> None:
     """Compare row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -128,6 +155,7 @@ def main() -> None:
     parser.add_argument(
         "--workloads", type=int, nargs="?", const=5000, metavar="NODES", help="ask for those of bench_workloads (5000)"
     )
+    parser.add_argument("--command", help="arguments of forewarn: compare this command")
     parser.add_argument("--answer", nargs=4, metavar=("ROOT", "ROW", "FILE", "NODES"), help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
     if options.answer:
@@ -136,6 +164,9 @@ def main() -> None:
         return
     if options.other is None:
         parser.error("name the directory of the other sources")
+    if options.command:
+        run_in_turns((OURS, options.other.resolve()), options.command, options.turns)
+        return
     sys.path.insert(0, str(OURS))
     from tests.benchmarks import bench_workloads
     from tests.benchmarks.bench_preemption import SCENARIOS, write

@@ -236,8 +236,7 @@ def _by_importance(
 ) -> NDArray[np.intp]:
     """Return the indices that sort Pods by node, then by `importance`. All arrays: [Pod]."""
     last = start[start != NOW].max(initial=0) + 1
-    rank = np.searchsorted(np.unique(priority), priority)
-    keys = *importance(rank, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node
+    keys = *importance(priority, np.minimum(start, last), place, now=last, in_order=in_order)[::-1], node
     return np.lexsort([key for key in keys if not isinstance(key, int)])  # a number is equal for all Pods
 
 
@@ -480,13 +479,14 @@ class LowerPriorityPods:
         self.place[rank, rows], self.violates[rank, rows] = place, violates
         self.count[some] = np.bincount(node, minlength=len(some))
         self.violating[some] = np.bincount(node[violates], minlength=len(some))
-        for row in some[np.unique(node[undecided])].tolist():
+        for row in some[np.flatnonzero(np.bincount(node[undecided]))].tolist():
             charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
             self._set(row, snapshot.node_infos[row], matrix)
 
     def _amount_to(self, matrix: PodMatrix, some: NDArray[np.intp]) -> None:
         """Recompute the cached amounts and bounds of some nodes after their Pods were sorted. `some`: node indices."""
         kind, violates = self.kind[:, some], self.violates[:, some]
+        higher = [*self._higher(matrix, kind, violates)] if self._bounds else ()
         for resource, amounts in self._amounts.items():
             charge(20 + kind.size // VECTOR)
             by_rank = matrix.kinds.amounts(resource)[kind]
@@ -495,7 +495,7 @@ class LowerPriorityPods:
             if resource in self._bounds:
                 bounds = self._bounds[resource]
                 bounds.largest[some] = by_rank.max(axis=0, initial=0)
-                bounds.above[:, some] = self._above(matrix, by_rank, kind, violates)
+                bounds.above[:, some] = _above(by_rank, higher)
 
     def _set(self, row: int, info: NodeInfo, matrix: PodMatrix) -> None:
         """Sort the Pods of a node as kube-scheduler does: a PDB names some of them, or several PDBs match one."""
@@ -558,21 +558,23 @@ class LowerPriorityPods:
         """Return the Bounds of a resource, which narrow the selection of victims; cached. `levels`: not empty."""
         if resource not in self._bounds:
             by_rank = self.amounts(resource, matrix).by_rank
-            self._bounds[resource] = Bounds(
-                by_rank.max(axis=0, initial=0), self._above(matrix, by_rank, self.kind, self.violates)
-            )
+            higher = self._higher(matrix, self.kind, self.violates)
+            self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), _above(by_rank, higher))
         return self._bounds[resource]
 
-    def _above(
-        self, matrix: PodMatrix, by_rank: NDArray[np.int64], kind: NDArray[np.int32], violates: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
-        """Return `Bounds.above` ([level, node]) for the nodes in these tables ([rank, node])."""
-        # A sum with `where` creates no table of amounts, whose pages the kernel would clear first.
-        above = np.empty((len(self.levels), kind.shape[1]), np.int64)
-        others, priority = ~violates, matrix.kinds.priority.values()
-        for number, level in enumerate(self.levels.tolist()):
-            above[number] = by_rank.sum(axis=0, where=others & (priority > level)[kind])
-        return above
+    def _higher(
+        self, matrix: PodMatrix, kind: NDArray[np.int32], violates: NDArray[np.bool_]
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Yield for each level [rank, node], bool: whether the Pod has a higher priority, and violates no PDB."""
+        others, priority = ~violates, matrix.kinds.priority.values()[kind]
+        for level in self.levels.tolist():
+            yield others & (priority > level)
+
+
+def _above(by_rank: NDArray[np.int64], higher: Iterable[NDArray[np.bool_]]) -> NDArray[np.int64]:
+    """Return `Bounds.above` ([level, node]) of amounts. `by_rank`: [rank, node]. `higher`: for each level."""
+    # A sum with `where` creates no table of amounts, whose pages the kernel would clear first.
+    return np.array([by_rank.sum(axis=0, where=pods) for pods in higher], np.int64).reshape(-1, by_rank.shape[1])
 
 
 def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:
