@@ -181,10 +181,9 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
     By default, `kubectl drain` then retries without end. kube-scheduler can still preempt these Pods.
 
     Details: the rule compares an integer `minAvailable` with the `replicas` of the selected built-in workloads, if all
-    are Deployments or StatefulSets that set `replicas`. For `maxUnavailable: 0` and `minAvailable: 100%`, which are
-    often intended, the finding is a note. The minimum of a HorizontalPodAutoscaler or of a ScaledObject counts, and the
-    default of a variable as `replicas`. With `--cluster`, the rule also reads the PodDisruptionBudgets and Pods of
-    the cluster. It compares PodDisruptionBudgets with each other only if they set `metadata.namespace`.
+    are Deployments or StatefulSets that set `replicas`. The minimum of a HorizontalPodAutoscaler or of a ScaledObject
+    counts, and the default of a variable as `replicas`. With `--cluster`, the rule also reads the PodDisruptionBudgets
+    and Pods of the cluster. It compares PodDisruptionBudgets with each other only if they set `metadata.namespace`.
 
     Example:
 
@@ -231,7 +230,7 @@ def evictions_blocked(subject: ReviewedObject, context: Context) -> Iterator[Pro
         if (field, str(value)) in NO_EVICTION:
             message = f"{field} {value} allows no eviction: kubectl drain retries without end"
             fix = f"{_ALLOW_ONE[field]}, or suppress the finding"
-            yield Problem(message, ("spec", field), fix, severity=Severity.NOTE, harm=EVICTIONS_FAIL)
+            yield Problem(message, ("spec", field), fix, harm=EVICTIONS_FAIL)
     yield from _without_scale(subject, context)
     least = at(subject.object, "spec", "minAvailable")
     if not isinstance(least, int) or isinstance(least, bool) or least < 1 or subject.is_partial:
