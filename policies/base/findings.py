@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any, Final, Protocol, TypeVar
 
-from forewarn.policies.base.documents import Always, Hidden, in_json, optional_in_json
+from forewarn.policies.base.documents import Always, Hidden, Sparse, in_json, optional_in_json
 from forewarn.policies.base.light import NamedTuple, later
 
 _K = TypeVar("_K")
@@ -198,7 +198,7 @@ class Finding(NamedTuple):
     path: Hidden[str] = ""
     detail: Hidden[Mapping[str, Any]] = NO_DETAIL
     for_requester: Hidden[Text | None] = None
-    not_evaluated: Hidden[bool] = False
+    not_evaluated: Sparse[bool] = False
     """True if the finding only reports that its rule was not evaluated completely."""
     harm: Hidden[Harm] = NO_HARM
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from forewarn.policies.kubernetes.options import Ignored
 
 ANNOTATION: Final = "forewarn.dev/ignore"
+_NOT_EVALUATED: Final = "not evaluated"
 _RULES: Final = {rule.ID for rule in RULES}
 _IGNORE: Final = later(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
 _UNTIL: Final = later(r"\s*\buntil=(\S*)")
@@ -237,12 +238,13 @@ def identity(finding: Finding) -> tuple[str, ...]:
     """Return the key of a finding that does not change when lines move: rule, file, object and field.
 
     Includes the message only for findings about a file, without object and field. Other messages may change from run
-    to run: they contain numbers, nodes and other Pods.
+    to run: they contain numbers, nodes and other Pods. A finding that its rule was not evaluated is none of the rule.
     """
     ref, file = finding.object, finding.location.file
     about = (ref.kind, ref.namespace, ref.name) if ref != NO_OBJECT else ("", "", "")
     about_a_file = ref == NO_OBJECT and file
-    return finding.rule, path_of(file), *about, finding.path or (finding.message if about_a_file else "")
+    field = finding.path or (finding.message if about_a_file else "")
+    return finding.rule, path_of(file), *about, _NOT_EVALUATED if finding.not_evaluated else field
 
 
 def baseline_of(findings: Iterable[Finding]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from forewarn.policies.base.documents.answer import AnswerDocument, AnswerStatus
 from forewarn.policies.base.findings import Severity, grouped, listed, plural
 from forewarn.policies.kubernetes.scheduling.event_handlers import is_pending
 from forewarn.policies.questions.application.findings import counts, worst_first
-from forewarn.policies.questions.whatif.risk_answer import changes_table
+from forewarn.policies.questions.whatif.risk_answer import changes_counter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _KINDS: Final = 2
 _EVICTIONS_BLOCKED: Final = "evictions-blocked"
 _NAMED: Final = 5
 """PDBs of a namespace that a row names."""
-_LONGEST_PLACE: Final = 36
+_LONGEST_PLACE: Final = 33
 _LONGEST_FIX: Final = 26
 """Characters in the first table, so that none is cut."""
 
@@ -56,7 +56,7 @@ def document_of(audited: Audited) -> AnswerDocument:
         clause=_clause(evaluated, worst),
         shown=[*_counters(audited)],
         warnings=[*_warnings(audited)],
-        tables=[*_tables(audited, groups)],
+        tables=[*_tables(audited, groups, evaluated)],
         more="-v findings | forewarn explain RULE | --ignore RULE" if groups else "",
     )
 
@@ -93,7 +93,7 @@ def _counters(audited: Audited) -> Iterator[Counter]:
     }
     yield from (Counter(name, number) for name, number in optional.items() if number)
     if audited.changes is not None:
-        yield Counter("changes", len(audited.changes))
+        yield changes_counter(audited.changes)
     restarts = [finding for finding in audited.findings if "newNodes" in finding.detail]
     if restarts:
         helped = sum(finding.severity is Severity.NOTE for finding in restarts)
@@ -103,27 +103,49 @@ def _counters(audited: Audited) -> Iterator[Counter]:
 def _warnings(audited: Audited) -> Iterator[str]:
     if audited.cluster.semantics.unknown:
         yield f"restarts are not predicted: {audited.cluster.semantics.unknown}"
-    if partial := sorted({finding.rule for finding in audited.findings if finding.not_evaluated}):
-        yield f"not evaluated completely: {', '.join(partial)}; -v has the reasons"
+    unevaluated = grouped(((each.message, each.fix), each.rule) for each in audited.findings if each.not_evaluated)
+    for (reason, fix), rules in unevaluated.items():
+        yield f"{reason} ({listed(sorted({*rules}))}). Fix: {fix}"
 
 
-def _tables(audited: Audited, groups: Sequence[Sequence[Finding]]) -> Iterator[Table]:
-    if groups:
+def _tables(
+    audited: Audited, groups: Sequence[Sequence[Finding]], evaluated: Sequence[Sequence[Finding]]
+) -> Iterator[Table]:
+    if evaluated:
         rows: list[list[str | int]] = [
-            [_severity(group[0]), group[0].rule, len(group), _where(group), _fix(group)] for group in groups
+            [str(group[0].severity), group[0].rule, len(group), _where(group), _fix(group)] for group in evaluated
         ]
         yield Table(("SEVERITY", "FINDING", "COUNT", "WHERE", "FIX"), rows)
     if audited.changes:
-        yield changes_table(audited.changes)
+        yield from _changes_tables(audited.changes)
     yield from (_by_namespace(group) for group in groups if group[0].rule == _EVICTIONS_BLOCKED and len(group) > 1)
     if groups:
         found: list[list[str | int]] = [
-            [_severity(each), each.rule, each.remediation, str(each.object) or "the cluster", each.message]
+            [
+                "not evaluated" if each.not_evaluated else str(each.severity),
+                each.rule,
+                each.remediation,
+                str(each.object) or "the cluster",
+                each.message,
+            ]
             for group in groups
             for alike in grouped((each.remediation, each) for each in group).values()
             for each in alike
         ]
         yield Table(("SEVERITY", "RULE", "FIX", "OBJECT", "PROBLEM"), found, detail=1, subheads=3)
+
+
+def _changes_tables(changes: Sequence[ReportChange]) -> Iterator[Table]:
+    """What changed since an earlier report, by rule, and with -v each finding."""
+    rules = grouped(((each.change, each.severity, each.rule), each.object or "the cluster") for each in changes)
+    rows: list[list[str | int]] = [
+        [*key, len(objects), f"{objects[0]}, {len(objects) - 1:,} more" if objects[1:] else objects[0]]
+        for key, objects in rules.items()
+    ]
+    columns = ("CHANGE", "SEVERITY", "FINDING", "COUNT", "WHERE")
+    yield Table(columns, rows, title="CHANGES SINCE THE EARLIER REPORT")
+    every = [[each.change, f"{each.what}; {each.why}" if each.why else each.what] for each in changes]
+    yield Table(("CHANGE", "WHAT"), every, detail=1)
 
 
 def _by_namespace(group: Sequence[Finding]) -> Table:
@@ -134,10 +156,6 @@ def _by_namespace(group: Sequence[Finding]) -> Table:
         for namespace, own in sorted(namespaces.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     return Table(("NAMESPACE", "PDBS", "WHICH BLOCK DRAINS"), rows)
-
-
-def _severity(finding: Finding) -> str:
-    return "not evaluated" if finding.not_evaluated else str(finding.severity)
 
 
 def _where(group: Sequence[Finding]) -> str:

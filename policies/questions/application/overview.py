@@ -26,7 +26,7 @@ from forewarn.policies.questions.application.whatif import sweep_of
 from forewarn.policies.questions.application.why import explain_all
 from forewarn.policies.questions.whatif.effects import consequences, joined
 from forewarn.policies.questions.whatif.questions import each_node_lost, each_zone_lost
-from forewarn.policies.questions.whatif.risk_answer import changes_table
+from forewarn.policies.questions.whatif.risk_answer import changes_counter, changes_table
 from forewarn.policies.questions.whatif.sweep import harms
 from forewarn.policies.questions.whatif.upgrade import blockers_of
 
@@ -87,7 +87,7 @@ class Overview(Result):
             clause=f"{len(wrong)} of {plural(len(self.lines), 'question')} need attention" if wrong else "no risk seen",
             shown=[
                 *(Counter("nodes", self.nodes), Counter("running Pods", self.pods)),
-                *([Counter("changes", len(self.changes))] if self.changes is not None else []),
+                *([changes_counter(self.changes)] if self.changes is not None else []),
             ],
             warnings=self.missing,
             tables=[

@@ -2,43 +2,91 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from forewarn.policies.base.documents import json_of
 from forewarn.policies.base.documents.findings import Difference, ReportChange
-from forewarn.policies.base.findings import Finding, cut, one_line
+from forewarn.policies.base.findings import Finding, ObjectRef, cut, one_line
 from forewarn.policies.kubernetes.objects.fields import at, list_at
-from forewarn.policies.questions.application.findings import fingerprints, one_line_finding
+from forewarn.policies.questions.application.findings import ReportedFinding, fingerprints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.questions.whatif.risk_answer import Risks
 
-_LONG: Final = 200
-_ORDER: Final = ("new", "worse", "changed", "better", "gone")
+UNEVALUATED: Final = "not evaluated"
+_LONG: Final = 400
+_ORDER: Final = ("new", "worse", "changed", "better", "gone", UNEVALUATED)
+_OF_RESTARTS: Final = ("restart-preempts", "restart-stays-pending")
 
 
 def of_findings(findings: Sequence[Finding], previous: Mapping[str, Any]) -> list[ReportChange]:
-    """Return new, changed and fixed findings. `previous`: the report of `audit -o json`.
+    """Return new, changed and fixed findings, then those of subjects that only one of the reports evaluated.
 
-    Raises ValueError for an invalid report.
+    `previous`: the report of `audit -o json`. Raises ValueError for an invalid report.
     """
-    entries = _entries(previous, "findings", "audit")
-    before = {str(at(each, "fingerprint")): each for each in entries}
-    now = dict(zip(fingerprints(findings), findings, strict=True))
-    texts = {mark: f"{each.severity}: {one_line_finding(each)} [{each.rule}]" for mark, each in now.items()}
-    new = [ReportChange("new", text) for mark, text in texts.items() if mark not in before]
-    for mark, text in texts.items():
-        if mark in before and (was := str(at(before[mark], "message"))) != now[mark].message:
-            new.append(ReportChange("changed", text, f"was: {cut(one_line(was[: 4 * _LONG]), _LONG)}"))
-    return [*new, *(ReportChange("gone", _change_text(each)) for mark, each in before.items() if mark not in now)]
+    marks = fingerprints(findings)
+    reported = [ReportedFinding(each, each.location, mark) for each, mark in zip(findings, marks, strict=True)]
+    now, not_now = _evaluated(json_of(reported))
+    before, not_before = _evaluated(_entries(previous, "findings", "audit"))
+    changes = []
+    for mark, each in now.items():
+        if mark not in before:
+            changes.append(_change("new", each, where="in the earlier report" if not_before.covers(each) else ""))
+        elif (was := str(at(before[mark], "message"))) != each["message"]:
+            where = "completely" if not_now.covers(each) or not_before.covers(each) else ""
+            changes.append(_change("changed", each, f"was: {_short(was)}", where=where))
+    for mark, each in before.items():
+        if mark not in now:
+            changes.append(_change("gone", each, where="in this report" if not_now.covers(each) else ""))
+    return sorted(changes, key=lambda each: _ORDER.index(each.change))
 
 
-def _change_text(entry: Mapping[str, Any]) -> str:
-    ref = [str(at(entry, "object", key) or "") for key in ("kind", "namespace", "name")]
-    about = f"{ref[0]} {'/'.join(part for part in ref[1:] if part)}".strip()
-    text = f"{at(entry, 'severity')}: {about and f'{about}: '}{at(entry, 'message')} [{at(entry, 'rule')}]"
+class _Unevaluated(NamedTuple):
+    """What a report did not evaluate. `subjects`: (rule, object); "" as the object: some objects. `rules`: those that
+    were not evaluated for unknown objects.
+    """
+
+    subjects: set[tuple[str, str]]
+    rules: set[str]
+
+    def covers(self, finding: Mapping[str, Any]) -> bool:
+        """Return whether the report did not evaluate the subject of a finding, or not all subjects that it counts."""
+        rule = str(at(finding, "rule"))
+        return rule in self.rules or (rule, _ref(finding)) in self.subjects
+
+
+def _evaluated(entries: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Mapping[str, Any]], _Unevaluated]:
+    """Return the findings of a report by fingerprint, without those that only report what was not evaluated."""
+    found: dict[str, Mapping[str, Any]] = {}
+    unevaluated = _Unevaluated(set(), set())
+    for each in entries:
+        rule, ref, workloads = str(at(each, "rule")), _ref(each), at(each, "detail", "workloads")
+        if at(each, "detail", "notPredicted"):
+            unevaluated.subjects.update((of_restarts, ref) for of_restarts in _OF_RESTARTS)
+        elif not at(each, "notEvaluated"):
+            found[str(at(each, "fingerprint"))] = each
+        elif ref or isinstance(workloads, list):
+            unevaluated.subjects.update((rule, str(name)) for name in (ref, *(workloads or ())))
+        else:
+            unevaluated.rules.add(rule)
+    return found, unevaluated
+
+
+def _change(kind: Difference, entry: Mapping[str, Any], why: str = "", *, where: str) -> ReportChange:
+    """Return the change of a finding. `where`: the report that did not evaluate its subject; empty for none."""
+    severity, rule, ref = str(at(entry, "severity")), str(at(entry, "rule")), _ref(entry)
+    text = _short(f"{severity}: {ref and f'{ref}: '}{at(entry, 'message')} [{rule}]")
+    change = ReportChange(kind, text, why, *map(_short, (severity, rule, ref)))
+    return change._replace(change=UNEVALUATED, why=f"{UNEVALUATED} {where}") if where else change
+
+
+def _ref(entry: Mapping[str, Any]) -> str:
+    return str(ObjectRef(*(str(at(entry, "object", key) or "") for key in ("apiVersion", "kind", "namespace", "name"))))
+
+
+def _short(text: str) -> str:
     return cut(one_line(text[: 4 * _LONG]), _LONG)
 
 

@@ -245,7 +245,7 @@ def _counters(risks: Risks) -> Iterator[Counter]:
     if risks.pending:
         yield Counter("Pods Pending now", risks.pending)
     if risks.changes is not None:
-        yield Counter("changes", len(risks.changes))
+        yield changes_counter(risks.changes)
 
 
 def _fails(risk: WorkloadRisk) -> bool:
@@ -416,6 +416,13 @@ def _loss_rows(risk: WorkloadRisk) -> Iterator[list[str | int]]:
             then = f"{left:,} lost" if left else f"all run after {duration(back_at or 0)}"
         rivals = listed((risk.rivals or {}).get(loss, ()))
         yield [risk.workload, loss, replicas, risk.rejected_by_quota.get(loss, 0), then, rivals]
+
+
+def changes_counter(changes: Sequence[ReportChange]) -> Counter:
+    """The number of changes since an earlier report, without subjects that only one of the reports evaluated."""
+    unevaluated = sum(each.change == "not evaluated" for each in changes)
+    more = f" ({unevaluated:,} more not evaluated)" if unevaluated else ""
+    return Counter("changes", len(changes) - unevaluated, more=more)
 
 
 def changes_table(changes: Sequence[ReportChange]) -> Table:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn import load
-from forewarn.policies.base.findings import NO_LOCATION, Finding, ObjectRef, Severity, Text
+from forewarn.policies.base.findings import NO_LOCATION, NO_OBJECT, Finding, ObjectRef, Severity, Text
 from forewarn.policies.base.metering import never
 from forewarn.policies.base.process_pool import mapped
 from forewarn.policies.cli.main import main
@@ -34,6 +34,7 @@ from forewarn.policies.linting.rules.support.context import Context, Phase
 from forewarn.policies.linting.rules.support.predictions import Restarts
 from forewarn.policies.questions.application.audit import audit, audited
 from forewarn.policies.questions.application.audit_answer import Audited, document_of
+from forewarn.policies.questions.application.report_changes import of_findings
 from tests.builders import Made, cluster_text, make_budget, make_node, make_pod, make_priority_class
 from tests.cases import cases
 from tests.policies.test_html import HOSTILE, check_alone
@@ -653,8 +654,8 @@ def test_new_and_fixed_findings_since_an_earlier_report_are_named(
     (tmp_path / "before.json").write_text(json.dumps({"findings": [*rest, {**fixed, "fingerprint": "another"}]}))
     since = ["--cluster", SHOWN, "--since", str(tmp_path / "before.json")]
     _, out, _ = run(capsys, *since)
-    assert re.search('^new  +error: Deployment reports/ledger: PriorityClass "gold" not found', out, re.MULTILINE)
-    assert re.search('^gone  +error: Deployment reports/ledger: PriorityClass "gold" not found', out, re.MULTILINE)
+    assert re.search("^new +error +unknown-priority-class +1  Deployment reports/ledger$", out, re.MULTILINE)
+    assert re.search("^gone +error +unknown-priority-class +1  Deployment reports/ledger$", out, re.MULTILINE)
     changes = json.loads(run(capsys, *since, "-o", "json")[1])["changes"]
     assert [each["change"] for each in changes] == ["new", "gone"]
     assert "changes 2" in run(capsys, *since, "-o", "markdown")[1]
@@ -662,6 +663,76 @@ def test_new_and_fixed_findings_since_an_earlier_report_are_named(
     status, out, err = run(capsys, *since)
     assert (status, out) == (2, "")
     assert "before.json: not a report of `forewarn audit -o json`: no list findings" in err
+
+
+def test_findings_that_one_report_does_not_evaluate_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Restarts of low priority are not simulated: their findings are neither fixed nor new."""
+    select = ("--cluster", str(contended(tmp_path)), "--select", "restart-preempts,restart-stays-pending")
+    every, some = str(tmp_path / "every.json"), str(tmp_path / "some.json")
+    run(capsys, *select, "-o", f"json={every}")
+    with patch("forewarn.policies.questions.application.audit.MAX_SIMULATED_PODS", 10):
+        run(capsys, *select, "-o", f"json={some}")
+        later, text = (run(capsys, *select, "--since", every, *more)[1] for more in (("-o", "json"), ()))
+        assert json.loads(run(capsys, *select, "--since", some, "-o", "json")[1])["changes"] == []
+    earlier = run(capsys, *select, "--since", some, "-o", "json")[1]
+    for report, which in ((later, "this report"), (earlier, "the earlier report")):
+        changes = json.loads(report)["changes"]
+        assert {each["object"] for each in changes} == {"Deployment team/a", "Deployment team/b"}
+        assert {(each["change"], each["why"]) for each in changes} == {
+            ("not evaluated", f"not evaluated in {which}"),
+        }
+    unevaluated = [each for each in json.loads(later)["findings"] if each.get("notEvaluated")]
+    assert [each["detail"]["workloads"] for each in unevaluated] == [["Deployment team/a", "Deployment team/b"]] * 2
+    assert f"changes 0 ({len(changes)} more not evaluated)" in text
+    assert "2 restarts of workloads with lower priority" in text.replace("\n      ", " ")
+    assert "Fix: run `forewarn audit --all-restarts`" in text.replace("\n      ", " ")
+
+
+def test_a_workload_that_is_deleted_is_no_longer_found_although_others_are_not_evaluated() -> None:
+    ref = {"kind": "Deployment", "namespace": "team"}
+    found = {"rule": "restart-preempts", "severity": "warning", "message": "would preempt"}
+    before = [
+        {**found, "fingerprint": name, "object": {**ref, "name": name}} for name in ("deleted", "omitted", "foreign")
+    ]
+    before.append({**found, "fingerprint": "all", "message": "restarts of 2 workloads preempt placeholder Pods"})
+    before.append({**found, "fingerprint": "other", "rule": "pods-pending"})
+
+    def finding(detail: dict[str, Any], ref: ObjectRef = NO_OBJECT, **more: Any) -> Finding:
+        return Finding(NO_LOCATION, Severity.WARNING, "restart-preempts", ref, Text("not"), detail=detail, **more)
+
+    def changes(*now: Finding) -> dict[str, str]:
+        found = of_findings(now, {"findings": before})
+        return {f"{each.rule} {each.object}".strip(): each.change for each in found}
+
+    foreign = finding({"notPredicted": "another scheduler"}, ObjectRef("apps/v1", "Deployment", "team", "foreign"))
+    expected = {
+        "restart-preempts Deployment team/deleted": "gone",
+        "restart-preempts Deployment team/omitted": "not evaluated",
+        "restart-preempts Deployment team/foreign": "not evaluated",
+        "restart-preempts": "not evaluated",
+        "pods-pending": "gone",
+    }
+    assert changes(finding({"workloads": ["Deployment team/omitted"]}, not_evaluated=True), foreign) == expected
+    of_rule = changes(finding({}, not_evaluated=True))
+    assert of_rule == dict.fromkeys(expected, "not evaluated") | {"pods-pending": "gone"}
+
+
+def test_the_changes_of_a_report_are_counted_by_rule_and_never_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.json").write_text('{"findings": []}')
+    since = ("--cluster", SHOWN, "--since", str(tmp_path / "empty.json"))
+    _, out, _ = run(capsys, *since)
+    _, _, after = out.partition("\nCHANGES SINCE THE EARLIER REPORT\n")
+    assert after.startswith("CHANGE  SEVERITY  FINDING ")
+    assert re.search("^new +error +unknown-priority-class +1  Deployment reports/ledger$", after, re.MULTILINE)
+    assert "…" not in after
+    _, out, _ = run(capsys, *since, "-v")
+    line = 'new     error: Deployment reports/ledger: PriorityClass "gold" not found; Pods will be rejected'
+    assert f"{line}\n        [unknown-priority-class]\n" in out
+    assert max(map(len, out.splitlines())) <= 110
 
 
 def test_sarif_has_a_path_for_each_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,7 +54,7 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("whatif lose node n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif drain n1", f"not simulated: Deployment team/app: {WHY}"),
         ("whatif scale Deployment/app 5 -n team", f"not simulated: Deployment team/app: {WHY}"),
-        ("audit", "WARN  not evaluated completely: "),
+        ("audit", "WARN  not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB) ("),
         ("audit", "WARN  audit of "),
         ("audit -v", "not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB)"),
     ],

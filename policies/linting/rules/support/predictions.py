@@ -289,8 +289,8 @@ class Restarts:
     def __init__(self, context: Context, simulations: Simulations | None = None) -> None:
         """`simulations`: None to compute the restarts one after the other."""
         self._context, self._simulations = context, simulations
-        self._omitted = 0
-        """Number of restarts that are not simulated because of `Simulations.most`."""
+        self._omitted: Sequence[ObjectRef] = ()
+        """The workloads whose restarts are not simulated because of `Simulations.most`."""
 
     @cached_property
     def computed(self) -> Sequence[Restart]:
@@ -315,10 +315,12 @@ class Restarts:
         return restart._replace(new_nodes=simulations.new_nodes(restart.impact.predictions))
 
     def require_all(self) -> None:
-        """Raise TooLarge if restarts are omitted."""
+        """Raise TooLarge with the workloads whose restarts are omitted, if there are any."""
         if self._omitted:
-            many = plural(self._omitted, "restart")
-            raise TooLarge(f"{many} of workloads with lower priority, which take long to simulate", _ALL)
+            what = (
+                f"{plural(len(self._omitted), 'restart')} of workloads with lower priority, which take long to simulate"
+            )
+            raise TooLarge(what, _ALL, {"workloads": sorted(map(str, self._omitted))})
 
     def _simulated(
         self, workloads: Sequence[Workload], postponed: Sequence[tuple[object, int, int]], simulations: Simulations
@@ -330,7 +332,7 @@ class Restarts:
         snapshot, pods = context.cluster.scheduling, accumulate(pods for *_, pods in postponed)
         pairs = zip((number for _, number, _ in postponed), pods, strict=True)
         chosen = [(number, total) for number, total in pairs if most is None or total <= most]
-        self._omitted = len(postponed) - len(chosen)
+        self._omitted = [workloads[number].ref for _, number, _ in postponed[len(chosen) :]]
         if not chosen:
             return
 
