@@ -21,7 +21,7 @@ from forewarn.policies.base.findings import Finding, described, listed
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.priority import Classes
 from forewarn.policies.kubernetes.objects.extent import TooLargeToRetain, max_retained, retained_part
-from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, text
+from forewarn.policies.kubernetes.objects.fields import NOTHING, ApiObject, InvalidObject, at, group_kind, ref_of, text
 from forewarn.policies.kubernetes.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from forewarn.policies.kubernetes.objects.workload import Workload
 from forewarn.policies.kubernetes.releases.release import UnknownRelease, minor_of
@@ -98,8 +98,13 @@ def reader_of(kind: str) -> Callable[[ApiObject], object]:
 
 
 def decoded(kind: str, obj: ApiObject) -> object:
-    """Return the view of an object of a kind in VIEWS. Raises InvalidObject."""
-    return reader_of(kind)(obj if kind == registry.POD else retained_part(dict(obj)))
+    """Return the view of an object of a kind in VIEWS. Raises InvalidObject with the object's name."""
+    try:
+        return reader_of(kind)(obj if kind == registry.POD else retained_part(dict(obj)))
+    except InvalidObject as error:  # a view of a part does not know the object
+        if type(error) is not InvalidObject or (error.ref and error.ref.name):
+            raise
+        raise InvalidObject(error.problem, error.path, ref_of(obj)) from None
 
 
 def key_of(obj: ApiObject, kind: str = "") -> tuple[str, str]:

@@ -9,6 +9,7 @@ import pytest
 
 from forewarn.policies.base.documents import json_of
 from forewarn.policies.kubernetes.cluster.cache import Cache
+from forewarn.policies.kubernetes.objects.fields import InvalidObject
 from forewarn.policies.questions.application.predict import PredictResult, predict
 from forewarn.policies.questions.application.why import WhyRequest, WorkloadWhy, explain
 from forewarn.policies.questions.whatif.autoscalers import Autoscaling
@@ -86,6 +87,13 @@ def test_an_invalid_configuration_is_named(without: str, clause: str | None) -> 
         assert result.document.status == "PENDING"
         assert result.document.clause.startswith(clause)
         assert "Fix: " in result.document.warnings[0]
+
+
+def test_a_malformed_part_is_named_with_its_object() -> None:
+    made = cluster_queue("ml")
+    made["spec"]["resourceGroups"][0]["flavors"][1]["name"] = 5
+    with pytest.raises(InvalidObject, match=r"^ClusterQueue ml: .*name: must be a string, not number"):
+        cluster(made)
 
 
 def test_a_cycle_of_cohorts_is_named() -> None:
