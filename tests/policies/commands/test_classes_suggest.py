@@ -129,13 +129,11 @@ def test_the_effect_on_a_lost_zone_is_that_of_a_cluster_with_the_classes(tmp_pat
     after = cluster(tmp_path / "after.json", "standard", 10_000, "high", 20_000)
     document = _answer("--cluster", before)
     assert _given(document)["StatefulSet shop/db"] == ("high", 20_000, False)
-    for zone in document["zones"]:
-        for path, preempted, pending in ((before, "preempted", "pending"), (after, "preemptedThen", "pendingThen")):
-            counters = json.loads(
-                forewarn("whatif", "lose", "zone", zone["zone"], "--cluster", path, "-o", "json").stdout
-            )
-            assert counters["counters"]["preempted"] == zone[preempted]
-            assert counters["counters"]["pending"] == zone[pending]
+    for path, preempted, pending in ((before, "preempted", "pending"), (after, "preemptedThen", "pendingThen")):
+        sweep = json.loads(forewarn("whatif", "lose", "--each", "zone", "--cluster", path, "-o", "json").stdout)
+        for case in sweep["cases"]:
+            (zone,) = [each for each in document["zones"] if f"zone {each['zone']}" == case["case"]]
+            assert (zone[preempted], zone[pending]) == (case["counters"]["preempted"], case["counters"]["pending"])
     assert [zone["preempted"] for zone in document["zones"]] == [1, 0]
 
 
