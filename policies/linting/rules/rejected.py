@@ -99,9 +99,11 @@ def _faults(obj: ApiObject, context: Context) -> list[FieldError]:
 
 def _is_repeated(obj: ApiObject, fault: FieldError) -> bool:
     """Report whether another error, or one of another rule, is about the same fault."""
+    from forewarn.policies.kubernetes.kube_apiserver.validation.tables import INVALID_SELECTOR
+
     is_of_default = fault.path[:2] in _WITH_DEFAULTS and at(obj, *fault.path) is None
     return (
-        _INVALID_SELECTOR in fault.text
+        INVALID_SELECTOR in fault.text
         or fault.path[-1:] == (_CLASS,)
         or (is_of_default and not fault.text.startswith("Required"))
     )
@@ -110,7 +112,6 @@ def _is_repeated(obj: ApiObject, fault: FieldError) -> bool:
 _WITH_DEFAULTS: Final = (("metadata", "labels"), ("spec", "limits"))
 """Fields that kube-apiserver also sets from others: of Jobs and LimitRanges."""
 _CLASS: Final = "priorityClassName"
-_INVALID_SELECTOR: Final = "invalid label selector"
 _EXAMPLES: Final = " (e.g. "
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from forewarn.policies.kubernetes.releases.semantics import Semantics
 from tests.policies.kube_apiserver.verdicts import RECORDED, Recorded, fields_of
+from tests.work import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 recorded = Recorded.read(RECORDED)
 
@@ -28,3 +33,33 @@ def test_each_kind_is_accepted_and_rejected() -> None:
         answers = [fields for text in texts for fields in recorded.answers[text].values()]
         assert [] in answers, kind
         assert any(answers), kind
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        lambda count: {"schedulingGates": [{"name": f"g{number}"} for number in range(count)]},
+        lambda count: {
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": f"k{number}",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {},
+                    "matchLabelKeys": [f"a{number}"],
+                }
+                for number in range(count)
+            ]
+        },
+        lambda count: {"tolerations": [{"operator": "Exists"}] * count},
+    ],
+    ids=["gates", "constraints", "tolerations"],
+)
+def test_long_lists_take_linear_time(spec: Callable[[int], dict[str, Any]]) -> None:
+    few, many = (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{}], **spec(count)}}
+        for count in (100, 400)
+    )
+    assert fields_of(many, Semantics()) == []
+    least, most = (steps(lambda: fields_of(pod, Semantics())) for pod in (few, many))  # noqa: B023
+    assert most < 5 * least

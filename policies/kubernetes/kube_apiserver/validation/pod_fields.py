@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.findings import field_path
 from forewarn.policies.base.light import later
-from forewarn.policies.base.metering import charging
 from forewarn.policies.kubernetes.kinds import registry
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
     FieldError,
@@ -146,8 +145,9 @@ def _label_keys(term: ApiObject, path: Path) -> Iterator[FieldError]:
         for index, key in enumerate(keys if selector is not None else ()):
             yield from on_each(qualified_name)((*path, name, index), key)
     yield from _repeated_keys(matching, selector or {}, path)
+    others = {*other}
     for index, key in enumerate(matching):
-        if key in other:
+        if key in others:
             yield invalid((*path, "matchLabelKeys", index), key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 
@@ -178,17 +178,25 @@ def _pod_spec(spec: ApiObject, path: Path, _: Semantics) -> Iterator[FieldError]
     """Yield the errors of lists."""
     if not spec.get("containers"):
         yield required((*path, "containers"))
-    gates = [(gate or {}).get("name") or "" for gate in spec.get("schedulingGates") or ()]
-    here: Path = (*path, "schedulingGates")
-    for index, gate in enumerate(gates):
-        yield from validate_key((*here, index, "name"), gate, field_path((*here, index)))
-        if gate in gates[:index]:
-            yield duplicate((*here, index), gate)
-    constraints = [each or {} for each in spec.get("topologySpreadConstraints") or ()]
-    keys = [tuple(each.get(name) or "" for name in ("topologyKey", "whenUnsatisfiable")) for each in constraints]
-    for index, key in enumerate(charging(keys, 1)):
-        if key in keys[index + 1 :]:
-            here = (*path, "topologySpreadConstraints", index)
+    here, seen = (*path, "schedulingGates"), set[str]()
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+        name = (gate or {}).get("name") or ""
+        yield from validate_key((*here, index, "name"), name, field_path((*here, index)))
+        if name in seen:
+            yield duplicate((*here, index), name)
+        seen.add(name)
+    yield from _repeated_constraints(spec.get("topologySpreadConstraints") or (), (*path, "topologySpreadConstraints"))
+
+
+def _repeated_constraints(constraints: Sequence[ApiObject | None], path: Path) -> Iterator[FieldError]:
+    """`ValidateSpreadConstraintNotRepeat`: yield the errors of constraints that a later one repeats."""
+    keys = [
+        tuple((each or {}).get(name) or "" for name in ("topologyKey", "whenUnsatisfiable")) for each in constraints
+    ]
+    last = {key: index for index, key in enumerate(keys)}
+    for index, key in enumerate(keys):
+        if last[key] > index:
+            here = (*path, index)
             text = f"Duplicate value: {key[0]} with whenUnsatisfiable {key[1]}"
             yield FieldError(here, text, f"{field_path(here)}.{{topologyKey, whenUnsatisfiable}}")
 

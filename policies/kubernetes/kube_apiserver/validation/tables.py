@@ -6,11 +6,13 @@ The names of checks are upstream's. A field that a table does not have is not ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from forewarn.policies.base.light import NamedTuple, later
 from forewarn.policies.base.metering import charge, charging
 from forewarn.policies.kubernetes.kube_apiserver.validation.object_meta import (
+    MAX_FAULTS,
     FieldError,
     dns1123_label,
     dns1123_subdomain,
@@ -302,7 +304,7 @@ class Kind(NamedTuple):
     def validate(self, obj: ApiObject, semantics: Semantics) -> Iterator[FieldError]:
         """Yield the errors of an object with decodable metadata. Raises InvalidObject."""
         obj = self.prepared(obj)
-        of_fields = [*self.validate_fields(obj, semantics)]
+        of_fields = list(islice(self.validate_fields(obj, semantics), MAX_FAULTS))
         if not (of_fields and self.metadata_last):
             yield from validate_object_meta(obj, namespaced=self.namespaced, name_faults=self.name_faults)
         yield from of_fields
