@@ -70,6 +70,17 @@ def test_as_many_pods_as_are_reported_start_and_preempt_placeholder_pods_alone(s
         snapshot = prediction.in_the_end()
 
 
+def test_free_capacity_is_not_reserved() -> None:
+    """One Pod fits on each node. Other Pods may take the free capacity of n1 and n2 first."""
+    nodes = [make_node(name).has(cpu="8").label("kubernetes.io/hostname", name) for name in ("n1", "n2")]
+    new = make_pod("new").priority(10).request(cpu="4").labels(app="new")
+    term = {"labelSelector": {"matchLabels": {"app": "new"}}, "topologyKey": "kubernetes.io/hostname"}
+    new.spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    found = asked(cluster(*nodes, placeholder("p", 4, "n1")), new, 2)
+    assert (found.existing.reserve, found.create.pods, found.create.fit_now) == (1, 1, 1)
+    assert found.pools == [("", 2, 1)]
+
+
 def test_pending_placeholder_pods_reserve_nothing() -> None:
     state = cluster(make_node("n1").has(cpu="8"), placeholder("p", 4, "n1"), placeholder("q", 9, ""))
     found = asked(state, make_pod("new").priority(10).request(cpu="4"), 3)

@@ -469,6 +469,8 @@ class ApiServer:
         """Keys of Pods that were deleted before the start without ever having a node."""
         self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
         self.tally = PodTally()
+        self.evictions = 0
+        """The number of Pods that the Eviction API has deleted."""
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
         self.replaced_nodes: dict[str, str] = {}

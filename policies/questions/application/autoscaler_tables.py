@@ -10,7 +10,7 @@ from forewarn.policies.base.findings import duration, grouped, listed
 from forewarn.policies.kubernetes.scheduling.reasons import in_short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from forewarn.policies.questions.whatif.answer import WithNewNodes
     from forewarn.policies.questions.whatif.autoscalers import Autoscalers, NoScaleUp, ScaleDowns, ScaleUp
@@ -28,8 +28,18 @@ def tables_of(reaction: Autoscalers, arrived: WithNewNodes | None = None) -> Ite
         yield from _removed(reaction.scale_down)
 
 
-def warnings_of(reaction: Autoscalers) -> Iterator[str]:
-    """Yield what is unknown about new and removed nodes."""
+def warnings_of(
+    reaction: Autoscalers, arrived: WithNewNodes | None = None, placeholders: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield why Pods are Pending in spite of new nodes, and what is unknown about new and removed nodes.
+
+    `arrived`: the end with new nodes. `placeholders`: the workloads that only reserve capacity.
+    """
+    pending = Tally[str]()
+    for each in arrived.workloads if arrived is not None else ():
+        pending.update({in_short(each.message): each.pending} if each.workload not in placeholders else {})
+    if causes := [f"{pods:,} {why}" for why, pods in pending.most_common() if pods]:
+        yield f"Pending in spite of new nodes: {listed(causes, 2)}"
     plan, launches, down = reaction.node_groups, reaction.node_pools, reaction.scale_down
     if plan is not None and plan.truncated:
         yield "new nodes: the estimate reached its limit, more nodes may be needed"
@@ -52,7 +62,7 @@ def _new_nodes(reaction: Autoscalers) -> Iterator[Table]:
         pods = sum(each.pods for each in launch.workloads)
         rows.append([launch.node_pool, launch.nodes, pods, launch.instance_type])
     if rows:
-        yield Table(("NEW NODES OF", "NODES", "PODS", "CHOICE"), rows, detail=1)
+        yield Table(("NEW NODES OF", "NODES", "PODS", "CHOICE"), rows)
 
 
 def _key(scale_up: ScaleUp) -> tuple[str, int, int, str]:

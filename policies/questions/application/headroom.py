@@ -15,6 +15,7 @@ from forewarn.policies.linting.rules.support.predictions import is_placeholder
 from forewarn.policies.questions.application.cluster import Cluster, autoscaling_for, head_with_nodes, snapshot_of
 from forewarn.policies.questions.application.headroom_answer import (
     Capacity,
+    ExtendedResource,
     HeadroomResult,
     ObjectHeadroom,
     PoolCapacity,
@@ -135,6 +136,14 @@ def _capacity_of(name: str, infos: Sequence[NodeInfo], options: Options) -> Pool
         max((max(info.node.allocatable.milli_cpu - info.milli_cpu, 0) for info in usable), default=0),
         max((max(info.node.allocatable.memory - info.memory, 0) for info in usable), default=0),
         sum(is_placeholder(pod, options) for info in infos for pod in info.pods),
+        [
+            ExtendedResource(
+                resource,
+                sum(info.scalars.get(resource, 0) for info in infos),
+                sum(size.scalars.get(resource, 0) for size in sizes),
+            )
+            for resource in sorted({resource for size in sizes for resource, amount in size.scalars.items() if amount})
+        ],
     )
 
 

@@ -143,7 +143,11 @@ def _clause(room: Headroom, reserve: Placeholders | None) -> str:
             return f"placeholder Pods do not help: {reserve.obstacle}"
         more = reserve.create.pods
         needed = f"{plural(more, 'more placeholder Pod') if more else 'no more placeholder Pods'} needed"
-        return f"{needed}, {reserve.create.fit_now:,} fit now" if more else needed
+        return (
+            f"{needed}, {reserve.create.fit_now:,} {'has' if reserve.create.fit_now == 1 else 'have'} room"
+            if more
+            else needed
+        )
     if (group := room.pod_group) is not None:
         groups = f"{plural(group.without_preemption, 'more group')} of {plural(group.pods, 'Pod')}"
         fit = "fits" if group.without_preemption == 1 else "fit"
@@ -348,12 +352,20 @@ def _where(room: Headroom) -> Iterator[Table]:
 # Without an object
 
 
+class ExtendedResource(NamedTuple):
+    """The requests of Pods for a resource such as `nvidia.com/gpu`, and how much of it nodes have."""
+
+    resource: str
+    requested: int
+    allocatable: int
+
+
 class PoolCapacity(NamedTuple):
     """The capacity of the nodes of a pool (empty: without the label of a pool), and the requests of their Pods. CPU is
     in thousandths, memory in bytes.
 
     `cordoned`: number of these nodes that are cordoned. `largestFreeMilliCpu`, `largestFreeMemory`: the most that one
-    node that is not cordoned has free. `placeholders`: number of placeholder Pods.
+    node that is not cordoned has free. `placeholders`: number of placeholder Pods. `extended`: extended resources.
     """
 
     pool: str
@@ -368,6 +380,7 @@ class PoolCapacity(NamedTuple):
     largest_free_milli_cpu: int
     largest_free_memory: int
     placeholders: int
+    extended: Sequence[ExtendedResource]
 
     @property
     def percents(self) -> tuple[int, int, int]:
@@ -439,7 +452,7 @@ class Capacity(Result):
                 *([Counter("quotas exceeded", len(exceeded))] if exceeded else []),
                 *([Counter("quotas nearly full", len(short))] if short else []),
             ],
-            tables=[_of_pools(self), *([_of_quotas(self.quotas)] if self.quotas else [])],
+            tables=[*_tables_of_capacity(self)],
             more="forewarn headroom KIND/NAME | forewarn headroom -f FILE",
         )
 
@@ -448,6 +461,19 @@ def full_quotas(quotas: Sequence[QuotaUse]) -> tuple[set[tuple[str, str]], set[t
     """Return the ResourceQuotas that are exceeded, and others of which more than 90 % of a resource is used."""
     exceeded = {(each.namespace, each.quota) for each in quotas if each.used.nano > each.hard.nano}
     return exceeded, {(each.namespace, each.quota) for each in quotas if each.percent > _NEARLY_USED} - exceeded
+
+
+def _tables_of_capacity(capacity: Capacity) -> Iterator[Table]:
+    yield _of_pools(capacity)
+    extended: list[list[str | int]] = [
+        [pool.pool or _NO_POOL, *each, percent(each.requested, each.allocatable)]
+        for pool in capacity.pools
+        for each in pool.extended
+    ]
+    if extended:
+        yield Table(("POOL", "RESOURCE", "REQUESTED", "ALLOCATABLE", "%"), extended, zeros=True)
+    if capacity.quotas:
+        yield _of_quotas(capacity.quotas)
 
 
 def _of_quotas(quotas: Sequence[QuotaUse]) -> Table:

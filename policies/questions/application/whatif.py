@@ -497,7 +497,13 @@ def sweep_of(
     assumed = assumptions(snapshot.objects, running, victims=victims, created=True)
     head = head_with_nodes(snapshot, (*assumed, *autoscaling.assumes), is_loss=True)
     without = None if nothing_else else without_change
-    return Sweep(head, kind, tally.running, rows, without, [*not_simulated(cache), *limits])
+    rejecting = {name.partition("/")[0] for row in rows for name in row.rejections}
+    quotas = [
+        f"before any loss: quota {name} is exceeded ({usage})"
+        for name, usage in exceeded_quotas(snapshot).items()
+        if name.partition("/")[0] in rejecting
+    ]
+    return Sweep(head, kind, tally.running, rows, without, [*quotas, *not_simulated(cache), *limits])
 
 
 def names_of(cluster: Cluster, kind: Kind) -> list[str]:

@@ -228,6 +228,8 @@ def _own_counters(answer: Answer) -> Iterator[Counter]:
         yield Counter("upgraded", len(upgrade.done), len(upgrade.steps))
     elif answer.after.drained:
         yield Counter("drained", len(answer.after.drained) - len(answer.after.not_drained), len(answer.after.drained))
+    if evictions := answer.after.simulation.api.evictions:
+        yield Counter("Pods evicted", evictions)
     if pdbs := _blocking(answer):
         yield Counter("PDBs blocking", len(pdbs))
     if answer.after.new_nodes is not None:
@@ -248,8 +250,9 @@ def _warnings(result: Simulated) -> Iterator[str]:
     yield from _without_replicas(answer)
     yield from _of_the_time_after(answer)
     yield from _doubts(answer)
-    yield from autoscaler_tables.warnings_of(answer.autoscalers)
-    if (arrived := result.answer.with_new_nodes) is not None and arrived.nodes_not_simulated:
+    arrived = result.answer.with_new_nodes
+    yield from autoscaler_tables.warnings_of(answer.autoscalers, arrived, answer.placeholders)
+    if arrived is not None and arrived.nodes_not_simulated:
         more = plural(arrived.nodes_not_simulated, "more new node does", "more new nodes do")
         yield f"limit of the simulation: {more} not arrive"
     yield from (f"not simulated: {each}" for each in answer.after.not_simulated)

@@ -519,7 +519,7 @@ def _failed_with_jobs(simulation: Simulation, before: Container[Key]) -> Iterato
 def _why_failed(job: ApiObject, status: JobStatus) -> str:
     if status.failure != "BackoffLimitExceeded":
         return status.failure
-    return f"{status.failure}, more Pods failed than backoffLimit {backoff_limit(job)}"
+    return f"backoffLimit {backoff_limit(job)} exceeded"
 
 
 def preemptions_of(simulation: Simulation, names: Names) -> list[Preemption]:

@@ -11,17 +11,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from forewarn.policies.kubernetes.objects.fields import ApiObject, group_kind, ref_of
+from forewarn.policies.kubernetes.objects.pod import Pod
 from forewarn.policies.kubernetes.objects.priority_class import PREEMPT_NEVER
+from forewarn.policies.kubernetes.objects.resources import PodResource, Resource
 from forewarn.policies.kubernetes.scheduling.preemption import MissingNode, victims_below
 from forewarn.policies.linting.rules.support.predictions import is_placeholder
-from forewarn.policies.questions.whatif.headroom import Headroom, fill
+from forewarn.policies.questions.whatif.headroom import Count, Headroom, fill
 from forewarn.policies.questions.whatif.node_groups import pool_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from forewarn.policies.kubernetes.cluster.cache import ClusterSnapshot
-    from forewarn.policies.kubernetes.objects.pod import Pod
     from forewarn.policies.kubernetes.options import Options
     from forewarn.policies.kubernetes.scheduling.snapshot import Snapshot
 
@@ -32,8 +33,8 @@ _USUAL: Final = -5
 
 class ExistingPlaceholders(NamedTuple):
     """Placeholder Pods of the cluster. `pods`: number of running placeholder Pods that the Pods may preempt. `pending`:
-    number of Pending placeholder Pods. `reserve`: number of Pods that fit only by preempting placeholder Pods.
-    `termination_seconds`: the longest termination grace period.
+    number of Pending placeholder Pods. `reserve`: number of Pods that fit in place of placeholder Pods, without free
+    capacity, which other Pods may take first. `termination_seconds`: the longest termination grace period.
     """
 
     pods: int
@@ -111,8 +112,8 @@ def placeholders(
     alive = [other for other in cluster.pods.values() if _reserves(other, options)]
     all_of_them = [other for other in alive if other.node_name]
     usable = [] if never else _usable(snapshot, pod.effective_priority, options)
-    without, _ = fill(snapshot.with_pods((), usable), pod) if usable else (headroom.without, None)
-    reserved = max(without.pods - headroom.without.pods, 0)
+    reserve, _ = fill(snapshot.with_pods(_taking_free_capacity(snapshot), usable), pod) if usable else (Count(0), None)
+    reserved = reserve.pods
     more = 0 if never else max(wanted - reserved - buffered, 0)
     fit = min(more, max(headroom.without.pods - buffered, 0))
     name, priority = _class_for(cluster, pod, all_of_them, cutoff)
@@ -122,11 +123,24 @@ def placeholders(
         wanted,
         ExistingPlaceholders(len(usable), len(alive) - len(all_of_them), reserved, grace),
         NewPlaceholders(more, fit, requests.milli_cpu, requests.memory, name, priority),
-        _pools(cluster, headroom.without.by_node or {}, without.by_node or {}),
+        _pools(cluster, headroom.without.by_node or {}, reserve.by_node or {}),
         _groups(headroom, more - fit),
         _obstacle(pod, priority, cutoff),
         _buffer(obj, wanted),
     )
+
+
+def _taking_free_capacity(snapshot: Snapshot) -> Iterator[Pod]:
+    """Yield a Pod for each node that requests all of its free resources."""
+    for info in snapshot.node_infos:
+        has = info.node.allocatable
+        free = Resource(
+            max(has.milli_cpu - info.milli_cpu, 0),
+            max(has.memory - info.memory, 0),
+            max(has.ephemeral_storage - info.ephemeral_storage, 0),
+            scalars={name: max(most - info.scalars.get(name, 0), 0) for name, most in has.scalars.items()},
+        )
+        yield Pod("", f"free-{info.name}", node_name=info.name, occupies=PodResource(free, free.milli_cpu, free.memory))
 
 
 def _usable(snapshot: Snapshot, priority: int, options: Options) -> list[Pod]:
@@ -168,14 +182,13 @@ def _obstacle(pod: Pod, priority: int, cutoff: int) -> str:
     return ""
 
 
-def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], without: Mapping[str, int]) -> list[PlaceholderPool]:
+def _pools(cluster: ClusterSnapshot, free: Mapping[str, int], reserved: Mapping[str, int]) -> list[PlaceholderPool]:
     nodes = {node.name: node for node in cluster.objects.nodes.values()}
-    now, later = Counter[str](), Counter[str]()
-    for counts, total in ((free, now), (without, later)):
+    now, in_place = Counter[str](), Counter[str]()
+    for counts, total in ((free, now), (reserved, in_place)):
         for name, count in counts.items():
             total[pool_of(nodes[name])] += count
-    pools = (pool for pool in sorted(later | now) if later[pool])
-    return [PlaceholderPool(pool, now[pool], max(later[pool] - now[pool], 0)) for pool in pools]
+    return [PlaceholderPool(pool, now[pool], in_place[pool]) for pool in sorted(+(now | in_place))]
 
 
 def _groups(headroom: Headroom, missing: int) -> list[PlaceholderNodes]:

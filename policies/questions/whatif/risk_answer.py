@@ -208,12 +208,20 @@ def _clause(risks: Risks) -> str:
         return "a limit of the simulations was reached; the numbers may be wrong"
     if not any(risks.simulated):
         return "no loss simulated"
-    losing = {kind: len(_losing(risks, kind)) for kind, some in zip(_KINDS, risks.simulated, strict=True) if some}
+    losing = {
+        _lost(kind, some, every): len(_losing(risks, kind))
+        for kind, some, every in zip(_KINDS, risks.simulated, risks.total, strict=True)
+        if some
+    }
     if not any(losing.values()):
-        return f"none loses replicas with a lost {' or '.join(losing)}"
+        return f"none loses replicas with {' or '.join(losing)}"
     (kind, first), *others = losing.items()
-    loses = f"{first or 'none'} {'lose' if first > 1 else 'loses'} replicas with a lost {kind}"
-    return ", ".join([loses, *(f"{count or 'none'} with a lost {kind}" for kind, count in others)])
+    loses = f"{first or 'none'} {'lose' if first > 1 else 'loses'} replicas with {kind}"
+    return ", ".join([loses, *(f"{count or 'none'} with {kind}" for kind, count in others)])
+
+
+def _lost(kind: str, simulated: int, total: int) -> str:
+    return f"a lost {kind}" + ("" if simulated == total else f" ({simulated:,} of {total:,} simulated)")
 
 
 def _losing(risks: Risks, kind: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, NoneType
@@ -14,6 +14,7 @@ from forewarn.policies.base.documents.answer import (
     NO_EFFECT,
     AnswerDocument,
     AnswerStatus,
+    Counter,
     Effects,
     Table,
     counters_of,
@@ -92,7 +93,7 @@ class Row(NamedTuple):
 
     def without(self, rejections: Mapping[str, int]) -> Row:
         """Return the row without Pods that ResourceQuotas reject anyway."""
-        rejected = Counter(self.rejections) - Counter(rejections)
+        rejected = Tally(self.rejections) - Tally(rejections)
         return self._replace(counters=self.counters._replace(rejected=rejected.total()))
 
 
@@ -201,12 +202,13 @@ def _document_of(sweep: Sweep) -> AnswerDocument:
     harmful = [row for row in sweep.cases if harms(row, sweep)]
     worst = harmful[0] if harmful else None
     effects = worst.counters if worst else Effects()
+    of_worst = f" ({worst.name})" if worst and len(sweep.cases) > 1 else ""
     return AnswerDocument(
         status=_status(sweep, worst),
         question=f"each of {plural(len(sweep.cases), sweep.sweep)} lost",
         clause=_clause(sweep, harmful),
         counters=effects,
-        shown=counters_of(effects, victims=None),
+        shown=counters_of(effects, victims=None, preempted=Counter("preempted", effects.preempted, more=of_worst)),
         counters_with_new_nodes=worst.counters_with_new_nodes if worst else None,
         warnings=[*_warnings(sweep)],
         tables=[_table(sweep, harmful)] if harmful else [],
@@ -247,6 +249,8 @@ def _clause(sweep: Sweep, harmful: Sequence[Row]) -> str:
 def _warnings(sweep: Sweep) -> Iterator[str]:
     if (alone := sweep.without_change) is not None:
         yield f"without any loss: {joined([*consequences(alone.counters)][:2]) or NO_EFFECT}"
+    if by_quota := sum(row.counters.lost == row.counters.rejected > 0 for row in sweep.cases):
+        yield f"{plural(by_quota, sweep.sweep)}: ResourceQuotas reject the replacements of all lost replicas"
     if any(not row.steady for row in sweep.cases):
         unsettled = [row.name for row in sweep.cases if not row.steady]
         yield f"no steady state within the simulated time: {plural(len(unsettled), sweep.sweep)}"

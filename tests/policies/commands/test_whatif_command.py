@@ -307,7 +307,7 @@ def test_a_drain_that_succeeds_says_so_once(capsys: pytest.CaptureFixture[str]) 
     lines = run(capsys, "drain", "a-1", "--cluster", SHOWN)[1].splitlines()
     assert lines[:2] == [
         "HARM  drain of node a-1: 1 Pod preempted, 2 stay Pending",
-        "      preempted 1 | Pending 2 | lost 2 of 8 | drained 1 of 1",
+        "      preempted 1 | Pending 2 | lost 2 of 8 | drained 1 of 1 | Pods evicted 2",
     ]
 
 
