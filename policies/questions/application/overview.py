@@ -45,6 +45,7 @@ MAX_LOST_PODS: Final = 20_000
 DEFAULT_NODES: Final = 10
 """Nodes whose loss is simulated by default, those with most Pods."""
 _PHRASES: Final = 2
+_UNKNOWN: Final = "unknown"
 _LONG: Final = 200
 
 
@@ -220,7 +221,7 @@ def _preempted(explained: ClusterWhy) -> OverviewLine:
     number = len(explained.preempted)
     by = Tally(each.workload for each in explained.preempted).most_common(1)
     finding = f"{plural(number, 'Pod')} in 24 h, most of {by[0][0]}" if by else ""
-    nothing = "unknown" if explained.missing else "none in 24 h"
+    nothing = _UNKNOWN if explained.missing else "none in 24 h"
     return _line("preempted", AnswerStatus.WARN, number, finding, "why", nothing)
 
 
@@ -236,10 +237,14 @@ def _changes(lines: Iterable[OverviewLine], before: Mapping[str, Mapping[str, An
     for line in lines:
         earlier = before.get(line.topic)
         if earlier is None:
-            yield ReportChange("new", line.topic, line.finding)
+            yield ReportChange("not evaluated", line.topic, "not evaluated in the earlier report")
             continue
         number, finding = earlier.get("number"), cut(one_line(str(earlier.get("finding"))[: 4 * _LONG]), _LONG)
-        if isinstance(number, int) and number != line.number:
+        if _UNKNOWN in (finding, line.finding):
+            if finding != line.finding:
+                where = "this report" if line.finding == _UNKNOWN else "the earlier report"
+                yield ReportChange("not evaluated", line.topic, f"not evaluated in {where}")
+        elif isinstance(number, int) and number != line.number:
             yield ReportChange("worse" if line.number > number else "better", line.topic, f"was: {finding}")
         elif finding != line.finding:
             yield ReportChange("changed", line.topic, f"was: {finding}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 API_OBJECT: Final = "API object"
 """The name of the file of an API object that is given as a `dict`."""
-_LONGEST: Final = 100
+_LONGEST: Final = 300
 """Maximum characters of a reason."""
 _Named = tuple[str, str, str]
 

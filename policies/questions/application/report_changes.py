@@ -11,7 +11,7 @@ from forewarn.policies.kubernetes.objects.fields import at, list_at
 from forewarn.policies.questions.application.findings import ReportedFinding, fingerprints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from forewarn.policies.questions.whatif.risk_answer import Risks
 
@@ -100,7 +100,8 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
     changes += [
         ReportChange("gone", cut(one_line(name), _LONG), "no running Pods") for name in before if name not in now
     ]
-    changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name])]
+    samples = _samples(risks, previous)
+    changes += [each for name in now if name in before for each in _of_workload(name, now[name], before[name], samples)]
     grew, grows = (any("withNewNodes" in each for each in rows.values()) for rows in (before, now))
     if before and now and grew != grows:
         which = "this report" if grows else "the earlier report"
@@ -109,12 +110,21 @@ def of_risks(risks: Risks, previous: Mapping[str, Any]) -> list[ReportChange]:
     return sorted(changes, key=lambda each: (_ORDER.index(each.change), each.what))
 
 
-def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[ReportChange]:
-    yield from _of_losses(name, "loses", now["losesReplicasWith"], at(before, "losesReplicasWith"))
+def _samples(risks: Risks, previous: Mapping[str, Any]) -> dict[str, Container[str]]:
+    """Return the simulated losses of the reports that do not simulate all."""
+    earlier = previous.get("losses")
+    samples = {"this report": risks.losses, "the earlier report": earlier if isinstance(earlier, list) else None}
+    return {which: {*map(str, losses)} for which, losses in samples.items() if losses is not None}
+
+
+def _of_workload(
+    name: str, now: Mapping[str, Any], before: Mapping[str, Any], samples: Mapping[str, Container[str]]
+) -> Iterator[ReportChange]:
+    yield from _of_losses(name, "loses", now["losesReplicasWith"], at(before, "losesReplicasWith"), samples)
     after, earlier_after = now.get("withNewNodes"), at(before, "withNewNodes")
     if after is not None and isinstance(earlier_after, dict):
         left, former_left = ({what: at(each, "replicas") for what, each in of.items()} for of in (after, earlier_after))
-        yield from _of_losses(name, "with new nodes, still loses", left, former_left)
+        yield from _of_losses(name, "with new nodes, still loses", left, former_left, samples)
     classes, earlier = ({str(at(each, "class")) for each in list_at(of, "mayBePreemptedBy")} for of in (now, before))
     differences: tuple[tuple[Difference, set[str], str], ...] = (
         ("worse", classes - earlier, "may now"),
@@ -128,11 +138,18 @@ def _of_workload(name: str, now: Mapping[str, Any], before: Mapping[str, Any]) -
         yield ReportChange("changed", name, f"priority {now['priority']} (was {cut(str(at(before, 'priority')), 20)})")
 
 
-def _of_losses(name: str, loses: str, losses: Mapping[str, int], former: Any) -> Iterator[ReportChange]:
-    """Yield the losses after which a workload has more or fewer replicas than in the earlier report."""
+def _of_losses(
+    name: str, loses: str, losses: Mapping[str, int], former: Any, samples: Mapping[str, Container[str]]
+) -> Iterator[ReportChange]:
+    """Yield the losses after which a workload has more or fewer replicas than in the earlier report, and those that
+    only one of the reports simulates.
+    """
     for what in dict.fromkeys([*losses, *former]) if isinstance(former, dict) else ():
         more, less = losses.get(what, 0), former.get(what, 0)
-        if isinstance(less, int) and more != less:
+        without = [which for which, simulated in samples.items() if what not in simulated]
+        if without:
+            yield ReportChange(UNEVALUATED, name, f"{cut(one_line(str(what)), 80)} not simulated in {without[0]}")
+        elif isinstance(less, int) and more != less:
             why = f"{loses} {more} (was {less}) with {cut(one_line(str(what)), 80)}"
             yield ReportChange("worse" if more > less else "better", name, why)
 

@@ -154,8 +154,13 @@ def risks(
         [*unknown.not_modelled],
         unknown.unfinished,
         without_loss=unknown.without_loss or None,
+        losses=_names_of(zones[:limit], names[:limit]) if max(len(zones), len(names)) > limit else None,
         is_incomplete=any(unknown.incomplete),
     )
+
+
+def _names_of(zones: Iterable[str], nodes: Iterable[str]) -> list[str]:
+    return [*(f"zone {zone}" for zone in zones), *(f"node {node}" for node in nodes)]
 
 
 class _Losses(NamedTuple):

@@ -144,8 +144,9 @@ class Unfinished(NamedTuple):
 class Risks(Result):
     """The output of `forewarn risk`. `workloads`: those that lose replicas first, by priority; placeholders last.
 
-    `simulated`, `total`: zones and nodes whose loss was simulated, and that exist. `withoutLoss`: workload -> replicas
-    that it loses without any loss, for example to Pending Pods that preempt; losses include these. `notPredicted`:
+    `simulated`, `total`: zones and nodes whose loss was simulated, and that exist. `losses`: the simulated losses,
+    absent if all are simulated. `withoutLoss`: workload -> replicas that it loses without any loss, for example to
+    Pending Pods that preempt; losses include these. `notPredicted`:
     objects that their controllers cannot process, with the reason. `notModelled`: what forewarn does not model.
     `unfinished`: by loss. `changes`: with `--since`.
     """
@@ -153,6 +154,7 @@ class Risks(Result):
     workloads: Sequence[WorkloadRisk]
     simulated: ZonesAndNodes
     total: ZonesAndNodes
+    losses: Sequence[str] | None = field(default=None, kw_only=True)
     without_loss: Mapping[str, int] | None = field(default=None, kw_only=True)
     not_predicted: Sequence[str]
     not_modelled: Sequence[str]

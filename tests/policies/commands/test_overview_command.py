@@ -120,13 +120,15 @@ def test_changes_since_an_earlier_report(tmp_path: Path) -> None:
     by_topic = {each["topic"]: each for each in earlier["lines"]}
     by_topic["Pending"] |= {"number": 0, "finding": "no Pod is Pending"}
     by_topic["quotas"] |= {"number": 3, "finding": "3 exceeded"}
+    by_topic["preempted"] |= {"number": 0, "finding": "unknown"}
     earlier["lines"] = [each for topic, each in by_topic.items() if topic != "upgrade"]
     report.write_text(json.dumps(earlier))
     done = json.loads(forewarn("--cluster", path, "--since", report, "-o", "json").stdout)
     assert done["changes"] == [
-        {"change": "new", "what": "upgrade", "why": "1 PDB blocks drains of 1 of 2 nodes"},
+        {"change": "not evaluated", "what": "upgrade", "why": "not evaluated in the earlier report"},
         {"change": "better", "what": "quotas", "why": "was: 3 exceeded"},
         {"change": "worse", "what": "Pending", "why": "was: no Pod is Pending"},
+        {"change": "not evaluated", "what": "preempted", "why": "not evaluated in the earlier report"},
     ]
 
 

@@ -55,6 +55,7 @@ def test_a_mutated_pod_is_rejected_with_its_position_and_a_fix(command: str) -> 
     assert answer.stderr == f"forewarn {command.partition(' ')[0]}: {problem}"
     first = "REJECTED  Pod reports/report-now: the integer value of priority (1000000) must not be provided in"
     assert (answer.returncode, answer.stdout[: len(first)]) == (3, first)
+    assert "…" not in answer.stdout, "the whole reason"
 
 
 @pytest.mark.parametrize(

@@ -389,6 +389,18 @@ def test_what_changed_since_an_earlier_report_is_named(tmp_path: Path, capsys: p
     assert "changes 0\n" in run(capsys, *since)[1]
 
 
+def test_losses_that_one_report_does_not_simulate_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every, some = tmp_path / "every.json", tmp_path / "some.json"
+    every.write_text(json.dumps(told(capsys, "--cluster", SHOWN)))
+    some.write_text(json.dumps(told(capsys, "--cluster", SHOWN, "--most", "1")))
+    for since, most, where in ((every, "1", "this report"), (some, "100", "the earlier report")):
+        changes = told(capsys, "--cluster", SHOWN, "--most", most, "--since", str(since))["changes"]
+        assert {each["change"] for each in changes} == {"not evaluated"}
+        assert all(each["why"].endswith(f" not simulated in {where}") for each in changes)
+
+
 @pytest.mark.parametrize("report", ["[]", "{}", '{"workloads": [5]}', "[" * 5000, "x", '{"workloads": {"a": 1}}'])
 def test_what_is_no_earlier_report_is_wrong_usage(
     report: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
